@@ -38,6 +38,7 @@ FILES: tuple[RunFile, ...] = (
     manifest.FILE,
     others.KEYS,
     others.NETWORK_KEYS,
+    others.SIGNING_KEYS,
     clock.FILE,
     capture_list.FILES_FILE,
     others.CAPTURE_INDEX,

@@ -52,6 +52,11 @@ class RunLayout:
         return self.path / "network-keys.json"
 
     @property
+    def signing_keys(self) -> Path:
+        """The folder of the signing keys of a run whose issuers sign."""
+        return self.path / "signing-keys"
+
+    @property
     def clock(self) -> Path:
         """The pieces of the experiment clock."""
         return self.path / "clock.jsonl"

@@ -19,6 +19,11 @@ NETWORK_KEYS = RunFile(
     "The keys of routers and controller of a run with `[security]`, made from the seed or those of "
     "`security.key_file`; `router.privacy.keys` reads and writes it.",
 )
+SIGNING_KEYS = RunFile(
+    lambda run: [run.signing_keys],
+    'The signing keys of a run with `[security] mode = "signed"`, made from the seed or those of '
+    "`security.signing_keys`; `router.security.signing_keys` reads and writes it.",
+)
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
     "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",

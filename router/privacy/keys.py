@@ -215,7 +215,11 @@ def write_keys(path: Path, ring: KeyRing, replacing: bool = False) -> None:
             {"key_id": key.key_id, "secret": key.secret.hex(), **asdict(key.parameters)} for key in ring.keys
         ],
     }
-    data = (json.dumps(content, indent=2) + "\n").encode()
+    write_secret(path, (json.dumps(content, indent=2) + "\n").encode(), replacing)
+
+
+def write_secret(path: Path, data: bytes, replacing: bool = False) -> None:
+    """Writes a file that its owner alone may read, as `write_keys`."""
     target = path.with_name(f".{path.name}.{os.getpid()}") if replacing else path
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
     try:
@@ -236,6 +240,19 @@ def read_keys(path: Path) -> KeyRing:
     Raises:
         KeyFileError: the file is missing, is open to others than its owner, or has another form.
     """
+    data = read_secret(path)
+    try:
+        return _ring(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise KeyFileError(f"{path}: no key file: {error}") from error
+
+
+def read_secret(path: Path) -> bytes:
+    """The content of a file of secrets.
+
+    Raises:
+        KeyFileError: the file is missing, or is open to others than its owner.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -247,13 +264,9 @@ def read_keys(path: Path) -> KeyRing:
                     f"{path}: mode {stat.S_IMODE(mode):04o} lets others than its owner use the key; "
                     f"expected {_FILE_MODE:04o}"
                 )
-            data = file.read()
+            return file.read()
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror or error}") from error
-    try:
-        return _ring(json.loads(data))
-    except (ValueError, RecursionError) as error:
-        raise KeyFileError(f"{path}: no key file: {error}") from error
 
 
 class KeyFile:

@@ -10,7 +10,8 @@ from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Parts
-from router.wire.addresses import LOCAL_INTERFACE
+from router.protocol.signatures import Signatures, Verifier
+from router.wire.addresses import CONTROLLER, LOCAL_INTERFACE
 from router.wire.frames import COUNTER_BITS, Body, Flags, Frame, FrameType
 
 _CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
@@ -26,11 +27,18 @@ class Context:
         content: what predicates and messages are.
         tables: the broadcast tables by epoch.
         parts: all parts of the router: a part tells the others through it.
+        signatures: which frames of others are taken.
         now: the time of the event that is handled, or was handled last, seconds.
     """
 
     def __init__(
-        self, node: int, options: RouterOptions, incarnation: int, rng: random.Random, content: Content
+        self,
+        node: int,
+        options: RouterOptions,
+        incarnation: int,
+        rng: random.Random,
+        content: Content,
+        verifier: Verifier | None = None,
     ) -> None:
         self.node = node
         self.options = options
@@ -40,6 +48,7 @@ class Context:
         self.counters = Counters()
         self.tables = BroadcastTables(node)
         self.parts = Parts()
+        self.signatures = Signatures(verifier)
         self.now = 0.0
 
     @property
@@ -67,6 +76,16 @@ class Context:
     ) -> Frame:
         """A frame of this router, in the current epoch."""
         return Frame(frame_type, self.node, seq, self.epoch, self.options.hop_limit, body, flags)
+
+    def refuses(self, frame: Frame, sender: int, signer: int) -> bool:
+        """Whether a frame is refused for its signature; counts it, by the neighbour that it came from."""
+        reason = self.signatures.refusal(frame, signer)
+        if reason is None:
+            return False
+        self.counters.drop(reason)
+        name = "controller" if sender == CONTROLLER else str(sender)
+        self.counters.refused[name, reason.value] += 1
+        return True
 
     def drop(self, reason: Drop) -> list[Action]:
         """Counts what was dropped; no actions."""

@@ -63,6 +63,12 @@ class Drop(StrEnum):
     #: A message that was delivered to the applications before; its neighbours may get it all the same.
     MESSAGE_DUPLICATE = "message_duplicate"
     HELD_QUEUE_FULL = "held_queue_full"
+    #: A frame without a signature, where issuers sign.
+    UNSIGNED = "unsigned"
+    #: A frame whose signature is not that of the node that it names.
+    BAD_SIGNATURE = "bad_signature"
+    #: A signed frame of an issuer that came before.
+    ISSUER_REPLAYED = "issuer_replayed"
     #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
     INTAKE_FULL = "intake_full"
 
@@ -129,10 +135,16 @@ class Counters:
     flushes_received: int = 0
     custody_lost: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    #: Those of `dropped` that were not authentic, by the neighbour that they came from and by reason.
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def drop(self, reason: Drop) -> None:
         self.dropped[reason.value] += 1
 
     def as_dict(self) -> dict[str, int]:
-        """Every counter but `dropped`, by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "dropped"}
+        """Every counter of one number, by name."""
+        return {
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name not in {"dropped", "refused"}
+        }

@@ -110,6 +110,12 @@ class Intake(Part):
         predicate = frame.body
         whole = isinstance(predicate, Predicate)
         if frame.type not in self._types or not (whole or isinstance(predicate, EncodedPredicate)):
+            if self._context.signatures.asked_for:
+                admitted = self._table.admitted(sender, frame)
+                if isinstance(admitted, Drop):
+                    return self._context.drop(admitted)
+                if self._context.refuses(frame, sender, frame.issuer):
+                    return []
             return self._handle(event, now)
         # A frame that will be dropped must not use up what its neighbour and its issuer may send. The check
         # of a frame needs a body of its class.
@@ -117,6 +123,9 @@ class Intake(Part):
         admitted = self._table.admitted(sender, checked)
         if isinstance(admitted, Drop):
             return self._context.drop(admitted)
+        signer = frame.issuer if frame.type is self._advertisement else sender
+        if self._context.refuses(frame, sender, signer):
+            return []
         if self._routing.filters >= self._limits.table_filters and self._content.widens:
             return self._handle_everything(sender, frame, now)
         queue = self._waiting.get(sender)
@@ -187,7 +196,7 @@ class Intake(Part):
             read = self._content.predicate(reading.filters)
             predicate = with_classes(read, predicate.frame_type, predicate.encoded)
         assert isinstance(predicate, Predicate)
-        return replace(frame, body=predicate, received=None if reading.widened else frame.received)
+        return replace(frame, body=predicate, received=_sent_on(frame) if reading.widened else frame.received)
 
     def _done(self, sender: int, queue: deque[tuple[Frame, int]]) -> None:
         """Ends the reading of the first predicate of a neighbour."""
@@ -200,7 +209,7 @@ class Intake(Part):
     def _handle_everything(self, sender: int, frame: Frame, now: float) -> list[Action]:
         """Handles an RA or UR as if its predicate matched everything."""
         self._context.counters.predicates_widened += 1
-        wide = replace(frame, body=self._content.everything, received=None)
+        wide = replace(frame, body=self._content.everything, received=_sent_on(frame))
         return self._handle(FrameReceived(sender, wide), now)
 
     def _may_wait(self, queue: deque[tuple[Frame, int]], weight: int) -> bool:
@@ -269,3 +278,11 @@ class Intake(Part):
         self._neighbours.of(sender, now).use(weight)
         if frame.type is self._advertisement:
             self._issuers.of(frame.issuer, now).use(weight)
+
+
+def _sent_on(frame: Frame) -> bytes | None:
+    """The body with which a frame goes on whose predicate was widened here.
+
+    A signature stands for the body of its issuer: each router widens that by itself.
+    """
+    return frame.received if frame.signature else None

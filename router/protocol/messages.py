@@ -115,19 +115,33 @@ class Messages(Part):
                 actions += self._parts.message_sent(outputs.interfaces, now)
             else:
                 counters.drop(Drop.HOP_LIMIT)
-        delivered = [] if message is None else self.deliver(frame.issuer, frame.seq, message)
+        delivered = [] if message is None else self.deliver(frame.issuer, frame.seq, message, frame)
         if not delivered and not outputs.interfaces:
             counters.messages_unwanted += 1
         return actions + delivered
 
-    def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
-        """Passes a message that p0 selects to the applications, unless it was delivered before."""
+    def deliver(self, source: int, seq: int, message: Message, received: Frame | None = None) -> list[Action]:
+        """Passes a message that p0 selects to the applications, unless it was delivered before.
+
+        Args:
+            received: the frame that a neighbour sent, whose signature is verified here.
+        """
         if (source, seq) in self.delivered:
             return self._context.drop(Drop.MESSAGE_DUPLICATE)
         apps = self.receivers(message)
         if not apps:
             return []
+        if received is not None and self._context.refuses(received, self._neighbour(received), source):
+            return []
         if source != self._context.node:
             self.delivered.add(source, seq)
         self._context.counters.messages_delivered += 1
         return [Deliver(apps, source, seq, message)]
+
+    def _neighbour(self, frame: Frame) -> int:
+        """The neighbour that a frame on its issuer's tree came from."""
+        table = self._context.tables.get(frame.epoch)
+        branch = None if table is None else table.branch(frame.issuer)
+        assert table is not None
+        assert branch is not None
+        return table.neighbours[branch.parent]

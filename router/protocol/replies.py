@@ -7,7 +7,7 @@ Protocol paper, sections 3.5.2 to 3.5.4. For each issuer there is one machine: i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from router.content.base import Content
@@ -21,7 +21,7 @@ from router.protocol.numbers import LastNumbers
 from router.protocol.reply_rules import ReplyRules, Report
 from router.protocol.requests import Reply
 from router.protocol.round_trips import RoundTripEstimator
-from router.wire.frames import Flags, Frame, FrameType, SenderRequest
+from router.wire.frames import Flags, Frame, SenderRequest
 
 _MICROSECONDS = 1_000_000
 
@@ -190,9 +190,7 @@ class Replies:
         pending.deadline = now + timeout
         self._counters.srs_forwarded += 1
         body = SenderRequest(int(timeout * _MICROSECONDS))
-        return [
-            Send(asked, Frame(FrameType.SR, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, body))
-        ]
+        return [Send(asked, replace(frame, hop_limit=frame.hop_limit - 1, body=body, received=None))]
 
     def _record(self, step: _ReplyStep) -> list[Action]:
         pending, reply = self._pending[step.issuer], step.reply

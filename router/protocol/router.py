@@ -33,6 +33,8 @@ from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row
 from router.protocol.service import Session
 from router.protocol.session import ControllerSession
+from router.protocol.signatures import Verifier
+from router.wire.addresses import CONTROLLER
 
 _INCARNATIONS = 1 << 32
 
@@ -48,6 +50,7 @@ class Router:
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
+        verifier: verifies the signatures of others; None: frames need none.
 
     Raises:
         ValueError: the incarnation does not fit in 32 bits.
@@ -60,6 +63,7 @@ class Router:
         matcher: Matcher | None,
         incarnation: int,
         rng: random.Random | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         if not 0 <= incarnation < _INCARNATIONS:
             raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
@@ -67,7 +71,7 @@ class Router:
         self.options = options
         content = content_of(options.covering, options.privacy)()
         rng = rng if rng is not None else random.Random(node)
-        self._context = context = Context(node, options, incarnation, rng, content)
+        self._context = context = Context(node, options, incarnation, rng, content, verifier)
         self._routing = routing = RoutingTable(
             *(matcher, content, options.max_filters, options.turn_weight, options.match_patience)
         )
@@ -83,7 +87,7 @@ class Router:
         self._parts.join([self._intake, MatcherFeed(context, routing), OverSimplification(context, routing)])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
-            ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
+            ControllerFrame: self._controller_frame,
             Tick: self._tick,
             Settle: self._settle,
         }
@@ -178,6 +182,11 @@ class Router:
         self._context.now = now
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
+
+    def _controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
+        if self._context.refuses(event.frame, CONTROLLER, CONTROLLER):
+            return []
+        return self._frames.from_controller(event.frame, now)
 
     def _tick(self, _event: Tick, now: float) -> list[Action]:
         # A UR that is due unites what other routers sent.

@@ -64,6 +64,8 @@ class Origin:
         matcher: a name of `router.matching.factory`.
         seed: seed of its jitter, together with `node`.
         incarnation: see `Router`.
+        public_keys: those that frames are verified with (`router.security.signatures.PublicKeys`), in hex;
+            None: frames need no signature.
     """
 
     node: int
@@ -71,6 +73,7 @@ class Origin:
     matcher: str
     seed: int
     incarnation: int
+    public_keys: str | None = None
 
     def router(self) -> Router:
         """Returns a new core.
@@ -80,7 +83,13 @@ class Origin:
         """
         jitter = random.Random(f"{self.seed}/{self.node}")
         content = content_of(self.options.covering, self.options.privacy)
-        return Router(self.node, self.options, content.matcher(self.matcher), self.incarnation, jitter)
+        verifier = None
+        if self.public_keys is not None:
+            from router.security.signatures import PublicKeys  # it comes with cryptography
+
+            verifier = PublicKeys(bytes.fromhex(self.public_keys))
+        matcher = content.matcher(self.matcher)
+        return Router(self.node, self.options, matcher, self.incarnation, jitter, verifier)
 
 
 def _options(recorded: dict[str, Any]) -> RouterOptions:

@@ -6,6 +6,7 @@ from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate
 from router.wire.bodies import BODIES, decode_encoded
 from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
+from router.wire.format import SIGNATURE_BYTES, Flags
 from router.wire.frames import (
     AddressedMessage,
     EncodedMessage,
@@ -19,6 +20,7 @@ from router.wire.message import message_of
 
 _U16_MAX = 65_535
 _LARGEST_FRAGMENT = HEADER_LENGTH + _U16_MAX
+_SIGNED = int(Flags.SIGNED)
 
 
 def whole_frame(frame: Frame) -> bytes:
@@ -27,10 +29,12 @@ def whole_frame(frame: Frame) -> bytes:
     Raises:
         ValueError: the frame cannot be sent (`router.wire.codec.fragment`).
     """
-    payloads = fragment(frame, _LARGEST_FRAGMENT)
+    size = len(frame.signature)
+    payloads = fragment(frame, _LARGEST_FRAGMENT + size)
     if len(payloads) == 1:
         return payloads[0]
-    return payloads[-1][:HEADER_LENGTH] + b"".join(payload[HEADER_LENGTH:] for payload in payloads)
+    body = b"".join(payload[HEADER_LENGTH : len(payload) - size] for payload in payloads)
+    return payloads[-1][:HEADER_LENGTH] + body + frame.signature
 
 
 def read_whole_frame(data: bytes) -> Frame:
@@ -38,7 +42,11 @@ def read_whole_frame(data: bytes) -> Frame:
 
     Raises ValueError if it is malformed.
     """
-    return forwarded_frame(decode_header(data), data[HEADER_LENGTH:])
+    header = decode_header(data)
+    body = data[HEADER_LENGTH:]
+    if not header.flags & _SIGNED or len(body) < header.total_length + SIGNATURE_BYTES:
+        return forwarded_frame(header, body)
+    return forwarded_frame(header, body[:-SIGNATURE_BYTES], body[-SIGNATURE_BYTES:])
 
 
 def describe_frame(frame: Frame) -> str:
@@ -57,6 +65,7 @@ def describe_frame(frame: Frame) -> str:
     else:
         content = str(body)
     flags = f" {frame.flags.name}" if frame.flags else ""
+    flags += " signed" if frame.signature else ""
     return (
         f"{frame.type.name} {frame.issuer}/{frame.seq}{flags}, epoch {frame.epoch}, "
         f"hop limit {frame.hop_limit}: {content}"

@@ -92,6 +92,9 @@ def router_counters(
         link["messages_compiled"] = messages_compiled
     if engine_bytes is not None:
         link["engine_bytes"] = engine_bytes
-    if refused:
-        link["refused"] = refused
+    names: dict[str, dict[str, int]] = {name: dict(reasons) for name, reasons in (refused or {}).items()}
+    for (name, reason), count in sorted(core.refused.items()):
+        names.setdefault(name, {})[reason] = count
+    if names:
+        link["refused"] = names
     return {**link, **core.as_dict()}

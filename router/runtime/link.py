@@ -275,11 +275,17 @@ class Link:
         kind = frame.type.name
         queue = self.messages if frame.type in MESSAGES else self.control
         try:
-            if self._guard is None:
-                payloads = fragment(frame, self.sockets.mtu)
+            guard, mtu = self._guard, self.sockets.mtu
+            if guard is None:
+                payloads = fragment(frame, mtu)
                 frames = [self._head(each) + payload for each in destinations for payload in payloads]
             else:
-                frames = [data for each in destinations for data in self._tagged(self._guard, each, frame)]
+                frame = guard.signed(frame)
+                frames = [
+                    data
+                    for each in destinations
+                    for data in guard.frames(self._head(each), frame, self._receivers(each), mtu)
+                ]
         except ValueError as error:
             self._drop("unencodable", type=kind, error=str(error))
             return
@@ -288,13 +294,6 @@ class Link:
 
     def _head(self, destination: bytes) -> bytes:
         return destination + self._source + _ETHERTYPE_BYTES
-
-    def _tagged(self, guard: Guard, destination: bytes, frame: Frame) -> list[bytes]:
-        """A frame to one destination, with a tag for each receiver. Raises ValueError: it does not fit."""
-        receivers = self._receivers(destination)
-        head, is_message = self._head(destination), frame.type in MESSAGES
-        payloads = fragment(frame, self.sockets.mtu - guard.room(len(receivers)))
-        return [guard.seal(head, payload, receivers, message=is_message) for payload in payloads]
 
     def _receivers(self, destination: bytes) -> list[bytes]:
         """The addresses of the controller, or of the neighbours that are known, behind a destination."""

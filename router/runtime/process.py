@@ -70,6 +70,7 @@ class RouterSpec:
         security: name of the mode of authentication in `router.security.registry`.
         network_keys_path: file of the network keys (None: the mode needs none).
         windows_path: file of its replay windows, which a restart finds again (None: in memory alone).
+        signing_keys_path: folder of the signing keys (None: issuers do not sign).
 
     Raises:
         ValueError: `matcher` is not the name of a matching engine.
@@ -93,6 +94,7 @@ class RouterSpec:
     security: str = SECURITY_OFF
     network_keys_path: str | None = None
     windows_path: str | None = None
+    signing_keys_path: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -192,7 +194,12 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         enter_network_namespace(spec.namespace)
     sockets = PacketSockets(spec.device)
     clock, meter = _clock(spec)
-    origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
+    public_keys = None
+    if spec.signing_keys_path is not None:
+        from router.security.signing_keys import read_public_keys  # it comes with cryptography
+
+        public_keys = read_public_keys(Path(spec.signing_keys_path)).hex()
+    origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation, public_keys)
     recorder = (
         None if spec.recording_path is None else _recorder(Path(spec.recording_path), origin, log, clock)
     )
@@ -242,10 +249,10 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
 def _guard(spec: RouterSpec) -> Guard | None:
     """Raises KeyFileError, OSError, ValueError: the files of keys or windows cannot be used."""
     windows = None if spec.windows_path is None else Path(spec.windows_path)
+    signing_keys = None if spec.signing_keys_path is None else Path(spec.signing_keys_path)
+    keys = Path(spec.network_keys_path or os.devnull)
     make = SECURITY_MODES[spec.security]
-    return make(
-        node_address(spec.node), Path(spec.network_keys_path or os.devnull), spec.incarnation, windows
-    )
+    return make(node_address(spec.node), keys, spec.incarnation, windows, signing_keys)
 
 
 def _cpu_seconds() -> dict[str, float]:

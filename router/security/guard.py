@@ -15,12 +15,15 @@ from pathlib import Path
 
 from router.privacy.keys import read_keys
 from router.security.pairs import PairKeys
+from router.security.signatures import Signer
+from router.security.signing_keys import read_signer
 from router.security.windows import Windows
+from router.wire.addresses import CONTROLLER, node_of
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.addresses import node_of
+from router.wire.codec import fragment
 from router.wire.format import MESSAGES, TAG_BYTES
-from router.wire.frames import COUNTER_BITS
-from router.wire.header import HEADER_LENGTH, Header
+from router.wire.frames import COUNTER_BITS, Frame
+from router.wire.header import Header, length_with_signature
 from router.wire.intake import RefusedError
 from router.wire.trailer import HEAD, is_tagged, marked, trailer_length, unmarked
 
@@ -56,10 +59,16 @@ class Guard:
         keys: shared with the others.
         incarnation: 32 bits, greater than at any earlier start under the keys.
         windows: of the streams that it receives.
+        signer: signs what it issues; None: frames have no signatures.
 
+    Attributes:
+        neighbours: returns the nodes that may send to this receiver: whatever names are forged, they count
+            apart.
     """
 
-    def __init__(self, own: bytes, keys: PairKeys, incarnation: int, windows: Windows) -> None:
+    def __init__(
+        self, own: bytes, keys: PairKeys, incarnation: int, windows: Windows, signer: Signer | None = None
+    ) -> None:
         #: Dropped frames by the name of the sender in which they came, and by reason.
         self._refused: dict[str, Counter[Refusal]] = {}
         self._strangers = 0
@@ -67,6 +76,7 @@ class Guard:
         self._own = own
         self._keys = keys
         self._windows = windows
+        self._signer = signer
         self._counters = [incarnation << COUNTER_BITS] * 2
 
     @property
@@ -74,17 +84,34 @@ class Guard:
         """See `Windows.lost`."""
         return self._windows.lost
 
-    @staticmethod
-    def room(receivers: int) -> int:
-        """The bytes that tags for so many receivers take behind a body."""
-        return trailer_length(receivers)
+    def signed(self, frame: Frame) -> Frame:
+        """The frame with the signature of this sender, if it issues the frame and the mode has signatures.
+
+        Raises:
+            ValueError: the frame is outside the format.
+        """
+        return frame if self._signer is None else self._signer.signed(frame)
+
+    def frames(self, head: bytes, frame: Frame, receivers: Sequence[bytes], mtu: int) -> list[bytes]:
+        """The Ethernet frames that carry a frame, with a tag for each receiver.
+
+        Args:
+            head, receivers: as `seal`.
+            mtu: bytes of an Ethernet payload.
+
+        Raises:
+            ValueError: the frame is outside the format (`router.wire.codec.fragment`).
+        """
+        is_message = frame.type in MESSAGES
+        payloads = fragment(frame, mtu - trailer_length(len(receivers)))
+        return [self.seal(head, payload, receivers, message=is_message) for payload in payloads]
 
     def seal(self, head: bytes, payload: bytes, receivers: Sequence[bytes], *, message: bool) -> bytes:
         """The Ethernet frame with its tags.
 
         Args:
             head: the Ethernet header, from the source address of this sender.
-            payload: header and body.
+            payload: header, body, and perhaps a signature.
             receivers: the source addresses of the routers, or of the controller, that get the frame.
             message: whether the type of the frame is one of `MESSAGES`.
         """
@@ -107,8 +134,8 @@ class Guard:
         return unmarked(data[ETHERNET:end])
 
     def _verify(self, data: bytes, header: Header) -> tuple[Refusal | None, int]:
-        """Why a frame is refused, or None; and the end of its body."""
-        end = ETHERNET + HEADER_LENGTH + header.payload_length
+        """Why a frame is refused, or None; and the end of its body and signature."""
+        end = ETHERNET + length_with_signature(header)
         tags = end + HEAD.size
         if not is_tagged(data[ETHERNET:tags]) or len(data) < tags:
             return Refusal.UNTAGGED, end
@@ -143,7 +170,9 @@ class Guard:
         self._refused.setdefault(name, Counter())[refusal] += 1
 
 
-def make_guard(own: bytes, keys: Path, incarnation: int, windows: Path | None) -> Guard:
+def make_guard(
+    own: bytes, keys: Path, incarnation: int, windows: Path | None, signing_keys: Path | None
+) -> Guard:
     """The guard of a router or of the controller.
 
     Args:
@@ -152,15 +181,17 @@ def make_guard(own: bytes, keys: Path, incarnation: int, windows: Path | None) -
         incarnation: as `Guard`. All senders of a network have this one or a greater one: frames of an earlier
             run under the same keys are replays.
         windows: file of its replay windows; None: they are in memory alone.
+        signing_keys: folder with its signing key; None: it does not sign.
 
     Raises:
-        KeyFileError: the key file cannot be used.
+        KeyFileError: a key file cannot be used.
         OSError: the file of windows cannot be used.
         ValueError: it has another form.
     """
-    return Guard(
-        own, PairKeys(read_keys(keys), own), incarnation, Windows(windows, incarnation << COUNTER_BITS)
-    )
+    node = node_of(own)
+    signer = None if signing_keys is None else read_signer(signing_keys, CONTROLLER if node is None else node)
+    pairs = PairKeys(read_keys(keys), own)
+    return Guard(own, pairs, incarnation, Windows(windows, incarnation << COUNTER_BITS), signer)
 
 
 def _tag(key: bytes | None, digest: bytes) -> bytes:

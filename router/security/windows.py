@@ -1,7 +1,6 @@
 """Replay windows: which counters of each neighbour have come, in a file that a restart finds again.
 
-As in RFC 6479, a window is the greatest counter that was accepted, and which of the `WINDOW` counters up to
-it were. The file is mapped into memory: a process that is killed leaves what it had accepted.
+The file is mapped into memory: a process that is killed leaves what it had accepted.
 
 Of a file that a full disk or a kill has left cut short or empty, the rows that are left count, and `lost`
 says so. Of each other stream, the first counter that comes then counts as the greatest of a full window: what
@@ -16,8 +15,8 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-#: Counters that are remembered of a stream: so far may frames of a stream overtake each other.
-WINDOW = 1024
+from router.wire.window import WINDOW, advanced
+
 _MASK = (1 << WINDOW) - 1
 _MAGIC = b"cbcbwin2"
 #: Magic, the floor, and whether the file was made in the place of one that was lost.
@@ -26,16 +25,6 @@ _HEAD = struct.Struct("<8sQQ")
 _ROW = struct.Struct(f"<6sHQ{WINDOW // 8}s")
 #: Bytes of a new file; it doubles when it is full.
 _FIRST_BYTES = _HEAD.size + 16 * _ROW.size
-
-
-def advanced(greatest: int, bits: int, counter: int) -> tuple[int, int] | None:
-    """The greatest counter and the bits of a window that takes a counter; None: it came, or is too old."""
-    ahead = counter - greatest
-    if ahead > 0:
-        return counter, (bits << ahead & _MASK if ahead < WINDOW else 0) | 1
-    if -ahead >= WINDOW or bits >> -ahead & 1:
-        return None
-    return greatest, bits | 1 << -ahead
 
 
 class Windows:

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 
 from router.wire.bodies import BODIES
-from router.wire.format import MAX_BODY_LENGTH, VERSION
+from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION
 from router.wire.frames import (
     Body,
     EncodedPredicate,
@@ -28,6 +28,7 @@ from router.wire.header import (
     DecodeReason,
     Header,
     decode_header,
+    signature_of,
 )
 
 __all__ = [
@@ -53,8 +54,9 @@ _U16_MAX = 65_535
 #: Bytes of a predicate that is decoded in parts: a shorter one takes about a millisecond.
 _LONG = 4_096
 _DECODERS: dict[FrameType, Callable[[bytes], Body]] = {type_: each.decode for type_, each in BODIES.items()}
+_SIGNED = int(Flags.SIGNED)
 #: Looking a member up in a dictionary is several times cheaper than calling the enumeration.
-_FLAGS = {number: Flags(number) for number in range(256)}
+_FLAGS = {number: Flags(number & ~_SIGNED) for number in range(256)}
 
 
 def encode_body(frame: Frame) -> bytes:
@@ -92,7 +94,7 @@ def encode(frame: Frame) -> bytes:
     body = encode_body(frame)
     if len(body) > _U16_MAX:
         raise ValueError(f"body of {len(body)} bytes does not fit in one frame; at most {_U16_MAX}")
-    return _pack_header(frame, len(body), 0, 1, len(body)) + body
+    return _pack_header(frame, len(body), 0, 1, len(body)) + body + frame.signature
 
 
 def fragment(frame: Frame, mtu: int = DEFAULT_MTU) -> list[bytes]:
@@ -102,19 +104,21 @@ def fragment(frame: Frame, mtu: int = DEFAULT_MTU) -> list[bytes]:
         ValueError: as `encode_body`; a header field does not fit; the MTU leaves no room for a
             body; the body needs more than 65,535 fragments.
     """
-    room = min(mtu - HEADER_LENGTH, _U16_MAX)
+    overhead = HEADER_LENGTH + len(frame.signature)
+    room = min(mtu - overhead, _U16_MAX)
     if room < 1:
-        raise ValueError(f"mtu {mtu}; expected more than the {HEADER_LENGTH} bytes of the header")
+        raise ValueError(f"mtu {mtu}; expected more than the {overhead} bytes of header and signature")
     body = encode_body(frame)
     total = len(body)
     if total <= room:
-        return [_pack_header(frame, total, 0, 1, total) + body]
+        return [_pack_header(frame, total, 0, 1, total) + body + frame.signature]
     count = -(-total // room)
     if count > _U16_MAX:
         raise ValueError(f"body of {total} bytes needs {count} fragments at mtu {mtu}; at most {_U16_MAX}")
     chunks = (body[start : start + room] for start in range(0, total, room))
     return [
-        _pack_header(frame, total, index, count, len(chunk)) + chunk for index, chunk in enumerate(chunks)
+        _pack_header(frame, total, index, count, len(chunk)) + chunk + frame.signature
+        for index, chunk in enumerate(chunks)
     ]
 
 
@@ -123,7 +127,7 @@ def _pack_header(frame: Frame, total: int, index: int, count: int, here: int) ->
         return HEADER.pack(
             VERSION,
             frame.type,
-            frame.flags,
+            frame.flags | _SIGNED if frame.signature else frame.flags,
             frame.hop_limit,
             frame.issuer,
             frame.seq,
@@ -158,16 +162,16 @@ def _check_length(header: Header, body: bytes) -> None:
         )
 
 
-def read_frame(header: Header, body: bytes) -> Frame:
-    """The frame that a header and its whole body make.
+def read_frame(header: Header, body: bytes, signature: bytes = b"") -> Frame:
+    """The frame that a header, its whole body and its signature make.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    return _frame(header, decode_body(header, body))
+    return _frame(header, decode_body(header, body), _kept(header, body, signature), signature)
 
 
-def forwarded_frame(header: Header, body: bytes) -> Frame:
+def forwarded_frame(header: Header, body: bytes, signature: bytes = b"") -> Frame:
     """As `read_frame`, for a router, which sends on the body of a message or an RA as it was received.
 
     The attributes of a MSG are left undecoded, as an `EncodedMessage`, and so is a long predicate, as an
@@ -179,16 +183,21 @@ def forwarded_frame(header: Header, body: bytes) -> Frame:
     """
     body_codec = BODIES[header.type]
     if body_codec.undecoded is not None:
-        return _frame(header, body_codec.undecoded(body))
-    received = body if body_codec.sent_on else None
+        return _frame(header, body_codec.undecoded(body), None, signature)
+    received = body if body_codec.sent_on else _kept(header, body, signature)
     in_parts = body_codec.filters is not None and len(body) > _LONG
     if in_parts or (body_codec.most is not None and len(body) > body_codec.most):
         _check_length(header, body)
-        return _frame(header, EncodedPredicate(header.type, body), received)
-    return _frame(header, decode_body(header, body), received)
+        return _frame(header, EncodedPredicate(header.type, body), received, signature)
+    return _frame(header, decode_body(header, body), received, signature)
 
 
-def _frame(header: Header, body: Body, received: bytes | None = None) -> Frame:
+def _kept(header: Header, body: bytes, signature: bytes) -> bytes | None:
+    """The body as received, where its signature is made of it."""
+    return body if signature and header.type not in MESSAGES else None
+
+
+def _frame(header: Header, body: Body, received: bytes | None, signature: bytes) -> Frame:
     return Frame(
         header.type,
         header.issuer,
@@ -198,6 +207,7 @@ def _frame(header: Header, body: Body, received: bytes | None = None) -> Frame:
         body,
         _FLAGS[header.flags],
         received,
+        signature,
     )
 
 
@@ -213,4 +223,5 @@ def decode(payload: bytes) -> Frame:
             DecodeReason.BAD_FRAGMENT,
             f"fragment {header.fragment_index} of {header.fragment_count} where a whole frame was expected",
         )
-    return read_frame(header, payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length])
+    body = payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length]
+    return read_frame(header, body, signature_of(header, payload))

@@ -76,6 +76,7 @@ class Flags(IntFlag):
     PARTIAL = 1
     IDENTIFIED = 2
     TAGGED = 4
+    SIGNED = 8
 
 
 class SubscriptionFlags(IntFlag):
@@ -293,8 +294,8 @@ HEADER = (
         "payload_length",
         Layout.U16,
         "Length of the body in this frame",
-        "bytes of the body in this frame; behind them are a trailer, if `flags` says so, and Ethernet "
-        "padding, both of which no length counts",
+        "bytes of the body in this frame; behind them are a signature and a trailer, if `flags` says so, "
+        "and Ethernet padding, none of which any length counts",
     ),
     Field("reserved", Layout.U16, "Reserved", "0"),
 )
@@ -314,7 +315,23 @@ FLAGS = {
         "Tagged",
         "behind the body, before any padding, is a trailer with the tags of this hop, below",
     ),
+    Flags.SIGNED: (
+        "Signed",
+        "behind the body, before any trailer, is a signature of the whole frame, below",
+    ),
 }
+
+# --- The signature ----------------------------------------------------------------------------------------
+
+#: Bytes of a signature.
+SIGNATURE_BYTES = 64
+SIGNATURE = Field(
+    "signature",
+    Layout.OCTETS,
+    "Signature",
+    f"{SIGNATURE_BYTES} octets: Ed25519 (RFC 8032), by the issuer; of a UR or XUR by the router that sends "
+    "it, of TABLE and COMMIT by the controller",
+)
 
 # --- The trailer ------------------------------------------------------------------------------------------
 
@@ -461,6 +478,9 @@ FRAMES = (
 #: Types of frames that carry a message of an application, and of those that answer an SR.
 MESSAGES = frozenset({FrameType.MSG, FrameType.XMSG})
 REPLIES = frozenset({FrameType.UR, FrameType.XUR})
+#: Types of frames of the controller, and of all that are signed where issuers have keys for it.
+OF_CONTROLLER = frozenset({FrameType.TABLE, FrameType.COMMIT})
+SIGNED_TYPES = MESSAGES | REPLIES | OF_CONTROLLER | {FrameType.RA, FrameType.XRA, FrameType.SR}
 
 #: Type of a private frame -> the type of the plain frame in whose place it is.
 STANDS_FOR = {

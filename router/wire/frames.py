@@ -287,8 +287,9 @@ class Frame:
             OVERLOAD), controller's number (others); 64 bits.
         epoch: the version of the broadcast tables that it was sent under; 0 before any.
         hop_limit: remaining hops.
-        received: of an RA that was decoded: its body as received. The RA is sent on with this body, so that
-            TLVs of unknown types reach the routers behind this one.
+        received: of an RA, or a signed frame, that was decoded: its body as received. An RA is sent on with
+            this body, so that TLVs of unknown types reach the routers behind this one.
+        signature: of `router.wire.signature`; empty: there is none.
     """
 
     type: FrameType
@@ -299,6 +300,7 @@ class Frame:
     body: Body
     flags: Flags = field(default=Flags.NONE)
     received: bytes | None = field(default=None, repr=False, compare=False)
+    signature: bytes = field(default=b"", repr=False)
     _next: Frame | None = field(default=None, init=False, repr=False, compare=False)
 
     def one_hop_less(self) -> Frame:
@@ -313,6 +315,7 @@ class Frame:
                 self.body,
                 self.flags,
                 self.received,
+                self.signature,
             )
             object.__setattr__(self, "_next", sent_on)
         assert self._next is not None

@@ -24,6 +24,8 @@ from router.wire.format import (
     REASONS,
     RESERVED_FRAMES,
     RESERVED_TLVS,
+    SIGNATURE,
+    SIGNATURE_BYTES,
     TAG,
     TAG_BYTES,
     TLVS,
@@ -93,6 +95,7 @@ def _dissector_constants() -> str:
             + ", ".join(f'{{ "{field.name}", {SIZES[field.layout]} }}' for field in TRAILER)
             + " }",
             f"local TRAILER_LENGTH, TAG_BYTES = {sum(SIZES[field.layout] for field in TRAILER)}, {TAG_BYTES}",
+            f"local SIGNED, SIGNATURE_BYTES = {int(format.Flags.SIGNED)}, {SIGNATURE_BYTES}",
             "-- TLVs that hold numbers only: name and bytes of each.",
             "local LAYOUTS = {",
             *_layouts(),
@@ -116,7 +119,7 @@ def _dissector_constants() -> str:
             ),
             "}",
             "local fields = {",
-            *(f"  {line}" for field in (*HEADER, *TRAILER, TAG) for line in _proto_fields(field)),
+            *(f"  {line}" for field in (*HEADER, SIGNATURE, *TRAILER, TAG) for line in _proto_fields(field)),
             *(f"  {line}" for line in _body_proto_fields()),
             "}",
             "-- The fields inside a body.",
@@ -234,6 +237,10 @@ def _trailer_table() -> str:
     return _rows("size", "field", "meaning", rows=rows)
 
 
+def _signature_table() -> str:
+    return _rows("size", "field", "meaning", rows=[("octets", f"`{SIGNATURE.name}`", SIGNATURE.sentence)])
+
+
 def _flags_table() -> str:
     rows = ((f"`0x{int(flag):02x}`", flag.name, sentence) for flag, (_, sentence) in FLAGS.items())
     return _rows("bit", "flag", "meaning", rows=rows)
@@ -334,6 +341,7 @@ BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
     DOCUMENT: {
         "header": _header_table,
         "flags": _flags_table,
+        "signature": _signature_table,
         "trailer": _trailer_table,
         "frame types": _frames_table,
         "reserved frame types": lambda: _reserved_table(RESERVED_FRAMES),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from router.wire.format import HEADER as FIELDS
-from router.wire.format import MAX_BODY_LENGTH, VERSION, DecodeReason, FrameType
+from router.wire.format import MAX_BODY_LENGTH, SIGNATURE_BYTES, VERSION, DecodeReason, Flags, FrameType
 from router.wire.layouts import struct_of
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "DecodeReason",
     "Header",
     "decode_header",
+    "length_with_signature",
+    "signature_of",
 ]
 
 HEADER = struct_of(FIELDS)
@@ -29,6 +31,7 @@ HEADER_LENGTH = HEADER.size
 TYPE_NAMES: dict[int, str] = {int(type_): type_.name for type_ in FrameType}
 #: Type under which a frame is counted whose header breaks a rule.
 UNDECODABLE = "undecodable"
+_SIGNED = int(Flags.SIGNED)
 _TYPES: dict[int, FrameType] = {int(type_): type_ for type_ in FrameType}
 #: The numbers of the frame types, for messages.
 EXPECTED_TYPES = ", ".join(map(str, _TYPES))
@@ -101,6 +104,20 @@ def decode_header(payload: bytes) -> Header:
             DecodeReason.TRUNCATED, f"payload_length {here}, but {length - HEADER_LENGTH} bytes follow"
         )
     return Header(type_, flags, hop_limit, issuer, seq, epoch, total, index, count, here)
+
+
+def length_with_signature(header: Header) -> int:
+    """The bytes of the header, the body in this frame, and the signature that the header may announce."""
+    length = HEADER_LENGTH + header.payload_length
+    return length + SIGNATURE_BYTES if header.flags & _SIGNED else length
+
+
+def signature_of(header: Header, payload: bytes) -> bytes:
+    """The signature behind the body in an Ethernet payload; empty: there is none, or it is cut short."""
+    if not header.flags & _SIGNED:
+        return b""
+    signature = payload[HEADER_LENGTH + header.payload_length : length_with_signature(header)]
+    return signature if len(signature) == SIGNATURE_BYTES else b""
 
 
 def _check_fragment(index: int, count: int, here: int, total: int) -> None:

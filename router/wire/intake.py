@@ -10,7 +10,15 @@ from router.wire.addresses import ETHERNET_HEADER_LENGTH, sender_of
 from router.wire.format import Flags
 from router.wire.fragments import Reassembler
 from router.wire.frames import Frame
-from router.wire.header import HEADER_LENGTH, TYPE_NAMES, UNDECODABLE, DecodeError, Header, decode_header
+from router.wire.header import (
+    HEADER_LENGTH,
+    TYPE_NAMES,
+    UNDECODABLE,
+    DecodeError,
+    Header,
+    decode_header,
+    signature_of,
+)
 
 #: Reason for dropping a frame with the source address of nobody who may have sent it.
 BAD_SOURCE = "bad_source"
@@ -25,7 +33,7 @@ class Opener(Protocol):
     """Verifies frames: `router.security.guard.Guard`."""
 
     def open(self, data: bytes, header: Header) -> bytes:
-        """The payload of an Ethernet frame that is authentic, without its trailer.
+        """The payload of an Ethernet frame that is authentic, without its trailer and padding.
 
         Raises RefusedError: it is not.
         """
@@ -35,7 +43,8 @@ class FrameIntake:
     """Takes Ethernet frames and returns protocol frames; drops and counts all others.
 
     Args:
-        read: makes the frame of a header and its whole body: `codec.read_frame` or `codec.forwarded_frame`.
+        read: makes the frame of a header, its whole body and its signature: `codec.read_frame` or
+            `codec.forwarded_frame`.
         log: called with the reason and more fields for each dropped Ethernet frame.
         guard: verifies each frame before more of it is read than the header; None: all are taken.
 
@@ -48,7 +57,7 @@ class FrameIntake:
 
     def __init__(
         self,
-        read: Callable[[Header, bytes], Frame],
+        read: Callable[[Header, bytes, bytes], Frame],
         log: Callable[[str, dict[str, Any]], None] = lambda _reason, _fields: None,
         guard: Opener | None = None,
     ) -> None:
@@ -70,7 +79,7 @@ class FrameIntake:
 
         Returns:
             The sender (a node, or `addresses.CONTROLLER`), the frame, and its wire form: the header of the
-            Ethernet frame that completed it, and the whole body.
+            Ethernet frame that completed it, the whole body, and the signature.
         """
         self.bytes += len(data)
         payload = data[ETHERNET_HEADER_LENGTH:]
@@ -88,7 +97,8 @@ class FrameIntake:
             whole = self.reassembler.add_decoded(sender, header, payload, now)
             if whole is None:
                 return None
-            frame = self._read(*whole)
+            signature = signature_of(header, payload)
+            frame = self._read(*whole, signature)
         except RefusedError as refused:
             self._drop(str(refused), data, type=type_)
             return None
@@ -98,7 +108,7 @@ class FrameIntake:
         finally:
             self.frames[type_] += 1
         # A plain tuple: a named one takes as long to make as the header does to decode.
-        return sender, frame, payload[:HEADER_LENGTH] + whole[1]
+        return sender, frame, payload[:HEADER_LENGTH] + whole[1] + signature
 
     def _drop(self, reason: str, data: bytes, **fields: str) -> None:
         self.dropped[reason] += 1

@@ -26,6 +26,7 @@ from scapy.fields import (
     LongField,
     PacketListField,
     ShortField,
+    StrFixedLenField,
     StrLenField,
 )
 from scapy.layers.l2 import Ether
@@ -38,6 +39,8 @@ from router.wire.bodies import BODIES as BODY_CODECS
 from router.wire.format import (
     FRAMES,
     MAX_BODY_LENGTH,
+    SIGNATURE,
+    SIGNATURE_BYTES,
     TAG,
     TAG_BYTES,
     TRAILER,
@@ -114,6 +117,33 @@ class Trailer(Packet):
         return b"", s
 
 
+class Signature(Packet):
+    """The signature of a signed frame, behind the body: no part of the lengths in the header, as padding."""
+
+    name = "Signature"
+    fields_desc = [StrFixedLenField(SIGNATURE.name, bytes(SIGNATURE_BYTES), SIGNATURE_BYTES)]  # noqa: RUF012
+
+    def self_build(self) -> bytes:
+        """Nothing: the bytes are those of `build_padding`."""
+        return b""
+
+    def build_padding(self) -> bytes:
+        """The signature, and what is behind it."""
+        return bytes(self.signature) + bytes(self.payload.build_padding())
+
+
+def _behind_body(data: bytes, flags: int) -> Packet:
+    """The layers of the bytes behind a body."""
+    if flags & int(Flags.SIGNED) and len(data) >= SIGNATURE_BYTES:
+        rest = data[SIGNATURE_BYTES:]
+        made = Signature(signature=data[:SIGNATURE_BYTES])
+        return made / _behind_body(rest, flags & ~int(Flags.SIGNED)) if rest else made
+    size = TRAILER_HEAD.size
+    if flags & int(Flags.TAGGED) and len(data) >= size and len(data) >= trailer_length(data[size - 1]):
+        return Trailer(data)
+    return Padding(data)
+
+
 class CBCB(Packet):
     """The fixed header."""
 
@@ -133,15 +163,13 @@ class CBCB(Packet):
         return s[: self.payload_length], s[self.payload_length :]
 
     def dissect(self, s: bytes) -> None:
-        """Reads the trailer of a tagged frame, which `extract_padding` leaves in the padding."""
+        """Reads signature and trailer, which `extract_padding` leaves in the padding."""
         super().dissect(s)
         padding = self.getlayer(Padding)
-        if not self.flags & int(Flags.TAGGED) or padding is None or len(padding.load) < TRAILER_HEAD.size:
-            return
-        if len(padding.load) >= trailer_length(padding.load[TRAILER_HEAD.size - 1]):
+        if padding is not None and self.flags & int(Flags.SIGNED | Flags.TAGGED):
             before = padding.underlayer
             before.remove_payload()
-            before.add_payload(Trailer(padding.load))
+            before.add_payload(_behind_body(padding.load, int(self.flags)))
 
     def guess_payload_class(self, payload: bytes) -> Any:
         """The body layer by type; `Fragment` for a part of a body."""
@@ -395,7 +423,11 @@ def from_frame(frame: Frame) -> Any:
     )
     body = message_of(frame.body) if isinstance(frame.body, EncodedMessage) else frame.body
     tlvs = [TLV_LAYERS[tlv](**_values(fields)) for tlv, fields in BODY_CODECS[frame.type].describe(body)]
-    return header / BODIES[frame.type](tlvs=tlvs)
+    packet = header / BODIES[frame.type](tlvs=tlvs)
+    if frame.signature:
+        packet[CBCB].flags |= int(Flags.SIGNED)
+        packet /= Signature(signature=frame.signature)
+    return packet
 
 
 def to_frame(packet: Any) -> Frame:

@@ -1,4 +1,4 @@
-"""The trailer of a tagged frame: the tags of one hop, behind the body and before padding.
+"""The trailer of a tagged frame: the tags of one hop, behind body and signature and before padding.
 
 Layout: `router.wire.format.TRAILER`, then `tag_count` tags. A reader without keys takes the trailer for
 padding.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from router.wire.format import TAG_BYTES, Flags
 from router.wire.format import TRAILER as FIELDS
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import decode_header, length_with_signature
 from router.wire.layouts import HEADER_OFFSETS, struct_of
 
 HEAD = struct_of(FIELDS)
@@ -46,14 +46,16 @@ def unmarked(payload: bytes) -> bytes:
     return payload[:_FLAGS] + bytes((payload[_FLAGS] & ~_TAGGED,)) + payload[_FLAGS + 1 :]
 
 
-def read_trailer(payload: bytes, payload_length: int) -> Trailer | None:
+def read_trailer(payload: bytes) -> Trailer | None:
     """The trailer of a payload; None: there is none, or it is cut short.
 
     Args:
-        payload: header, body, trailer, and perhaps padding.
-        payload_length: bytes of the body, as the header says.
+        payload: header, body, perhaps a signature, trailer, and perhaps padding.
+
+    Raises:
+        DecodeError: the header breaks a rule.
     """
-    at = HEADER_LENGTH + payload_length
+    at = length_with_signature(decode_header(payload))
     if not is_tagged(payload) or len(payload) < at + HEAD.size:
         return None
     key, counter, count = HEAD.unpack_from(payload, at)

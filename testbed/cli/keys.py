@@ -1,4 +1,4 @@
-"""`cbcb keys`: makes and rotates the keys of a network with privacy."""
+"""`cbcb keys`: makes and rotates the keys of networks with privacy or authentication."""
 
 from __future__ import annotations
 
@@ -30,10 +30,28 @@ def add_arguments(parser: ArgumentParser) -> None:
     new.add_argument("--encoding", choices=ENCODINGS, default=DEFAULT_PARAMETERS.encoding)
     new.add_argument("--range-low", type=float, default=DEFAULT_PARAMETERS.range_low, metavar="X")
     new.add_argument("--range-high", type=float, default=DEFAULT_PARAMETERS.range_high, metavar="X")
+    issuers = actions.add_parser(
+        "issuers", help="make a folder with a signing key for the controller and each node ([security])"
+    )
+    issuers.add_argument("folder", type=Path)
+    issuers.add_argument("--nodes", type=int, required=True, help="number of nodes", metavar="N")
     rotate = actions.add_parser("rotate", help="do the next of the three steps that replace a key")
     rotate.add_argument("file", type=Path)
     show = actions.add_parser("show", help="print the keys of a file without their secrets")
     show.add_argument("file", type=Path)
+
+
+def _make_issuers(folder: Path, nodes: int) -> int:
+    from router.security.signing_keys import make_signing_keys
+
+    if nodes < 1:
+        raise InputError(f"--nodes {nodes}; expected at least 1")
+    try:
+        make_signing_keys(folder, nodes)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror or error}") from error
+    print(f"{folder}: private keys of the controller and of nodes 0 to {nodes - 1}, public keys of all")
+    return 0
 
 
 def main(arguments: Namespace) -> int:
@@ -41,6 +59,8 @@ def main(arguments: Namespace) -> int:
 
     Returns 0.
     """
+    if arguments.action == "issuers":
+        return _make_issuers(arguments.folder, arguments.nodes)
     path: Path = arguments.file
     try:
         if arguments.action == "new":

@@ -100,8 +100,9 @@ def load_experiment(
     protocol = _protocol(problems, sections, routing)
     privacy = _privacy(problems, sections, protocol, service, path.parent)
     security = _section(problems, sections, "security", SecurityOptions)
-    if security.key_file is not None:
-        security = replace(security, key_file=str((path.parent / security.key_file).resolve()))
+    for name in ("key_file", "signing_keys"):
+        if (given := getattr(security, name)) is not None:
+            security = replace(security, **{name: str((path.parent / given).resolve())})
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None
     if "workload.attention" in sections:

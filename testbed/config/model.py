@@ -24,7 +24,7 @@ from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import ChosenOptions, options_of_service
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 from router.security.registry import OFF as SECURITY_OFF
-from router.security.registry import SECURITY_MODES
+from router.security.registry import SECURITY_MODES, SIGNED
 from testbed.controller.trees import LAYERS
 from testbed.events.event import Event
 from topos.model import Topology
@@ -323,10 +323,24 @@ class SecurityOptions:
         ),
     )
 
+    signing_keys: str | None = field(
+        default=None,
+        metadata=option(
+            "Folder of the signing keys of mode `signed` (`cbcb keys issuers`); default: keys made from the "
+            "seed.",
+            example="signing-keys",
+        ),
+    )
+
     @property
     def on(self) -> bool:
         """Whether frames are authenticated."""
         return self.mode != SECURITY_OFF
+
+    @property
+    def signs(self) -> bool:
+        """Whether issuers sign."""
+        return self.mode == SIGNED
 
 
 @dataclass(frozen=True)

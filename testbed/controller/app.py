@@ -165,7 +165,9 @@ class ControllerApp(RyuApp):
         self._described: dict[Any, set[int]] = {}
         self._cleared: set[int] = set()
         make_guard = SECURITY_MODES[settings.security]
-        self._guard = make_guard(CONTROLLER_SOURCE, settings.network_keys, settings.incarnation, None)
+        self._guard = make_guard(
+            CONTROLLER_SOURCE, settings.network_keys, settings.incarnation, None, settings.signing_keys
+        )
         if self._guard is not None:
             self._guard.neighbours = lambda: range(len(settings.topology.nodes))
         self._intake = FrameIntake(read_frame, guard=self._guard)
@@ -289,8 +291,7 @@ class ControllerApp(RyuApp):
         head, guard = ROUTER_DESTINATION + _ETHERNET, self._guard
         if guard is None:
             return [head + payload for payload in fragment(frame)]
-        payloads = fragment(frame, DEFAULT_MTU - guard.room(1))
-        return [guard.seal(head, payload, [node_address(node)], message=False) for payload in payloads]
+        return guard.frames(head, guard.signed(frame), [node_address(node)], DEFAULT_MTU)
 
     # --- from the switches
 

@@ -28,6 +28,7 @@ class Settings:
         subtrees: the routing scheme needs to know the nodes in the subtrees of routers.
         security: name of the mode of authentication.
         network_keys: file of the network keys, if the mode needs any.
+        signing_keys: folder of the signing keys, if issuers sign.
         incarnation: 32 bits, greater than at any earlier start under these keys.
         parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
             process.
@@ -42,6 +43,7 @@ class Settings:
         default=OFF, metadata=option("How frames are authenticated.", choices=SECURITY_MODES)
     )
     network_keys: Path = Path("/dev/null")
+    signing_keys: Path | None = None
     incarnation: int = 0
     parent_pid: int | None = None
 

@@ -177,7 +177,7 @@ class Emulation:
             self.experiment.broadcast.layer,
             SCHEMES[self.experiment.routing.scheme].needs_subtrees,
             self.network.controller_socket,
-            self.experiment.security.mode,
+            self.experiment.security,
             self._incarnation,
         )
         self.state.add_process(controller.child.pid)
@@ -436,6 +436,7 @@ class Emulation:
                 security=security.mode,
                 network_keys_path=str(run.network_keys) if security.on else None,
                 windows_path=str(self.state.windows(node)) if security.on else None,
+                signing_keys_path=str(run.signing_keys) if security.signs else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]

@@ -12,6 +12,7 @@ from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
 from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
+from testbed.config.model import SecurityOptions
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
 from testbed.polling import wait_until
@@ -22,7 +23,13 @@ class Controller:
     """The controller process and its log of events."""
 
     def __init__(
-        self, run: RunLayout, layer: str, subtrees: bool, socket: Path, security: str, incarnation: int
+        self,
+        run: RunLayout,
+        layer: str,
+        subtrees: bool,
+        socket: Path,
+        security: SecurityOptions,
+        incarnation: int,
     ) -> None:
         write_json(
             run.controller_config,
@@ -31,8 +38,9 @@ class Controller:
                 "layer": layer,
                 "subtrees": subtrees,
                 "socket": str(socket),
-                "security": security,
+                "security": security.mode,
                 "network_keys": str(run.network_keys),
+                "signing_keys": str(run.signing_keys) if security.signs else None,
                 "incarnation": incarnation,
                 "log": str(run.controller_log),
                 "parent_pid": os.getpid(),

@@ -17,7 +17,7 @@ from testbed.config.model import Experiment
 from testbed.machine.versions import source_version, versions
 from testbed.workload.members import key_ring
 from testbed.workload.model import Workload, write_workload
-from testbed.workload.network_keys import network_keys
+from testbed.workload.network_keys import network_keys, write_signing_keys
 
 
 def write_inputs(
@@ -49,6 +49,8 @@ def write_inputs(
         write_keys(run.keys, key_ring(experiment))
     if experiment.security.on:
         write_keys(run.network_keys, network_keys(experiment))
+    if experiment.security.signs:
+        write_signing_keys(experiment, run.signing_keys)
     now_ns = time.time_ns()
     manifest = Manifest(
         experiment=experiment.name,

@@ -33,7 +33,6 @@ from router.wire.addresses import (
     node_address,
 )
 from router.wire.codec import DEFAULT_MTU, fragment
-from router.wire.format import MESSAGES
 from router.wire.frames import Frame, FrameType
 from router.wire.header import TYPE_NAMES, decode_header
 from router.wire.intake import RefusedError
@@ -222,6 +221,8 @@ class Fabric:
         """Sends a router's frame out of `interfaces`: one Ethernet frame for each page and fragment."""
         host = self._hosts[node]
         try:
+            if self._guards:
+                frame = self._guards[node].signed(frame)
             payloads = self._encode(frame)
         except ValueError:
             host.dropped["unencodable"] += 1
@@ -231,7 +232,7 @@ class Fabric:
             head = address + host.header
             if self._guards:
                 receivers = [node_address(host.wires[port].receiver) for port in ports]
-                sent = self._tagged(node, head, frame, receivers)
+                sent = self._guards[node].frames(head, frame, receivers, DEFAULT_MTU)
             else:
                 sent = [head + payload for payload in payloads]
             for data in sent:
@@ -248,6 +249,8 @@ class Fabric:
         self._agenda.at(self._agenda.now + CONTROL_NS, self._arrive_at_controller, node, frame)
 
     def send_from_controller(self, node: int, frame: Frame) -> None:
+        if self._guards:
+            frame = self._guards[-1].signed(frame)
         self.under_way += 1
         self.moved_ns = self._agenda.now
         self._agenda.at(self._agenda.now + CONTROL_NS, self._arrive_from_controller, node, frame)
@@ -361,13 +364,8 @@ class Fabric:
     def _controls(self, sender: int, head: bytes, frame: Frame, receiver: bytes) -> list[bytes]:
         """The Ethernet frames between a router and the controller (-1). Sent once: not cached."""
         if self._guards:
-            return self._tagged(sender, head, frame, [receiver])
+            return self._guards[sender].frames(head, frame, [receiver], DEFAULT_MTU)
         return [head + payload for payload in fragment(frame)]
-
-    def _tagged(self, sender: int, head: bytes, frame: Frame, receivers: list[bytes]) -> list[bytes]:
-        guard, is_message = self._guards[sender], frame.type in MESSAGES
-        payloads = fragment(frame, DEFAULT_MTU - guard.room(len(receivers)))
-        return [guard.seal(head, payload, receivers, message=is_message) for payload in payloads]
 
     def _is_authentic(self, receiver: int, data: bytes) -> bool:
         """Whether the receiver takes an Ethernet frame; one that it does not take is counted."""
@@ -406,6 +404,7 @@ class Fabric:
             bytes_received=host.bytes_received,
             bytes_sent=host.bytes_sent,
             dropped=host.dropped,
+            refused=self._guards[node].refused_by_sender() if self._guards else None,
         )
 
     def switch_counters(self) -> SwitchCounters:

@@ -23,6 +23,7 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.signatures import Verifier
 from router.wire.frames import Frame
 from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
@@ -46,15 +47,23 @@ class SimulatedRouter:
         agenda: the agenda on which its deadlines are scheduled.
         fabric: carries the frames that it sends.
         tell: handles the actions for the application.
+        verifier: verifies the signatures of others; None: frames need none.
     """
 
     __slots__ = ("_agenda", "_alarm", "_carrier", "_fabric", "_tell", "_unsynced", "core", "node")
 
     def __init__(
-        self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
+        self,
+        node: int,
+        options: RouterOptions,
+        seed: int,
+        agenda: Agenda,
+        fabric: Fabric,
+        tell: Tell,
+        verifier: Verifier | None = None,
     ) -> None:
         self.node = node
-        self.core = Router(node, options, None, INCARNATION, Random(f"{seed}/{node}"))
+        self.core = Router(node, options, None, INCARNATION, Random(f"{seed}/{node}"), verifier)
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell

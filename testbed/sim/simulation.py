@@ -32,7 +32,7 @@ from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
 from router.security.registry import SECURITY_MODES
 from router.wire.frames import Frame
-from testbed.config.model import Experiment
+from testbed.config.model import Experiment, SecurityOptions
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
@@ -55,6 +55,7 @@ from testbed.workload.members import members_of
 from testbed.workload.model import Workload
 
 if TYPE_CHECKING:
+    from router.protocol.signatures import Verifier
     from router.security.guard import Guard
     from testbed.sim.carrier import BulkCarrier
 
@@ -169,9 +170,8 @@ class Simulation:
         self._set_up_from = time.process_time()
         self.agenda = Agenda()
         self._captures = Captures(topology, run, captures)
-        guards = (
-            partial(_guard, experiment.security.mode, run.network_keys) if experiment.security.on else None
-        )
+        security = experiment.security
+        guards = partial(_guard, security, run) if security.on else None
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed, guards)
         self.controller = SimulatedController(
             topology,
@@ -204,9 +204,12 @@ class Simulation:
         options = router_options(
             experiment.protocol, experiment.routing, experiment.service, experiment.privacy
         )
+        # Verified keys are the same to all.
+        verifier = _verifier(security, run)
         self.routers = [
             SimulatedRouter(
-                node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell
+                *(node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell),
+                verifier=verifier,
             )
             for node in topology.nodes
         ]
@@ -393,11 +396,21 @@ def weight_of_advertisements(experiment: Experiment, workload: Workload) -> int:
     return max(((changes[node] + further) * (declared[node] + longest[node]) for node in changes), default=0)
 
 
-def _guard(mode: str, keys: Path, own: bytes) -> Guard:
+def _guard(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:
     """The guard of a router or the controller; no restart needs its replay windows."""
-    guard = SECURITY_MODES[mode](own, keys, INCARNATION, None)
+    signing_keys = run.signing_keys if security.signs else None
+    guard = SECURITY_MODES[security.mode](own, run.network_keys, INCARNATION, None, signing_keys)
     assert guard is not None
     return guard
+
+
+def _verifier(security: SecurityOptions, run: RunLayout) -> Verifier | None:
+    if not security.signs:
+        return None
+    from router.security.signatures import PublicKeys
+    from router.security.signing_keys import read_public_keys
+
+    return PublicKeys(read_public_keys(run.signing_keys))
 
 
 def _pays(experiment: Experiment) -> bool:

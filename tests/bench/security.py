@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -9,17 +10,21 @@ from collections.abc import Callable
 from router.clock.clock import FixedClock
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.factory import why_no_data_plane
+from router.matching.factory import factory
 from router.predicates.model import Message
-from router.protocol.events import FrameReceived, Send
+from router.predicates.parser import parse_predicate
+from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.security.guard import Guard
-from router.wire.addresses import node_address, port_addresses
-from router.wire.codec import encode, forwarded_frame, fragment
-from router.wire.frames import Frame, FrameType
+from router.security.signatures import PublicKeys, Signer
+from router.wire.addresses import CONTROLLER, node_address, port_addresses
+from router.wire.codec import DEFAULT_MTU, encode, forwarded_frame, fragment
+from router.wire.frames import Commit, Frame, FrameType
 from router.wire.intake import FrameIntake
-from tests.support.guarded import head, opened, router_guard, sealed
-from tests.support.one_router import NODE, ra, received, set_up
+from tests.support.guarded import head, opened, private_key, public_keys, router_guard, sealed
+from tests.support.lying import NODES, measure
+from tests.support.one_router import CONTROL, NODE, TABLE, ra, received, set_up
 from tests.support.two_ways import MTU
 
 _ROUNDS = 5
@@ -60,14 +65,38 @@ def main(messages: int = 20_000) -> None:
             print(f"{f'tagged, {text} bytes, {count} receivers':34}{cost:8.2f}")
         cost = _microseconds(_opening(router_guard(100), _tagged(payload, messages)), messages)
         print(f"{f'verified, {text} bytes':34}{cost:8.2f}")
+    print("signatures:")
+    signer, keys = Signer(11, private_key(11)), PublicKeys(public_keys())
+    control = messages // 20
+    signed = [signer.signed(_message(number)) for number in range(_ROUNDS * control)]
+    print(f"{'made':34}{_microseconds(lambda number: signer.signed(_message(number)), control):8.2f}")
+    print(f"{'verified':34}{_microseconds(lambda number: keys.stands(signed[number], 11), control):8.2f}")
     print("a message received, matched and made ready to be sent to two neighbours, without system calls:")
     plain, tagged = (_arrivals(guard, messages) for guard in (None, router_guard(11)))
     print(f"{'off, the core':34}{_by_the_core(None, plain, messages):8.2f}")
     print(f"{'mac, the core':34}{_by_the_core(router_guard(NODE), tagged, messages):8.2f}")
+    few = messages // 10
+    both = _arrivals(router_guard(11, signs=True), few)
+    print(f"{'signed, the core':34}{_by_the_core(router_guard(NODE, signs=True), both, few):8.2f}")
+    print("the same, and delivered to an application in place of one neighbour:")
+    for mode in ("off", "mac", "signed"):
+        guard = None if mode == "off" else router_guard(11, signs=mode == "signed")
+        cost = _delivered(mode, _arrivals(guard, few), few)
+        print(f"{f'{mode}, the core':34}{cost:8.2f}")
     if (reason := why_no_data_plane()) is None:
         print(f"{'off, compiled':34}{_compiled(plain, messages):8.2f}")
     else:
         print(f"{'off, compiled':34}{reason:>8}")
+    networks = 20
+    found = measure(range(networks))
+    print(f"a router that lies about its subtree, in each of {networks} networks of {NODES}:")
+    print(
+        f"of {found.expected} deliveries, {found.droppable} pass it; its word that nobody is there prevents"
+    )
+    print(
+        f"{found.missed}, of which {found.beyond} do not pass it; its word that all is wanted prevents none,"
+    )
+    print(f"and brings {found.further} further messages to it, and {found.elsewhere} to other links")
 
 
 def _sealing(sender: Guard, payload: bytes, receivers: list[bytes]) -> Callable[[int], object]:
@@ -114,6 +143,34 @@ def _by_the_core(guard: Guard | None, arrivals: list[bytes], messages: int) -> f
             out[0] = at + fragment(action.frame)[0]
         else:
             out[0] = sealed(guard, _TO_TWO, node_address(NODE), action.frame, receivers)[0]
+
+    return _microseconds(forward, messages)
+
+
+def _delivered(mode: str, arrivals: list[bytes], messages: int) -> float:
+    verifier = PublicKeys(public_keys()) if mode == "signed" else None
+    router = Router(NODE, RouterOptions(), factory("compiled"), 3, random.Random(1), verifier)
+    own = Signer(CONTROLLER, private_key(CONTROLLER))
+    for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
+        router.handle(ControllerFrame(own.signed(Frame(kind, NODE, CONTROL | 1, 1, 1, body))), 0.0)
+    wanted = parse_predicate('class = "alert" and severity > 3')
+    router.handle(SetPredicate(1, wanted), 0.0)
+    received(router, 12, Signer(12, private_key(12)).signed(Frame(FrameType.RA, 12, 1, 1, 9, wanted)))
+    guard = None if mode == "off" else router_guard(NODE, signs=mode == "signed")
+    intake = FrameIntake(forwarded_frame, guard=guard)
+    receivers, (to_one,) = [node_address(12)], port_addresses([2])
+    at, out = head(to_one, node_address(NODE)), [b""]
+
+    def forward(number: int) -> None:
+        taken = intake.take(arrivals[number], 0.0)
+        assert taken is not None
+        sent, delivered = router.handle(FrameReceived(taken[0], taken[1]), 0.0)
+        assert isinstance(sent, Send)
+        assert isinstance(delivered, Deliver)
+        if guard is None:
+            out[0] = at + fragment(sent.frame)[0]
+        else:
+            (out[0],) = guard.frames(at, guard.signed(sent.frame), receivers, DEFAULT_MTU)
 
     return _microseconds(forward, messages)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from router.privacy.keys import SECRET_BYTES, Key, KeyRing
 from router.security.guard import Guard
 from router.security.pairs import PairKeys
+from router.security.signatures import Signer, public_key
 from router.security.windows import Windows
-from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE, node_address
-from router.wire.codec import fragment
-from router.wire.format import MESSAGES
+from router.wire.addresses import CONTROLLER, ETHERNET_HEADER_LENGTH, ETHERTYPE, node_address, node_of
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import decode_header
 
@@ -20,15 +21,35 @@ RING = KeyRing((Key(7, bytes(range(SECRET_BYTES))),), 7)
 ROGUE = KeyRing((Key(7, bytes(SECRET_BYTES)),), 7)
 
 
+def private_key(node: int) -> bytes:
+    """The signing key of a node, or of the controller (`addresses.CONTROLLER`)."""
+    return sha256(f"node {node}".encode()).digest()
+
+
+@cache
+def public_keys() -> bytes:
+    """The public keys of the controller and of nodes 0 to 31."""
+    return b"".join(public_key(private_key(node)) for node in (CONTROLLER, *range(32)))
+
+
 def guard(
-    address: bytes, ring: KeyRing = RING, incarnation: int = INCARNATION, windows: Path | None = None
+    address: bytes,
+    ring: KeyRing = RING,
+    incarnation: int = INCARNATION,
+    windows: Path | None = None,
+    signs: bool = False,
 ) -> Guard:
     floor = INCARNATION << COUNTER_BITS
-    return Guard(address, PairKeys(ring, address), incarnation, Windows(windows, floor))
+    node = node_of(address)
+    owner = CONTROLLER if node is None else node
+    signer = Signer(owner, private_key(owner)) if signs else None
+    return Guard(address, PairKeys(ring, address), incarnation, Windows(windows, floor), signer)
 
 
-def router_guard(node: int, ring: KeyRing = RING, incarnation: int = INCARNATION) -> Guard:
-    return guard(node_address(node), ring, incarnation)
+def router_guard(
+    node: int, ring: KeyRing = RING, incarnation: int = INCARNATION, signs: bool = False
+) -> Guard:
+    return guard(node_address(node), ring, incarnation, signs=signs)
 
 
 def head(destination: bytes, source: bytes) -> bytes:
@@ -39,11 +60,7 @@ def sealed(
     sender: Guard, destination: bytes, source: bytes, frame: Frame, receivers: list[bytes], mtu: int = 1500
 ) -> list[bytes]:
     """The Ethernet frames by which a sender with a guard sends a frame."""
-    is_message = frame.type in MESSAGES
-    return [
-        sender.seal(head(destination, source), payload, receivers, message=is_message)
-        for payload in fragment(frame, mtu - sender.room(len(receivers)))
-    ]
+    return sender.frames(head(destination, source), sender.signed(frame), receivers, mtu)
 
 
 def opened(receiver: Guard, data: bytes) -> bytes:

@@ -95,6 +95,19 @@ class Tagged:
         return [self.ethernet[-16 * (count - i) :][:16] for i in range(count)]
 
 
+@dataclass(frozen=True)
+class Signed:
+    """A whole payload with a signature, and what it was made of (Ed25519 of OpenSSL)."""
+
+    name: str
+    plain: str
+    payload: bytes
+    private_key: bytes
+    public_key: bytes
+    covered: bytes
+    signature: bytes
+
+
 def _load(file: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads((_FOLDER / file).read_text(encoding="utf-8"))
     return rows
@@ -214,6 +227,15 @@ TAGGED = [
         row["plain"],
     )
     for row in _load("tagged.json")
+]
+SIGNED = [
+    Signed(
+        row["name"],
+        row["plain"],
+        _bytes(row["payload"]),
+        *(bytes.fromhex(row[name]) for name in ("private_key", "public_key", "covered", "signature")),
+    )
+    for row in _load("signed.json")
 ]
 MALFORMED = [Malformed(row["name"], _bytes(row["hex"]), row["reason"]) for row in _load("malformed.json")]
 #: Every operator, for the check that the vectors leave none out.

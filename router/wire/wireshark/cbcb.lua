@@ -128,6 +128,7 @@ for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end
 -- The fields of the trailer: name, bytes; the tags follow.
 local TRAILER = { { "hop_key", 4 }, { "hop_counter", 8 }, { "tag_count", 1 } }
 local TRAILER_LENGTH, TAG_BYTES = 13, 16
+local SIGNED, SIGNATURE_BYTES = 8, 64
 -- TLVs that hold numbers only: name and bytes of each.
 local LAYOUTS = {
   [TIMEOUT] = { { "timeout_us", 4 } },
@@ -182,6 +183,7 @@ local fields = {
   partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 1),
   identified = ProtoField.bool("cbcb.flags.identified", "Identified receiver advertisement", 8, nil, 2),
   tagged = ProtoField.bool("cbcb.flags.tagged", "Tagged", 8, nil, 4),
+  signed = ProtoField.bool("cbcb.flags.signed", "Signed", 8, nil, 8),
   hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
   issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
   seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
@@ -191,6 +193,7 @@ local fields = {
   fragment_count = ProtoField.uint16("cbcb.fragment_count", "Fragment count"),
   payload_length = ProtoField.uint16("cbcb.payload_length", "Length of the body in this frame"),
   reserved = ProtoField.uint16("cbcb.reserved", "Reserved"),
+  signature = ProtoField.bytes("cbcb.signature", "Signature"),
   hop_key = ProtoField.uint32("cbcb.hop_key", "Key of the hop"),
   hop_counter = ProtoField.uint64("cbcb.hop_counter", "Counter of the hop"),
   tag_count = ProtoField.uint8("cbcb.tag_count", "Number of tags"),
@@ -1254,6 +1257,7 @@ local function read_header(state, tree)
       put(state, item, fields.partial, at, size)
       put(state, item, fields.identified, at, size)
       put(state, item, fields.tagged, at, size)
+      put(state, item, fields.signed, at, size)
     end
     if name == "issuer" and node_names[number32(raw, at)] then
       generate(state, tree, fields.issuer_name, node_names[number32(raw, at)])
@@ -1272,6 +1276,10 @@ local function read_header(state, tree)
   end
   if HEADER_LENGTH + here > length then refuse("truncated", "payload_length " .. here) end
   local behind = HEADER_LENGTH + here
+  if math.floor(flags / SIGNED) % 2 == 1 and behind + SIGNATURE_BYTES <= length then
+    if tree then put(state, tree, fields.signature, behind, SIGNATURE_BYTES) end
+    behind = behind + SIGNATURE_BYTES
+  end
   if math.floor(flags / 4) % 2 == 1 then behind = read_trailer(state, tree, behind) end
   if behind < length then put(state, tree, fields.padding, behind, length - behind) end
   return {

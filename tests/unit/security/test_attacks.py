@@ -1,137 +1,237 @@
-"""Attacks of a rogue without keys on a link: their effect on a router in each mode, and their counts.
+"""Attacks of a rogue: their effect on a router in each mode, the reason that counts them, and the name.
 
-Node 5 is the router of `tests.support.one_router`; the rogue is on its link to node 11, and knows all but the
-keys.
+Node 5 is the router of `tests.support.one_router`. An outsider is on its link to node 11 and knows all but
+the keys; an insider is node 11 itself: it has the network key, and its own signing key.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import pytest
 
-from router.predicates.model import EVERYTHING, NOTHING, Message
+from router.matching.factory import factory
+from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
-from router.protocol.events import ControllerFrame, Deliver, FrameReceived, RequestUpdate, SetPredicate
+from router.protocol.delivered import SLOTS
+from router.protocol.events import ControllerFrame, Deliver, FrameReceived, RequestUpdate, SetPredicate, Tick
 from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.records.counters import router_counters
 from router.security.guard import Guard
+from router.security.signatures import PublicKeys, Signer
 from router.wire.addresses import (
     CONTROLLER,
     CONTROLLER_SOURCE,
     ROUTER_DESTINATION,
     node_address,
+    node_of,
     port_addresses,
 )
 from router.wire.codec import encode, forwarded_frame
 from router.wire.frames import Body, Commit, Flags, Frame, FrameType, SenderRequest
 from router.wire.intake import FrameIntake
-from tests.support.guarded import guard, head, router_guard, sealed
-from tests.support.one_router import CONTROL, FIRST, NEXT_TABLE, NODE, TABLE, set_up
+from router.wire.signature import covered
+from tests.support.guarded import (
+    INCARNATION,
+    guard,
+    head,
+    private_key,
+    public_keys,
+    router_guard,
+    sealed,
+)
+from tests.support.one_router import CONTROL, FIRST, NEXT_TABLE, NODE, TABLE
 from tests.support.router_tables import predicates_of
 
 (TO_ROUTER,) = port_addresses([2])
 LAST = 2**64 - 1
-MODES = ("off", "mac")
+MODES = ("off", "mac", "signed")
 
 
 class Victim:
     """A router with an application that gets all messages, behind the intake of its link."""
 
-    def __init__(self, mode: str) -> None:
-        self.core = set_up(RouterOptions(sr_timeout_s=20.0))
-        self.core.handle(SetPredicate(1, EVERYTHING), 0.0)
-        self.guard = router_guard(NODE) if mode == "mac" else None
+    def __init__(self, mode: str, predicate: Predicate = EVERYTHING) -> None:
+        self.mode = mode
+        self.signs = mode == "signed"
+        verifier = PublicKeys(public_keys()) if self.signs else None
+        options = RouterOptions(sr_timeout_s=20.0)
+        self.core = Router(NODE, options, factory("counting"), 3, random.Random(1), verifier)
+        self.guard = None if mode == "off" else router_guard(NODE)
         self.intake = FrameIntake(forwarded_frame, guard=self.guard)
-        self.neighbour: Guard | None = router_guard(11) if mode == "mac" else None
-        self.controller: Guard | None = guard(CONTROLLER_SOURCE) if mode == "mac" else None
-        self.delivered: list[int] = []
+        self._guards: dict[bytes, Guard] = {}
+        self.delivered: list[tuple[int, int]] = []
+        self.sent = 0
+        for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
+            self.take(self.genuine(Frame(kind, NODE, CONTROL | 1, 1, 1, body), CONTROLLER))
+        assert self.core.epoch == 1
+        self.core.handle(SetPredicate(1, predicate), 0.0)
 
-    def take(self, data: bytes) -> None:
-        taken = self.intake.take(data, 0.0)
+    def take(self, data: bytes, now: float = 0.0) -> None:
+        taken = self.intake.take(data, now)
         if taken is not None:
             sender, frame, _ = taken
             event = ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame)
-            actions = self.core.handle(event, 0.0)
-            self.delivered += [action.seq for action in actions if isinstance(action, Deliver)]
+            actions = self.core.handle(event, now)
+            self.delivered += [(each.source, each.seq) for each in actions if isinstance(each, Deliver)]
 
-    def genuine(self, frame: Frame) -> bytes:
-        """The frame as node 11 sends it."""
-        if self.neighbour is None:
-            return forged(frame)
-        (data,) = sealed(self.neighbour, TO_ROUTER, node_address(11), frame, [node_address(NODE)])
+    def genuine(self, frame: Frame, sender: int = 11) -> bytes:
+        """The frame as its issuer makes it and a neighbour, or the controller, sends it."""
+        owner = sender if sender == CONTROLLER or frame.type is FrameType.UR else frame.issuer
+        signed = Signer(owner, private_key(owner)).signed(frame) if self.signs else frame
+        return self.inside(signed, CONTROLLER_SOURCE if sender == CONTROLLER else node_address(sender))
+
+    def inside(self, frame: Frame, source: bytes) -> bytes:
+        """The frame, signed or not, as one who has the network key sends it in the name of a source."""
+        destination = ROUTER_DESTINATION if source == CONTROLLER_SOURCE else TO_ROUTER
+        if self.mode == "off":
+            return head(destination, source) + encode(frame)
+        # The rogue and those whose name it takes count together: its counters are new.
+        sender = self._guards.setdefault(source, guard(source, incarnation=INCARNATION + 1))
+        (data,) = sealed(sender, destination, source, frame, [node_address(NODE)])
         return data
 
     def counted(self) -> dict[str, int]:
         return {**self.intake.dropped, **self.core.counters.dropped}
 
+    def named(self) -> dict[str, dict[str, int]]:
+        """`refused` in the counters of the router, from which the report names senders."""
+        refused = None if self.guard is None else self.guard.refused_by_sender()
+        counters = router_counters(
+            self.core.counters,
+            frames_received={},
+            frames_sent={},
+            bytes_received=0,
+            bytes_sent=0,
+            dropped=self.intake.dropped,
+            refused=refused,
+        )
+        found: dict[str, dict[str, int]] = counters.get("refused", {})
+        return found
+
     def state(self) -> tuple[object, ...]:
         return predicates_of(self.core), self.core.epoch, tuple(self.delivered), self.core.interfaces()
 
 
-def forged(frame: Frame, source: bytes | None = None) -> bytes:
-    """The frame as the rogue sends it in the name of node 11, or of another sender."""
-    return head(TO_ROUTER, node_address(11) if source is None else source) + encode(frame)
+def outside(frame: Frame, source: bytes) -> bytes:
+    """The frame as an outsider sends it."""
+    destination = ROUTER_DESTINATION if source == CONTROLLER_SOURCE else TO_ROUTER
+    return head(destination, source) + encode(frame)
 
 
-def by_controller(kind: FrameType, seq: int, epoch: int, body: Body) -> bytes:
-    return head(ROUTER_DESTINATION, CONTROLLER_SOURCE) + encode(Frame(kind, NODE, seq, epoch, 1, body))
+def rogue_signed(frame: Frame) -> Frame:
+    """The frame with a signature by the key of node 11."""
+    return replace(frame, signature=Signer(11, private_key(11))._key.sign(covered(frame)))
 
 
 @dataclass(frozen=True)
 class Attack:
-    """The frames of the rogue, whether they change anything in mode off, and their count there."""
+    """The frames of a rogue and the source address that they have.
 
-    frames: tuple[bytes, ...]
+    Attributes:
+        changes: whether they change anything in mode off, and by an insider in mode mac.
+        counted: as what they are counted then.
+        own: the rogue issues them in its own name: a signature is its right.
+    """
+
+    frames: tuple[Frame, ...]
     changes: bool
     counted: dict[str, int]
+    source: bytes = node_address(11)
+    own: bool = False
+
+
+def of_controller(kind: FrameType, seq: int, epoch: int, body: Body) -> Frame:
+    return Frame(kind, NODE, seq, epoch, 1, body)
 
 
 ATTACKS = {
-    "forged issuer": Attack((forged(Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1}))),), True, {}),
-    "widened table": Attack((forged(Frame(FrameType.RA, 21, 9, 1, 9, EVERYTHING)),), True, {}),
+    "forged issuer": Attack((Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1})),), True, {}),
+    "widened table": Attack((Frame(FrameType.RA, 21, 9, 1, 9, EVERYTHING),), True, {}),
     "final epoch": Attack(
         (
-            by_controller(FrameType.TABLE, CONTROL | 9, 2, NEXT_TABLE),
-            by_controller(FrameType.COMMIT, CONTROL | 10, 2, Commit(2)),
+            of_controller(FrameType.TABLE, CONTROL | 9, 2, NEXT_TABLE),
+            of_controller(FrameType.COMMIT, CONTROL | 10, 2, Commit(2)),
         ),
         True,
         {},
+        CONTROLLER_SOURCE,
     ),
     "epoch 2^32 - 1": Attack(
-        (by_controller(FrameType.TABLE, CONTROL | 9, 2**32 - 1, TABLE),), False, {"epoch_ahead": 1}
+        (of_controller(FrameType.TABLE, CONTROL | 9, 2**32 - 1, TABLE),),
+        *(False, {"epoch_ahead": 1}, CONTROLLER_SOURCE),
     ),
     "stolen table": Attack(
-        (by_controller(FrameType.TABLE, CONTROL - 2**32, 2, NEXT_TABLE),), False, {"other_run": 1}
+        (of_controller(FrameType.TABLE, CONTROL - 2**32, 2, NEXT_TABLE),),
+        *(False, {"other_run": 1}, CONTROLLER_SOURCE),
     ),
     "another node": Attack(
-        (forged(Frame(FrameType.MSG, 12, 9, 1, 9, Message({"x": 1})), node_address(12)),), True, {}
+        (Frame(FrameType.MSG, 12, 9, 1, 9, Message({"x": 1})),), True, {}, node_address(12)
     ),
-    "lying UR": Attack((forged(Frame(FrameType.UR, NODE, FIRST, 1, 1, NOTHING)),), True, {}),
-    "poisoned number": Attack(
-        (forged(Frame(FrameType.SR, 11, LAST, 1, 9, SenderRequest(1_000_000))),), False, {}
+    "UR in another name": Attack(
+        (Frame(FrameType.UR, NODE, FIRST, 1, 1, NOTHING),), True, {}, node_address(12)
     ),
+    "lying UR": Attack((Frame(FrameType.UR, NODE, FIRST, 1, 1, NOTHING),), True, {}, own=True),
+    "poisoned number": Attack((Frame(FrameType.SR, 21, LAST, 1, 9, SenderRequest(1_000_000)),), False, {}),
 }
+EVERY_ATTACK = pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
+
+
+def attacked(mode: str, made: Callable[[Victim], list[bytes]]) -> tuple[Victim, bool]:
+    """A victim after the frames of a rogue, and whether they changed anything.
+
+    Nodes 11 and 12 have advertised, as node 21 behind 11 has; an SR of the router is on its way.
+    """
+    victim = Victim(mode)
+    victim.take(victim.genuine(Frame(FrameType.RA, 21, 1, 1, 9, parse_predicate("x = 1"))))
+    victim.take(victim.genuine(Frame(FrameType.RA, 12, 1, 1, 9, parse_predicate("y = 1")), 12))
+    victim.core.handle(RequestUpdate(frozenset({1, 2})), 0.0)
+    before = victim.state()
+    for data in made(victim):
+        victim.take(data)
+    return victim, victim.state() != before
+
+
+def name_of(source: bytes) -> str:
+    node = node_of(source)
+    return "controller" if node is None else str(node)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
-def test_what_an_attack_changes_and_what_it_is_counted_as(attack: Attack, mode: str) -> None:
-    victim = Victim(mode)
-    # Node 21 is behind node 11, which has advertised; an SR of the router is on its way.
-    victim.take(victim.genuine(Frame(FrameType.RA, 21, 1, 1, 9, parse_predicate("x = 1"))))
-    victim.core.handle(RequestUpdate(frozenset({1})), 0.0)
-    before = victim.state()
-    for data in attack.frames:
-        victim.take(data)
+@EVERY_ATTACK
+def test_attacks_of_an_outsider(attack: Attack, mode: str) -> None:
+    victim, changed = attacked(mode, lambda _: [outside(frame, attack.source) for frame in attack.frames])
     if mode == "off":
-        assert (victim.state() != before) == attack.changes
-        assert victim.counted() == attack.counted
+        assert (changed, victim.counted()) == (attack.changes, attack.counted)
         return
-    assert victim.guard is not None
-    assert victim.state() == before
+    assert not changed
     assert victim.counted() == {"untagged": len(attack.frames)}
-    (name,) = victim.guard.refused_by_sender()
-    assert name == {CONTROLLER_SOURCE: "controller", node_address(12): "12"}.get(attack.frames[0][6:12], "11")
+    assert victim.named() == {name_of(attack.source): {"untagged": len(attack.frames)}}
+
+
+@pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+@EVERY_ATTACK
+def test_attacks_of_an_insider(attack: Attack, mode: str, signs: bool) -> None:
+    made = [rogue_signed(frame) if signs else frame for frame in attack.frames]
+    victim, changed = attacked(mode, lambda victim: [victim.inside(frame, attack.source) for frame in made])
+    if mode == "mac" or (attack.own and signs):
+        assert (changed, victim.counted()) == (attack.changes, attack.counted)
+        return
+    reason = "bad_signature" if signs else "unsigned"
+    assert not changed
+    assert victim.counted() == {reason: len(attack.frames)}
+    assert victim.named() == {name_of(attack.source): {reason: len(attack.frames)}}
+
+
+def test_a_stolen_table_that_its_controller_has_signed_is_of_another_run() -> None:
+    frame = ATTACKS["stolen table"].frames[0]
+    victim, changed = attacked("signed", lambda victim: [victim.genuine(frame, CONTROLLER)])
+    assert not changed
+    assert victim.counted() == {"other_run": 1}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -140,20 +240,93 @@ def test_a_message_that_is_replayed_is_delivered_once(mode: str) -> None:
     data = victim.genuine(Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1})))
     for _ in range(500):
         victim.take(data)
-    assert victim.delivered == [9]
+    assert victim.delivered == [(21, 9)]
     assert victim.counted() == ({"message_duplicate": 499} if mode == "off" else {"replayed": 499})
+
+
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_what_an_insider_replays_under_tags_of_its_own(mode: str) -> None:
+    """A message is a duplicate in every mode; an old one, an RA and an SR only where issuers sign."""
+    victim = Victim(mode)
+    frames = [
+        Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1})),
+        Frame(FrameType.RA, 21, 1, 1, 9, parse_predicate("x = 1")),
+        Frame(FrameType.SR, 21, 1, 1, 9, SenderRequest(1_000_000)),
+    ]
+    for frame in (*frames, *frames):
+        victim.take(victim.genuine(frame))
+    assert victim.delivered == [(21, 9)]
+    if mode == "mac":
+        assert victim.counted() == {"message_duplicate": 1, "ra_covered": 1, "sr_old": 1}
+        return
+    assert victim.counted() == {"message_duplicate": 1, "issuer_replayed": 2}
+    assert victim.named() == {"11": {"issuer_replayed": 2}}
+
+
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_a_message_whose_slot_is_forgotten_is_replayed(mode: str) -> None:
+    victim = Victim(mode)
+    first = Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1}))
+    # The later one takes the slot of the first, and is far above the window.
+    for frame in (first, replace(first, seq=9 + SLOTS), first):
+        victim.take(victim.genuine(frame))
+    again = [(21, 9)] if mode == "mac" else []
+    assert victim.delivered == [(21, 9), (21, 9 + SLOTS), *again]
+    assert victim.counted() == ({} if mode == "mac" else {"issuer_replayed": 1})
+
+
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_a_forged_message_keeps_the_genuine_one_of_its_number_out_or_not(mode: str) -> None:
+    victim = Victim(mode)
+    forged = Frame(FrameType.MSG, 21, 9, 1, 9, Message({"forged": 1}))
+    victim.take(victim.inside(rogue_signed(forged), node_address(11)))
+    victim.take(victim.genuine(replace(forged, body=Message({"x": 1}))))
+    assert victim.delivered == [(21, 9)]
+    assert victim.counted() == ({"message_duplicate": 1} if mode == "mac" else {"bad_signature": 1})
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(mode: str) -> None:
     victim = Victim(mode)
-    for data in ATTACKS["poisoned number"].frames:
-        victim.take(data)
-    victim.take(victim.genuine(Frame(FrameType.SR, 11, FIRST, 1, 9, SenderRequest(1_000_000))))
-    assert victim.counted() == ({"sr_old": 1} if mode == "off" else {"untagged": 1})
-    victim.core.handle(RequestUpdate(), 20.0)
-    answered = FrameReceived(11, Frame(FrameType.SR, 11, FIRST + 1, 1, 9, SenderRequest(1_000_000)))
-    assert victim.core.handle(answered, 20.0) != []
+    poison = rogue_signed(ATTACKS["poisoned number"].frames[0])
+    victim.take(victim.inside(poison, node_address(11)))
+
+    def request(seq: int) -> bytes:
+        return victim.genuine(Frame(FrameType.SR, 21, seq, 1, 9, SenderRequest(1_000_000)))
+
+    victim.take(request(FIRST))
+    assert victim.counted() == ({"bad_signature": 1} if mode == "signed" else {"sr_old": 1})
+    victim.core.handle(Tick(), 20.0)
+    before = victim.counted()
+    victim.take(request(FIRST + 1), 20.0)
+    assert victim.counted() == before
+    assert victim.core.counters.srs_received == (2 if mode == "signed" else 3)
+
+
+def test_an_old_ra_of_a_wider_predicate_widens_no_table_again() -> None:
+    """An insider keeps a genuine RA, and sends it after its issuer has narrowed its predicate."""
+    for mode in ("mac", "signed"):
+        victim = Victim(mode)
+        wide = Frame(FrameType.RA, 21, 1, 1, 9, EVERYTHING)
+        victim.take(victim.genuine(wide))
+        victim.core.handle(RequestUpdate(frozenset({1})), 0.0)
+        narrow = Frame(FrameType.UR, NODE, FIRST, 1, 1, parse_predicate("x = 1"))
+        victim.take(victim.genuine(narrow))
+        before = victim.state()
+        victim.take(victim.genuine(wide))
+        assert (victim.state() != before) == (mode == "mac")
+
+
+def test_a_frame_on_a_wrong_way_does_not_keep_the_right_one_out() -> None:
+    """Node 12 is not on the tree of 21: its copy of a genuine RA comes first, and takes no number."""
+    victim = Victim("signed")
+    frame = Frame(FrameType.RA, 21, 1, 1, 9, parse_predicate("x = 1"))
+    before = victim.state()
+    victim.take(victim.genuine(frame, 12))
+    assert victim.state() == before
+    assert victim.counted() == {"reverse_path": 1}
+    victim.take(victim.genuine(frame))
+    assert victim.state() != before
 
 
 def test_a_frame_of_the_wire_is_what_the_core_would_get_without_tags() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,12 @@ from rich.console import Console
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import read_keys
-from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
-from router.wire.format import Flags
+from router.security.signatures import PublicKeys
+from router.security.signing_keys import read_public_keys
+from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address, sender_of
+from router.wire.codec import decode
+from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags
+from router.wire.frames import FrameType
 from testbed.config.load import load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
@@ -48,7 +53,7 @@ def _simulate(folder: Path, mode: str) -> RunLayout:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunLayout]:
     folder = tmp_path_factory.mktemp("runs")
-    return {mode: _simulate(folder / mode, mode) for mode in ("off", "mac")}
+    return {mode: _simulate(folder / mode, mode) for mode in ("off", "mac", "signed")}
 
 
 def _deliveries(run: RunLayout) -> list[tuple[int, int, int]]:
@@ -61,10 +66,11 @@ def _counters(run: RunLayout) -> dict[str, Any]:
     return counters
 
 
-def test_deliveries_tables_and_counts_are_those_without_tags(runs: dict[str, RunLayout]) -> None:
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_deliveries_tables_and_counts_are_those_without_tags(runs: dict[str, RunLayout], mode: str) -> None:
     assert len(_deliveries(runs["off"])) > 10
-    assert _deliveries(runs["mac"]) == _deliveries(runs["off"])
-    off, mac = _counters(runs["off"]), _counters(runs["mac"])
+    assert _deliveries(runs[mode]) == _deliveries(runs["off"])
+    off, mac = _counters(runs["off"]), _counters(runs[mode])
     longer = {"bytes_received", "bytes_sent"}
     for node in off:
         assert mac[node].keys() == off[node].keys()
@@ -74,8 +80,9 @@ def test_deliveries_tables_and_counts_are_those_without_tags(runs: dict[str, Run
         assert all(mac[node][name] > off[node][name] for name in longer)
 
 
-def test_every_captured_frame_is_authentic_at_its_receiver(runs: dict[str, RunLayout]) -> None:
-    run = runs["mac"]
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_every_captured_frame_is_authentic_at_its_receiver(runs: dict[str, RunLayout], mode: str) -> None:
+    run = runs[mode]
     ring = read_keys(run.network_keys)
     frames = 0
     for node in range(5):
@@ -99,3 +106,20 @@ def test_a_network_without_security_has_no_keys_and_no_tags(runs: dict[str, RunL
     records = list(PcapReader(run.capture("host-0")).records())
     assert records
     assert not any(record.data[16] & Flags.TAGGED for record in records)
+
+
+def test_every_frame_of_an_issuer_is_signed(runs: dict[str, RunLayout]) -> None:
+    run = runs["signed"]
+    keys = PublicKeys(read_public_keys(run.signing_keys))
+    seen: Counter[FrameType] = Counter()
+    for node in range(5):
+        for record in PcapReader(run.capture(f"host-{node}")).records():
+            data = bytes(record.data)
+            frame = decode(data[14:])
+            if frame.type in SIGNED_TYPES:
+                sender = sender_of(data)
+                assert sender is not None
+                of_sender = frame.type in REPLIES | OF_CONTROLLER
+                assert keys.stands(frame, sender if of_sender else frame.issuer)
+                seen[frame.type] += 1
+    assert set(seen) == SIGNED_TYPES - {FrameType.XMSG, FrameType.XRA, FrameType.XUR}

@@ -1,0 +1,68 @@
+"""Frames of others that carry a signature: whether a router takes them.
+
+An RA, an SR and a UR are verified when they come in, a message when it is delivered to applications, TABLE
+and COMMIT when they come from the controller. Numbers of an issuer that came before are refused, by the type
+of the frame: only what its signature stands for moves a window, so nobody can push that of another. A restart
+begins with empty windows: it is given tables of a new epoch, and a signature covers the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from router.protocol.counters import Drop
+from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, FrameType
+from router.wire.frames import Frame
+from router.wire.window import advanced
+
+#: Types whose number its issuer uses once.
+_NUMBERED = SIGNED_TYPES - REPLIES - OF_CONTROLLER
+
+
+class Verifier(Protocol):
+    """Verifies signatures: `router.security.signatures.PublicKeys`."""
+
+    def stands(self, frame: Frame, signer: int) -> bool:
+        """Whether the signature of a frame is that of a node, or of `addresses.CONTROLLER`."""
+
+
+class Signatures:
+    """The frames of others that one router has verified.
+
+    Args:
+        verifier: has the public keys of all. None: signatures are not asked for.
+    """
+
+    def __init__(self, verifier: Verifier | None) -> None:
+        self._verifier = verifier
+        #: Issuer and type -> greatest number, bits (`router.wire.window`).
+        self._windows: dict[tuple[int, FrameType], tuple[int, int]] = {}
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether frames must be signed."""
+        return self._verifier is not None
+
+    def refusal(self, frame: Frame, signer: int) -> Drop | None:
+        """Why a frame that has passed all other checks is not taken; None: it is, and not a second time.
+
+        One call verifies one signature at most.
+
+        Args:
+            signer: the node that must have signed it, or `addresses.CONTROLLER`.
+        """
+        if self._verifier is None or frame.type not in SIGNED_TYPES:
+            return None
+        if not frame.signature:
+            return Drop.UNSIGNED
+        stream = frame.issuer, frame.type
+        window = None
+        if frame.type in _NUMBERED:
+            window = advanced(*self._windows.get(stream, (-1, 0)), frame.seq)
+            if window is None:
+                return Drop.ISSUER_REPLAYED
+        if not self._verifier.stands(frame, signer):
+            return Drop.BAD_SIGNATURE
+        if window is not None:
+            self._windows[stream] = window
+        return None

@@ -1,0 +1,91 @@
+"""The folder of signing keys: who may read what, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from router.predicates.model import NOTHING
+from router.privacy.keys import KeyFileError
+from router.security.signatures import PublicKeys
+from router.security.signing_keys import (
+    copy_signing_keys,
+    make_signing_keys,
+    read_public_keys,
+    read_signer,
+)
+from router.wire.addresses import CONTROLLER
+from router.wire.frames import Commit, Frame, FrameType, SenderRequest
+from testbed.cli.main import main
+
+
+def test_each_owner_signs_and_all_verify(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    make_signing_keys(folder, 3)
+    keys = PublicKeys(read_public_keys(folder))
+    frames = {node: Frame(FrameType.SR, node, 1, 1, 9, SenderRequest(5)) for node in range(3)}
+    frames[CONTROLLER] = Frame(FrameType.COMMIT, 2, 1, 1, 1, Commit(1))
+    for owner, frame in frames.items():
+        signed = read_signer(folder, owner).signed(frame)
+        stands = [other for other in (*frames, 3) if keys.stands(signed, other)]
+        assert stands == [owner]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for path in folder.iterdir():
+        assert path.name == "public.keys" or path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_router_signs_in_its_own_name_alone(tmp_path: Path) -> None:
+    make_signing_keys(tmp_path / "keys", 2)
+    signer = read_signer(tmp_path / "keys", 1)
+    other = Frame(FrameType.SR, 0, 1, 1, 9, SenderRequest(5))
+    commit = Frame(FrameType.COMMIT, 1, 1, 1, 1, Commit(1))
+    assert signer.signed(other) is other
+    assert signer.signed(commit) is commit
+    # The UR is its own word, whoever issued the SR.
+    assert signer.signed(Frame(FrameType.UR, 0, 1, 1, 1, NOTHING)).signature
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    make_signing_keys(tmp_path / "keys", 1)
+    (tmp_path / "keys" / "0.key").chmod(0o640)
+    with pytest.raises(KeyFileError, match="lets others"):
+        read_signer(tmp_path / "keys", 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"zz", b"00" * 31, b"\xff"])
+def test_a_file_that_is_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    make_signing_keys(tmp_path / "keys", 1)
+    for name in ("0.key", "public.keys"):
+        (tmp_path / "keys" / name).write_bytes(content)
+    with pytest.raises(KeyFileError, match=r"0\.key: no key"):
+        read_signer(tmp_path / "keys", 0)
+    if content:
+        with pytest.raises(KeyFileError, match=r"public\.keys: no key"):
+            read_public_keys(tmp_path / "keys")
+    with pytest.raises(KeyFileError, match=r"0\.key"):
+        copy_signing_keys(tmp_path / "keys", tmp_path / "copy", 1)
+
+
+def test_a_copy_has_the_keys_of_the_nodes_that_there_are(tmp_path: Path) -> None:
+    source, copy = tmp_path / "keys", tmp_path / "copy"
+    make_signing_keys(source, 5)
+    copy_signing_keys(source, copy, 2)
+    assert sorted(path.name for path in copy.iterdir()) == ["0.key", "1.key", "controller.key", "public.keys"]
+    assert (copy / "1.key").read_bytes() == (source / "1.key").read_bytes()
+    with pytest.raises(KeyFileError, match=r"5\.key"):
+        copy_signing_keys(source, tmp_path / "more", 6)
+    (source / "public.keys").write_text((copy / "public.keys").read_text()[::-1].strip() + "\n")
+    with pytest.raises(KeyFileError, match=r"public\.keys"):
+        copy_signing_keys(source, tmp_path / "again", 2)
+
+
+def test_the_command_makes_a_folder_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "keys"
+    assert main(["keys", "issuers", str(folder), "--nodes", "2"]) == 0
+    assert read_signer(folder, 1)
+    assert len(read_public_keys(folder)) == 3 * 32
+    printed = capsys.readouterr().out
+    assert not any(path.read_text().strip() in printed for path in folder.glob("*.key"))
+    assert main(["keys", "issuers", str(folder), "--nodes", "2"]) == 2
+    assert main(["keys", "issuers", str(tmp_path / "none"), "--nodes", "0"]) == 2

@@ -1,0 +1,170 @@
+"""Signed frames: vectors in codec, Scapy and dissector; fragments; recordings; what a signature covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.packet import Padding
+
+from router.predicates.model import Message
+from router.recording.frames import read_whole_frame, whole_frame
+from router.security.signatures import PublicKeys, Signer, public_key
+from router.wire import layers
+from router.wire.addresses import CONTROLLER
+from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame, fragment
+from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
+from router.wire.fragments import Reassembler
+from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
+from router.wire.header import DecodeError, signature_of
+from router.wire.signature import covered
+from tests.support.guarded import private_key, public_keys
+from tests.support.wire_tshark import needs_tshark, rows, write_capture
+from tests.vectors.wire_vectors import SIGNED, WHOLE, Signed
+
+VECTORS = pytest.mark.parametrize("vector", SIGNED, ids=lambda vector: vector.name)
+KEYS = PublicKeys(public_keys())
+
+
+def received(payload: bytes) -> Frame:
+    """The frame as a router reads it."""
+    header = decode_header(payload)
+    body = payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length]
+    return forwarded_frame(header, body, signature_of(header, payload))
+
+
+@VECTORS
+def test_codec_and_signer_make_each_vector(vector: Signed) -> None:
+    plain = next(each.frame for each in WHOLE if each.name == vector.plain)
+    assert isinstance(plain, Frame)
+    assert public_key(vector.private_key) == vector.public_key
+    owner = CONTROLLER if plain.type in OF_CONTROLLER else plain.issuer
+    signed = Signer(owner, vector.private_key).signed(plain)
+    assert covered(plain) == vector.covered
+    assert signed.signature == vector.signature
+    assert encode(signed) == vector.payload
+    assert decode(vector.payload) == signed
+    assert encode(replace(decode(vector.payload), signature=b"", received=None)) == encode(plain)
+
+
+@VECTORS
+def test_a_router_verifies_each_vector_and_sends_it_on(vector: Signed) -> None:
+    frame = received(vector.payload)
+    assert covered(frame) == vector.covered
+    keys = PublicKeys(vector.public_key)
+    assert keys.stands(frame, CONTROLLER)
+    assert not keys.stands(frame, 0)
+    assert not PublicKeys(public_key(bytes([255]) * 32)).stands(frame, CONTROLLER)
+    further = frame.one_hop_less()
+    assert encode(further)[4:] == vector.payload[4:]
+    assert keys.stands(received(encode(further)), CONTROLLER)
+
+
+@VECTORS
+@pytest.mark.parametrize("behind", [b"", bytes(7)])
+def test_scapy_reads_each_vector_and_builds_it_again(vector: Signed, behind: bytes) -> None:
+    packet = layers.CBCB(vector.payload + behind)
+    assert packet[layers.Signature].signature == vector.signature
+    assert (bytes(packet[Padding]) if behind else b"") == behind
+    assert bytes(packet) == vector.payload + behind
+    assert bytes(layers.from_frame(decode(vector.payload))) == vector.payload
+    cut = vector.payload[:-1]
+    assert layers.Signature not in layers.CBCB(cut)
+    assert bytes(layers.CBCB(cut)) == cut
+    assert decode(cut).signature == b""
+
+
+@needs_tshark
+def test_the_dissector_shows_the_signature(tmp_path: Path) -> None:
+    head = bytes.fromhex("030000000009 02cb00000003 88b5")
+    frames = [head + vector.payload + bytes(3) for vector in SIGNED]
+    frames.append(head + SIGNED[0].payload[:-1])
+    names = ("signature", "padding", "decode_error")
+    capture = write_capture(tmp_path / "signed.pcap", list(enumerate(frames)))
+    shown = rows(capture, [f"cbcb.{name}" for name in names])
+    cut = {"padding": [SIGNED[0].signature[:-1].hex()]}
+    assert shown == [
+        *({"signature": [vector.signature.hex()], "padding": ["000000"]} for vector in SIGNED),
+        cut,
+    ]
+
+
+def test_each_fragment_has_the_signature() -> None:
+    frame = Signer(3, private_key(3)).signed(Frame(FrameType.MSG, 3, 9, 1, 9, Message({"s": "x" * 3000})))
+    pieces = fragment(frame, 1000)
+    assert max(map(len, pieces)) <= 1000
+    assert all(piece.endswith(frame.signature) for piece in pieces)
+    reassembler, whole = Reassembler(), None
+    for piece in reversed(pieces):
+        whole = reassembler.add(7, piece, 0.0) or whole
+    assert whole is not None
+    taken = forwarded_frame(*whole, signature_of(whole[0], pieces[0]))
+    assert KEYS.stands(taken, 3)
+    again = read_whole_frame(whole_frame(taken))
+    assert (again, again.signature) == (taken, frame.signature)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Frame(FrameType.SR, 3, 9, 1, 9, SenderRequest(5), signature=bytes(64)),
+        Frame(
+            FrameType.MSG, 3, 9, 1, 9, Message({"s": "x" * 60_000, "t": "x" * 60_000}), signature=bytes(64)
+        ),
+    ],
+    ids=["short", "longer than a fragment"],
+)
+def test_a_recording_keeps_the_signature(frame: Frame) -> None:
+    assert read_whole_frame(whole_frame(frame)).signature == frame.signature
+
+
+def test_what_routers_write_on_the_way_is_not_covered() -> None:
+    message = Message({"x": 1})
+    sent = Frame(FrameType.MSG, 3, 9, 1, 9, message)
+    assert covered(sent) == covered(replace(sent, body=AddressedMessage((4, 5), message), hop_limit=2))
+    request = Frame(FrameType.SR, 3, 9, 1, 9, SenderRequest(5))
+    assert covered(request) == covered(replace(request, body=SenderRequest(4), hop_limit=2))
+
+
+@pytest.mark.parametrize("name", ["type", "issuer", "seq", "epoch", "flags", "body"])
+def test_everything_else_is_covered(name: str) -> None:
+    other: dict[str, object] = {
+        "type": FrameType.UR,
+        "issuer": 4,
+        "seq": 10,
+        "epoch": 2,
+        "flags": Flags.IDENTIFIED,
+    }
+    ras = [each.frame for each in WHOLE if each.name in {"ra-nothing", "ra-everything"}]
+    other["body"] = ras[1].body
+    frame = Signer(3, private_key(3)).signed(replace(ras[0], issuer=3))
+    assert KEYS.stands(frame, 3)
+    changed = replace(frame, received=None, **{name: other[name]})  # type: ignore[arg-type]
+    assert not KEYS.stands(changed, 3)
+
+
+@given(st.data())
+def test_no_covered_bit_of_a_vector_can_be_changed(data: st.DataObject) -> None:
+    vector = data.draw(st.sampled_from(SIGNED))
+    frame, end = decode(vector.payload), len(vector.payload)
+    # Type, issuer, seq and epoch, the signature, and the body where all of it is covered.
+    places = [1, *range(4, 20), *range(end - SIGNATURE_BYTES, end)]
+    if frame.type is not FrameType.SR and frame.type not in MESSAGES:
+        places += range(HEADER_LENGTH, end - SIGNATURE_BYTES)
+    place = data.draw(st.sampled_from(places))
+    changed = bytearray(vector.payload)
+    changed[place] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        other = received(bytes(changed))
+    except DecodeError:
+        return
+    assert not PublicKeys(vector.public_key).stands(other, CONTROLLER)
+
+
+@given(st.binary(max_size=80), st.integers(-3, 40))
+def test_no_signature_of_others_stands_or_raises(signature: bytes, signer: int) -> None:
+    frame = Frame(FrameType.SR, 3, 9, 1, 9, SenderRequest(5), signature=signature)
+    assert not KEYS.stands(frame, signer)
