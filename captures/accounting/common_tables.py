@@ -93,7 +93,7 @@ _HOPS = """
         select source, seq, node as from_node, time_ns as out_ns from seen
         where direction = 'from_router' and fragment_index = 0
     ), crossed as (
-        select arrived.source, arrived.seq, arrived.from_node, to_node, arrived_ns, max(out_ns) as left_ns
+        select arrived.source, arrived.seq, arrived.from_node, to_node, arrived_ns, max(out_ns) as departed_ns
         from arrived left join departed on departed.source = arrived.source and departed.seq = arrived.seq
             and departed.from_node = arrived.from_node and out_ns <= arrived_ns
         group by arrived.source, arrived.seq, arrived.from_node, to_node, arrived_ns
@@ -103,16 +103,16 @@ _HOPS = """
         where direction = 'to_router' and coalesce(from_node = parent, true)
         union all select cast(source as bigint), seq, source, sent_ns from {sent}
     ), handled as (
-        select crossed.source, crossed.seq, crossed.from_node, to_node, left_ns, arrived_ns,
+        select crossed.source, crossed.seq, crossed.from_node, to_node, departed_ns, arrived_ns,
             max(time_ns) as taken_ns
         from crossed left join taken on taken.source = crossed.source and taken.seq = crossed.seq
-            and at_node = from_node and time_ns <= left_ns
-        group by crossed.source, crossed.seq, crossed.from_node, to_node, left_ns, arrived_ns
+            and at_node = from_node and time_ns <= departed_ns
+        group by crossed.source, crossed.seq, crossed.from_node, to_node, departed_ns, arrived_ns
     ), directions as (
         select link, u as sender, v as receiver from {links} union all select link, v, u from {links}
     )
-    select source, seq, from_node, to_node, link, left_ns, arrived_ns, {arrived_s} as arrived_s,
-        (left_ns - taken_ns) / 1e9 as handling_wall_s, (arrived_ns - left_ns) / 1e9 as latency_wall_s
+    select source, seq, from_node, to_node, link, departed_ns, arrived_ns, {arrived_s} as arrived_s,
+        (departed_ns - taken_ns) / 1e9 as handling_wall_s, (arrived_ns - departed_ns) / 1e9 as latency_wall_s
     from handled left join directions on sender = from_node and receiver = to_node
 """
 _PROCESSED = """

@@ -299,25 +299,28 @@ _ROWS = (
             Column("to_node", _INT, "router that the message reached"),
             _LINK,
             _count(
-                "left_ns",
-                "time of the first frame in the capture of the host link of `from_node`; null: it shows none",
+                "departed_ns",
+                "time of the first fragment in the capture of the host link of `from_node`, the last time up "
+                "to `arrived_ns`; null: it shows none",
                 UNIX_NS,
             ),
             _count(
-                "arrived_ns", "time of the first frame in the capture of the host link of `to_node`", UNIX_NS
+                "arrived_ns",
+                "time of the first fragment in the capture of the host link of `to_node`",
+                UNIX_NS,
             ),
             Column("arrived_s", _DOUBLE, "as `arrived_ns`", EXPERIMENT_S),
             Column(
                 "handling_wall_s",
                 _DOUBLE,
                 "in `from_node`: from the last frame of the message that came from the parent on the "
-                "source's tree (at the source: from the application's request) until `left_ns`; or null",
+                "source's tree (at the source: from the application's request) until `departed_ns`; or null",
                 WALL_S,
             ),
             Column(
                 "latency_wall_s",
                 _DOUBLE,
-                "of the link and its switches: from `left_ns` to `arrived_ns`; null: not known",
+                "of the link and its switches: from `departed_ns` to `arrived_ns`; null: not known",
                 WALL_S,
             ),
         ),
