@@ -86,8 +86,8 @@ def account(
     stages = Stages(progress, _EXPECTED)
     with store.new_tables(run_dir) as folder:
         summary = _accounted(run_dir, master, partitions, spark, folder, stages)
+        write_accounting(folder, stages.record("spark", master))
         with store.publish(run_dir):
-            write_accounting(RunLayout(run_dir), stages.record("spark", master))
             if publish is not None:
                 publish(summary)
     return summary
@@ -123,8 +123,8 @@ def account_directly(
                 for name, table in direct.all_tables():
                     store.write_arrow(table, folder, name)
         summary["accounting_s"] = round(time.monotonic() - started, 3)
+        write_accounting(folder, stages.record("duckdb", None))
         with store.publish(run_dir):
-            write_accounting(RunLayout(run_dir), stages.record("duckdb", None))
             publish(summary)
     return summary
 

@@ -212,11 +212,6 @@ class RunLayout:
         return self.path / "timings.json"
 
     @property
-    def accounting(self) -> Path:
-        """The stages of the accounting, with their times."""
-        return self.path / "accounting.json"
-
-    @property
     def simulation(self) -> Path:
         return self.path / "simulation.json"
 
@@ -238,6 +233,11 @@ class RunLayout:
     def tables(self) -> Path:
         """The folder of the tables in force."""
         return self.path / "parquet"
+
+    @property
+    def accounting(self) -> Path:
+        """The stages of the accounting that made the tables, which the next accounting replaces with them."""
+        return self.tables / "accounting.json"
 
     @property
     def tables_new(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, TypedDict
 
 from captures.rundir.files import write_json
@@ -18,7 +19,7 @@ class StageTime(TypedDict):
 
 
 class Accounting(TypedDict):
-    """The work of the last accounting that was finished."""
+    """The work of the accounting that made the tables."""
 
     engine: Annotated[str, "`spark` or `duckdb`"]
     master: Annotated[str | None, "Spark's master URL; null: another engine"]
@@ -28,11 +29,11 @@ class Accounting(TypedDict):
 
 FILE = RunFile(
     lambda run: [run.accounting],
-    "The stages of the accounting, with their times.",
+    "The stages of the accounting that made the tables, with their times; replaced together with the tables.",
     (("", Accounting), ("`stages`", StageTime)),
 )
 
 
-def write_accounting(run: RunLayout, accounting: Accounting) -> None:
-    """Writes the file whole or not at all."""
-    write_json(run.accounting, accounting)
+def write_accounting(tables: Path, accounting: Accounting) -> None:
+    """Writes the file into a folder of tables: of a run, or of new tables that will replace those."""
+    write_json(tables / RunLayout(tables).accounting.name, accounting)

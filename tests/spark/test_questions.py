@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting.account import account, account_directly
+from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
@@ -123,7 +124,7 @@ def test_utilisation_counts_idle_bins(run: Path) -> None:
 
 
 def test_the_stages_are_kept_with_their_times(run: Path) -> None:
-    kept = json.loads((run / "accounting.json").read_text())
+    kept = json.loads(RunLayout(run).accounting.read_text())
     names = [stage["name"] for stage in kept["stages"]]
     assert len(names) == len(set(names))
     assert {"small files", "tshark", "frames", "hops", "link_utilisation", "outcome_totals"} < set(names)
