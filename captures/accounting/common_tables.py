@@ -16,6 +16,7 @@ from captures.accounting.registry import step, table
 from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
 from captures.tables.catalogue import TABLES
+from router.clock.pieces import NS
 
 #: RAs in the captures, by issuer and sequence number.
 _WAVES = """
@@ -28,9 +29,13 @@ _WAVES = """
     group by issuer, seq
 """
 #: Every change gets the first RA of its router from its request on. The least time of an RA among the rows
-#: from a change on is a running minimum in descending order of time. No change caused an RA that repeats the
-#: predicate of the RA before: a change that other predicates of the node cover has no RA. The high 32 bits of
-#: a sequence number tell the starts of a router apart.
+#: from a change on is a running minimum in descending order of time. The high 32 bits of a sequence number
+#: tell the starts of a router apart.
+#:
+#: A change that other predicates of the node cover causes no RA, and the next RA has another cause. That RA
+#: repeats the predicate of the RA before (a new epoch, a period), or is late and another change of the node
+#: precedes it. The predicates of a private run cannot be compared: there, a late RA has another cause in any
+#: case. The first RA of a router reports all changes before it, which may have waited for the first epoch.
 _CHANGES = """
     with timeline as (
         select cast(node as bigint) as issuer, requested_ns as at_ns, cast(null as bigint) as first_ns
@@ -42,24 +47,30 @@ _CHANGES = """
         from timeline
     ), changed as (
         select node, app, t_ns, requested_ns, predicate, filters,
-            filters - coalesce(lag(filters) over (partition by node, app order by t_ns), 0) as more
+            filters - coalesce(lag(filters) over (partition by node, app order by t_ns), 0) as more,
+            lead(requested_ns) over (partition by node order by requested_ns) as next_ns
         from {declared}
     ), counted as (
-        select node, app, t_ns, requested_ns, predicate, filters,
+        select node, app, t_ns, requested_ns, predicate, filters, next_ns,
             sum(more) over (partition by node order by t_ns) as filters_of_node
         from changed
     ), issued as (
-        select issuer, seq, first_ns, predicate,
-            lag(predicate) over (partition by issuer, seq >> 32 order by first_ns, seq) as former
+        select issuer, seq, first_ns, predicate, predicate like 'encoded, %' as encoded,
+            lag(predicate) over (partition by issuer, seq >> 32 order by first_ns, seq) as former,
+            row_number() over (partition by issuer, seq >> 32 order by first_ns, seq) = 1 as opens
         from {waves}
     ), wave as (
         select issuer, first_ns, min(seq) as seq, min_by(predicate, seq) as advertised,
-            coalesce(min_by(predicate = former, seq), false) as repeats
+            min_by(encoded, seq) as encoded, min_by(opens, seq) as opens,
+            coalesce(min_by(predicate = former and not encoded, seq), false) as repeats
         from issued group by issuer, first_ns
     )
     select counted.node, app, {t_s} as t_s, t_ns, requested_ns, predicate, filters,
         cast(counted.node as bigint) as issuer,
-        case when not repeats and (filters_of_node > 0 or advertised = 'none') then wave.seq end as seq
+        case when not repeats and (filters_of_node > 0 or advertised = 'none') and (
+            opens or answered_ns <= t_ns + {wait_ns}
+            or not (encoded or coalesce(next_ns <= answered_ns, false))
+        ) then wave.seq end as seq
     from counted
     left join answered on answered.issuer = counted.node and at_ns = requested_ns
     left join wave on wave.issuer = counted.node and wave.first_ns = answered_ns
@@ -140,12 +151,21 @@ _TIMES = {
     "arrived_s": "arrived_ns",
     "processed_s": "time_ns",
 }
+#: A router that is not overloaded has sent an RA, which need not wait, in this time; wall ns.
+_SENT_NS = 100_000_000
 _SOURCES = ("frames", "declared", "trees", "sent", "links", "waves", "changes", "processed")
 
 
 def conditions(inputs: Inputs) -> dict[str, str]:
-    """The conditions that the texts name in braces, as SQL, for `query`."""
-    return {"all_hosts": "true" if inputs.all_hosts_captured else "false"}
+    """The properties of a run that the texts name in braces, as SQL, for `query`.
+
+    `all_hosts`: all host links were captured; `wait_ns`: the longest time from the confirmation of a change
+    to the first frame of its RA, wall ns.
+    """
+    protocol = inputs.experiment.get("protocol", {})
+    wait_s = sum(protocol.get(key, 0) for key in ("ra_min_interval_s", "ra_jitter_s"))
+    wait_ns = _SENT_NS + round(wait_s / min(inputs.clock.rates) * NS)
+    return {"all_hosts": "true" if inputs.all_hosts_captured else "false", "wait_ns": str(wait_ns)}
 
 
 def query(name: str, clock: Clock, tables: dict[str, str] | None = None) -> str:
@@ -177,8 +197,9 @@ def causes(waves: pa.Table, inputs: Inputs) -> dict[str, pa.Table]:
     with duckdb.connect(config={"threads": 1}) as database:
         for name, held in (("waves", waves), ("declared", inputs.log.declared)):
             database.register(name, held)
-        database.execute(f"create temp table changes as {query('changes', inputs.clock)}")
-        return {name: in_duckdb(database, name, inputs.clock, conditions(inputs)) for name in CAUSES}
+        names = conditions(inputs)
+        database.execute(f"create temp table changes as {query('changes', inputs.clock, names)}")
+        return {name: in_duckdb(database, name, inputs.clock, names) for name in CAUSES}
 
 
 def in_duckdb(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,6 +76,14 @@ class Inputs:
     @property
     def links(self) -> Sequence[Link]:
         return self.topology.links
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        """The keys of the experiment file; a run folder without one has none."""
+        try:
+            return tomllib.loads(self.run.experiment.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
 
     @property
     def lossy_links(self) -> frozenset[int]:

@@ -8,7 +8,6 @@ counted apart, since the slides count forwarding state alone.
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -77,11 +76,7 @@ def _size(predicate: Predicate) -> Size:
 @step()
 def scheme_name(inputs: Inputs) -> str:
     """The routing scheme of the experiment."""
-    try:
-        experiment = tomllib.loads(inputs.run.experiment.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return ""
-    return str(experiment.get("routing", {}).get("scheme", ""))
+    return str(inputs.experiment.get("routing", {}).get("scheme", ""))
 
 
 @step()

@@ -410,9 +410,13 @@ _ROWS = (
                 "seq",
                 _LONG,
                 "sequence number of the RA that the change caused: the first that its router issued after "
-                "the request, which may answer several changes; null: none was captured, or it repeats the "
-                "predicate of the RA before, as for a new epoch. A change that leaves the router without a "
-                "predicate causes an RA without a filter, or none",
+                "the request, which may answer several changes; null: the change caused none, as one that "
+                "other predicates of the node cover, or none was captured. A change did not cause an RA that "
+                "repeats the predicate of the RA before, as for a new epoch, nor one that follows 0.1 wall s "
+                "or more (and `ra_min_interval_s`, `ra_jitter_s`) after the change where another change "
+                "precedes the RA, or, in a private run, in any case. The first RA of a router answers all "
+                "changes before it. A change that leaves the router without a predicate causes an RA without "
+                "a filter, or none",
             ),
         ),
     ),
@@ -423,12 +427,16 @@ _ROWS = (
             Column("issuer", _LONG, "router that issued the RA"),
             _SEQ,
             Column("epoch", _LONG, "version of the broadcast tables"),
-            Column("predicate", _TEXT, "in the readable notation"),
+            Column(
+                "predicate",
+                _TEXT,
+                "in the readable notation; of a private run, the number of filters: `encoded, 2 filters`",
+            ),
             Column(
                 "cause",
                 _TEXT,
                 "`predicate`: a change in `predicate_changes`; `epoch`: new broadcast trees; null: "
-                "neither, such as a periodic RA",
+                "neither, such as a periodic RA; where both fit, `predicate`",
             ),
             _count("changes", "changes of predicates that the RA answers", "changes"),
             Column("t_s", _DOUBLE, "time of its first frame in any capture", EXPERIMENT_S),

@@ -9,22 +9,28 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from captures.accounting.common_tables import CAUSES, in_duckdb, query
+from captures.accounting.common_tables import CAUSES, conditions, in_duckdb, query
 from captures.accounting.direct import Direct
+from captures.accounting.inputs import read_inputs
 from captures.accounting.log_tables import DECLARED
 from captures.rundir.clock import Clock
+from captures.rundir.layout import RunLayout
 from tests.support.run_folder import asked_run
 
 _CLOCK = Clock.steady(0, 1.0)
 _START = 7 << 32
+_MS = 1_000_000
 
 
-def _tables(waves: list[tuple[int, int, int, str]], declared: list[tuple[int, str, int]]) -> Any:
+def _tables(
+    waves: list[tuple[int, int, int, str]], declared: list[tuple[int, str, int]], wait_ms: int = 100
+) -> Any:
     """The changes and RAs of node 3.
 
     Args:
         waves: sequence number, epoch, time and predicate of each RA.
         declared: time, application and number of filters of each change.
+        wait_ms: the longest time from a change to its RA.
 
     Returns the RAs of the changes by their times, and cause and changes of the RAs.
     """
@@ -42,8 +48,9 @@ def _tables(waves: list[tuple[int, int, int, str]], declared: list[tuple[int, st
     with duckdb.connect() as database:
         database.register("waves", pa.Table.from_pylist(rows, schema=pa.schema(columns)))
         database.register("declared", pa.Table.from_pylist(changes, schema=DECLARED))
-        database.execute(f"create temp table changes as {query('changes', _CLOCK)}")
-        found = [in_duckdb(database, name, _CLOCK, {"all_hosts": "true"}) for name in CAUSES]
+        names = {"all_hosts": "true", "wait_ns": str(wait_ms * _MS)}
+        database.execute(f"create temp table changes as {query('changes', _CLOCK, names)}")
+        found = [in_duckdb(database, name, _CLOCK, names) for name in CAUSES]
     return (
         {row["requested_ns"]: row["seq"] for row in found[0].to_pylist()},
         {row["seq"]: (row["cause"], row["changes"]) for row in found[1].to_pylist()},
@@ -74,6 +81,61 @@ def test_one_ra_answers_several_changes_and_a_withdrawal_one_without_a_filter() 
     seqs, causes = _tables(waves, [(9, "one", 1), (20, "two", 2), (50, "one", 0), (60, "two", 0)])
     assert seqs == {9: _START + 1, 20: _START + 1, 50: _START + 2, 60: _START + 2}
     assert causes == {_START + 1: ("predicate", 2), _START + 2: ("predicate", 2)}
+
+
+def test_a_change_that_is_covered_is_not_answered_by_the_ra_of_a_later_change() -> None:
+    waves = [(_START + 1, 1, 10 * _MS, "a < 9"), (_START + 2, 1, 901 * _MS, "a < 9 or b = 1")]
+    # The predicate of application two is covered by that of application one until it has a second filter.
+    declared = [(9 * _MS, "one", 1), (500 * _MS, "two", 1), (900 * _MS, "two", 2)]
+    seqs, causes = _tables(waves, declared)
+    assert seqs == {9 * _MS: _START + 1, 500 * _MS: None, 900 * _MS: _START + 2}
+    assert causes == {_START + 1: ("predicate", 1), _START + 2: ("predicate", 1)}
+
+
+def test_changes_while_an_ra_waits_are_answered_by_it() -> None:
+    waves = [(_START + 1, 1, 10 * _MS, "a < 9"), (_START + 2, 1, 510 * _MS, "a < 9 or b = 1 or c = 1")]
+    declared = [(9 * _MS, "one", 1), (50 * _MS, "two", 1), (400 * _MS, "two", 2)]
+    seqs, _ = _tables(waves, declared, wait_ms=600)
+    assert seqs == {9 * _MS: _START + 1, 50 * _MS: _START + 2, 400 * _MS: _START + 2}
+
+
+def test_a_late_ra_answers_a_change_that_no_other_change_follows() -> None:
+    waves = [(_START + 1, 1, 10 * _MS, "a < 9"), (_START + 2, 1, 900 * _MS, "b = 1")]
+    seqs, _ = _tables(waves, [(9 * _MS, "one", 1), (500 * _MS, "one", 1)])
+    assert seqs == {9 * _MS: _START + 1, 500 * _MS: _START + 2}
+
+
+@pytest.mark.parametrize("predicates", [("a < 9", "b = 1"), ("encoded, 2 filters", "encoded, 1 filter")])
+def test_the_first_ra_of_a_router_answers_all_changes_before_it(predicates: tuple[str, str]) -> None:
+    # They wait for the first epoch.
+    first, second = predicates
+    waves = [(_START + 1, 1, 2_000 * _MS, first), (_START + 2, 1, 3_001 * _MS, second)]
+    declared = [(9 * _MS, "one", 1), (900 * _MS, "two", 1), (3_000 * _MS, "two", 0)]
+    seqs, causes = _tables(waves, declared)
+    assert seqs == {9 * _MS: _START + 1, 900 * _MS: _START + 1, 3_000 * _MS: _START + 2}
+    assert causes == {_START + 1: ("predicate", 2), _START + 2: ("predicate", 1)}
+
+
+def test_private_ras_of_as_many_filters_are_not_taken_for_repetitions() -> None:
+    waves = [(_START + 1, 1, 10 * _MS, "encoded, 1 filter"), (_START + 2, 1, 501 * _MS, "encoded, 1 filter")]
+    seqs, causes = _tables(waves, [(9 * _MS, "one", 1), (500 * _MS, "one", 1)])
+    assert seqs == {9 * _MS: _START + 1, 500 * _MS: _START + 2}
+    assert causes == {_START + 1: ("predicate", 1), _START + 2: ("predicate", 1)}
+
+
+def test_a_late_private_ra_has_another_cause() -> None:
+    waves = [(_START + 1, 1, 10 * _MS, "encoded, 1 filter"), (_START + 2, 2, 901 * _MS, "encoded, 1 filter")]
+    seqs, causes = _tables(waves, [(9 * _MS, "one", 1), (500 * _MS, "two", 1)])
+    assert seqs == {9 * _MS: _START + 1, 500 * _MS: None}
+    assert causes == {_START + 1: ("predicate", 1), _START + 2: ("epoch", 0)}
+
+
+def test_an_ra_may_wait_as_long_as_the_experiment_says(tmp_path: Path) -> None:
+    run = RunLayout(asked_run().write(tmp_path / "run"))
+    assert conditions(read_inputs(run))["wait_ns"] == str(100 * _MS)
+    run.experiment.write_text("[protocol]\nra_min_interval_s = 5\nra_jitter_s = 0.5\n")
+    # Ten experiment seconds a wall second.
+    assert conditions(read_inputs(run)) == {"all_hosts": "true", "wait_ns": str(650 * _MS)}
 
 
 @pytest.mark.parametrize(
