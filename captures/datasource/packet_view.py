@@ -55,7 +55,7 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "ip_src": (
         pa.string(),
         "string",
-        "IPv4 or IPv6 source address; null: no such header, or not behind an Ethernet header",
+        "IPv4 or IPv6 source address; null: no such header, or not behind one of these link headers",
     ),
     "ip_dst": (pa.string(), "string", "IPv4 or IPv6 destination address"),
     "ip_protocol": (

@@ -24,6 +24,16 @@ def test_the_end_of_a_name_says_the_clock(table: str, column: object) -> None:
         assert not any(time in unit for time in _TIMES)
 
 
+def test_the_ten_questions_of_an_analyst_are_there() -> None:
+    topics = (
+        *("Utilisation", "Top talkers", "Delay by hops", "Processing delay", "Cost of a change", "Loops"),
+        *("Repeated requests", "Stretch", "Latency of links", "False positives"),
+    )
+    assert [question.startswith(topic) for (question, _), topic in zip(EXAMPLES, topics, strict=False)] == (
+        [True] * 10
+    )
+
+
 def test_the_questions_are_of_at_most_four_lines() -> None:
     assert [question for question, sql in EXAMPLES if sql.count("\n") > 3] == []
 
