@@ -121,7 +121,7 @@ def document() -> str:
         "",
         "`cbcb query RUN --tables` lists the tables, `cbcb query RUN 'SELECT ...'` answers questions in SQL.",
         "",
-        "Examples:",
+        "Examples, which `tests/spark/test_questions.py` runs on DuckDB and on Spark, with known answers:",
     ]
     for question, sql in EXAMPLES:
         lines += ["", question, "", "```sql", sql, "```"]
