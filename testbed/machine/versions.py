@@ -15,18 +15,21 @@ from testbed import __version__
 from testbed.machine.probes import output
 
 _COMMIT = re.compile("[0-9a-f]{40,64}")
+#: The extra of pyproject.toml with what the testbed needs besides `router`.
+_EXTRA = "testbed"
 _PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 @cache
 def required_packages() -> tuple[str, ...]:
-    """The Python packages that pyproject.toml declares, without those of its extras.
+    """The Python packages that pyproject.toml declares for the testbed: its own, and those of the extra.
 
     From a checkout they are read from pyproject.toml itself, else from what was installed. Code that came to
     a worker of a cluster has neither: nothing is declared there.
     """
     if _PYPROJECT.is_file():
-        declared = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
+        project = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["project"]
+        declared = [*project["dependencies"], *project["optional-dependencies"][_EXTRA]]
     else:
         try:
             declared = requires("cbcb-testbed") or []
@@ -36,7 +39,7 @@ def required_packages() -> tuple[str, ...]:
     return tuple(
         requirement.name
         for requirement in requirements
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if requirement.marker is None or requirement.marker.evaluate({"extra": _EXTRA})
     )
 
 

@@ -31,7 +31,8 @@ def test_without_a_checkout_required_packages_are_those_of_the_installed_project
     metadata.parent.mkdir()
     metadata.write_text(
         "Metadata-Version: 2.1\nName: cbcb-testbed\nVersion: 0\n"
-        "Requires-Dist: psutil>=7\nRequires-Dist: rich\nRequires-Dist: pytest; extra == 'dev'\n"
+        "Requires-Dist: psutil>=7\nRequires-Dist: rich; extra == 'testbed'\n"
+        "Requires-Dist: pytest; extra == 'dev'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(versions, "_PYPROJECT", tmp_path / "pyproject.toml")

@@ -1,0 +1,133 @@
+"""The project as a wheel: the whole of it, and `router` alone where nothing else is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from testbed import __version__
+from tests.support.paths import ROOT
+
+_PACKAGES = ("router", "topos", "captures", "testbed")
+_FILES = ("pyproject.toml", "README.md", "LICENSE")
+_IMPORT_ALL = """
+import importlib, pkgutil, sys
+import router
+walked = pkgutil.walk_packages(router.__path__, "router.")
+found = [each.name for each in walked if not each.name.endswith("__main__")]
+for name in found:
+    importlib.import_module(name)
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.predicates.semantics import matches
+assert matches(parse_predicate('dest = "ORD" and price < 400'), Message({"dest": "ORD", "price": 300}))
+for name in ("pyspark", "mininet", "ryu", "pyarrow", "duckdb", "rich"):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        continue
+    sys.exit(f"{name} is installed")
+others = {name.partition(".")[0] for name in sys.modules} & {"topos", "captures", "testbed"}
+print(len(found), router.__file__, sorted(others))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built without a network."""
+    sources = tmp_path_factory.mktemp("sources")
+    for name in _PACKAGES:
+        shutil.copytree(
+            ROOT / name,
+            sources / name,
+            ignore=shutil.ignore_patterns("__pycache__", "runs" if name == "captures" else ""),
+        )
+    for name in _FILES:
+        shutil.copy(ROOT / name, sources)
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--wheel-dir",
+        str(folder),
+        str(sources),
+    ]
+    done = subprocess.run([sys.executable, "-m", "pip", *build], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.iterdir()
+    assert built.name == f"cbcb_testbed-{__version__}-py3-none-any.whl"
+    return built
+
+
+def _installed(wheel: Path, folder: Path) -> tuple[Path, Path]:
+    """Installs the wheel into an environment of its own; returns its Python and its folder of packages."""
+    venv.create(folder)
+    python = folder / "bin" / "python"
+    install = ["--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *install], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return python, folder / "lib" / version / "site-packages"
+
+
+def _run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(each) for each in command], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def _link(names: list[str], packages: Path) -> None:
+    """Links distributions and all that they require into a folder of packages."""
+    known: set[str] = set()
+    while names:
+        name = names.pop()
+        if name in known:
+            continue
+        known.add(name)
+        found = distribution(name)
+        for file in found.files or ():
+            top = file.parts[0]
+            if top not in ("..", "__pycache__") and not (packages / top).exists():
+                (packages / top).symlink_to(Path(str(found.locate_file(top))))
+        names += [
+            requirement.name
+            for requirement in map(Requirement, found.requires or ())
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ]
+
+
+def test_router_alone_needs_neither_spark_nor_mininet(wheel: Path, tmp_path: Path) -> None:
+    python, packages = _installed(wheel, tmp_path / "bare")
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    _link([Requirement(each).name for each in declared["dependencies"]], packages)
+    done = _run(python, "-I", "-c", _IMPORT_ALL, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    count, file, others = done.stdout.split(maxsplit=2)
+    assert int(count) > 100
+    assert Path(file).is_relative_to(packages)
+    assert others == "[]\n"
+
+
+def test_the_command_of_the_wheel_finds_its_experiments(wheel: Path, tmp_path: Path) -> None:
+    python, packages = _installed(wheel, tmp_path / "whole")
+    # What the extra `testbed` would install.
+    (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    cbcb = python.with_name("cbcb")
+    assert _run(cbcb, "--version", cwd=tmp_path).stdout == f"cbcb {__version__}\n"
+    place = _run(python, "-I", "-c", "import testbed; print(testbed.__file__)", cwd=tmp_path).stdout
+    assert Path(place.strip()).is_relative_to(packages)
+    checked = _run(cbcb, "simulate", "ring5", "--runs", tmp_path / "runs", "--no-account", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
