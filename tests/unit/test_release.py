@@ -1,0 +1,73 @@
+"""What is checked before a release is tagged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import testbed
+from tests.support.paths import ROOT
+
+_CHANGELOG = "# Changelog\n\n<!-- towncrier release notes start -->\n\n## 1.2.0 (2026-01-02)\n\n- A change.\n"
+
+
+def _checkout(root: Path, version: str = "1.2.0") -> Path:
+    """A checkout that is ready for the tag v1.2.0, if `version` is that."""
+    for folder in (".ci", "testbed", "changes"):
+        (root / folder).mkdir(parents=True)
+    (root / ".ci" / "release.py").write_text((ROOT / ".ci" / "release.py").read_text())
+    (root / "testbed" / "__init__.py").write_text(f'__version__ = "{version}"\n')
+    (root / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {version}\n")
+    (root / "CHANGELOG.md").write_text(_CHANGELOG)
+    (root / "changes" / "README.md").write_text("# Fragments\n")
+    return root
+
+
+def _check(root: Path, tag: str) -> tuple[int, str]:
+    command = [sys.executable, str(root / ".ci" / "release.py"), tag]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_checkout_with_one_version_and_no_fragment_may_be_tagged(tmp_path: Path) -> None:
+    assert _check(_checkout(tmp_path / "ready"), "v1.2.0") == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "fragment", "said"),
+    [
+        ("1.2.0", "1.2.0", False, ["1.2.0: expected a tag such as v1.2.0"]),
+        (
+            "v1.3.0",
+            "1.2.0",
+            False,
+            [
+                "testbed/__init__.py: version 1.2.0; expected 1.3.0",
+                "CITATION.cff: version 1.2.0; expected 1.3.0",
+                "CHANGELOG.md: newest version 1.2.0; expected 1.3.0 (towncrier build)",
+            ],
+        ),
+        (
+            "v1.2.0",
+            "1.2.0",
+            True,
+            ["changes: 1 fragments, such as +a.fixed.md; expected none (towncrier build)"],
+        ),
+    ],
+)
+def test_each_fault_is_named(tmp_path: Path, tag: str, version: str, fragment: bool, said: list[str]) -> None:
+    root = _checkout(tmp_path / "not-ready", version)
+    if fragment:
+        (root / "changes" / "+a.fixed.md").write_text("A fault.\n")
+    assert _check(root, tag) == (1, "\n".join(said) + "\n")
+
+
+def test_the_files_that_the_check_reads_are_those_of_this_checkout() -> None:
+    status, said = _check(ROOT, "v999.0.0")
+    assert status == 1
+    assert f"testbed/__init__.py: version {testbed.__version__}; expected 999.0.0" in said
+    assert f"CITATION.cff: version {testbed.__version__}; expected 999.0.0" in said
+    assert "CHANGELOG.md: newest version " in said
