@@ -261,7 +261,9 @@ def _contents(
     else:
         name = tomllib.loads(f"file = {topology}")["file"]
     workload = experiment.workload
-    names: list[str | Path | None] = [name, experiment.privacy.key_file, experiment.security.key_file]
+    security = experiment.security
+    names: list[str | Path | None] = [name, experiment.privacy.key_file]
+    names += [security.key_file, security.signing_keys]
     if workload is not None and workload.distributions is not None:
         names += sorted(Path(workload.distributions).glob("*.dist"))
     if workload is not None:

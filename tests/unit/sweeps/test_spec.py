@@ -96,23 +96,25 @@ def test_files_that_the_experiment_names_are_part_of_the_identity(tmp_path: Path
     folder = tmp_path / "experiments"
     folder.mkdir()
     net, keys, network = folder / "net.toml", folder / "members.keys", folder / "network.keys"
+    signing = folder / "signing.keys"
     net.write_text("[[link]]\nu = 0\nv = 1\n")
     keys.write_text("1")
     network.write_text("1")
+    signing.write_text("1")
     base = 'duration_s = 60\n[topology]\nfile = "net.toml"\n[privacy]\nmode = "bloom"\n'
-    security = '[security]\nmode = "mac"\nkey_file = "network.keys"\n'
+    security = '[security]\nmode = "mac"\nkey_file = "network.keys"\nsigning_keys = "signing.keys"\n'
     (folder / "base.toml").write_text(base + 'key_file = "members.keys"\n' + security)
     sweep = _written(tmp_path, 'experiment = "experiments/base.toml"')
     seen = set()
     for file, text in (
-        *((keys, "1"), (keys, "2"), (network, "2")),
+        *((keys, "1"), (keys, "2"), (network, "2"), (signing, "2")),
         (net, "[[link]]\nu = 0\nv = 1\ncost = 3\n"),
     ):
         file.write_text(text)
         (job,) = load_spec(sweep).jobs()
         assert job.experiment.privacy.key_file == str(keys)
         seen.add(job.identity)
-    assert len(seen) == 4
+    assert len(seen) == 5
 
 
 def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
