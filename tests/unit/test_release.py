@@ -1,4 +1,4 @@
-"""What is checked before a release is tagged."""
+"""The check of a checkout before its release is tagged."""
 
 from __future__ import annotations
 
