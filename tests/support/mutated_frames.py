@@ -7,11 +7,12 @@ from random import Random
 from router.wire import codec
 from router.wire.format import VERSION
 from router.wire.header import TYPE_NAMES
-from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, SIGNED, WHOLE
 
 _SEEDS = [
     *(vector.payload for vector in WHOLE),
     *(vector.payload for vector in MALFORMED),
+    *(vector.payload for vector in SIGNED),
     *(payload for vector in FRAGMENTED for payload in vector.payloads),
 ]
 

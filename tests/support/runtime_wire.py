@@ -152,10 +152,11 @@ class Wire:
         assert incarnation is not None
         frame = replace(frame, seq=incarnation << COUNTER_BITS | frame.seq)
         header = ROUTER_DESTINATION + CONTROLLER_SOURCE + ETHERTYPE_BYTES
-        for payload in fragment(frame, 1400):
-            data = header + payload
-            if self.guard is not None:
-                data = self.guard.seal(header, payload, [node_address(node)], message=False)
+        if self.guard is None:
+            ethernet = [header + payload for payload in fragment(frame, 1400)]
+        else:
+            ethernet = self.guard.frames(header, self.guard.signed(frame), [node_address(node)], 1400)
+        for data in ethernet:
             self.inject(node, data)
 
     def _incarnation(self, node: int) -> int | None:

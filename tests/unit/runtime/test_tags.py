@@ -17,11 +17,12 @@ from router.protocol.options import RouterOptions
 from router.recording.replay import check
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
-from router.wire.addresses import CONTROLLER_SOURCE, node_address, port_addresses
+from router.security.signing_keys import make_signing_keys
+from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
 from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import Frame, FrameType
-from tests.support.guarded import INCARNATION, RING, guard, head
+from tests.support.guarded import INCARNATION, RING, guard, head, private_key
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
 
@@ -60,11 +61,14 @@ def wire() -> Iterator[Wire]:
         made.down()
 
 
-@pytest.fixture
-def specs(wire: Wire, tmp_path: Path) -> list[RouterSpec]:
-    keys = tmp_path / "network.keys"
+@pytest.fixture(params=["mac", "signed"])
+def specs(wire: Wire, tmp_path: Path, request: pytest.FixtureRequest) -> list[RouterSpec]:
+    keys, signing_keys = tmp_path / "network.keys", tmp_path / "signing-keys"
+    signs = request.param == "signed"
     write_keys(keys, RING)
-    wire.guard = guard(CONTROLLER_SOURCE)
+    private = map(private_key, (CONTROLLER, 0, 1))
+    make_signing_keys(signing_keys, 2, lambda _: next(private))
+    wire.guard = guard(CONTROLLER_SOURCE, signs=signs)
     return [
         RouterSpec(
             node=node,
@@ -76,9 +80,10 @@ def specs(wire: Wire, tmp_path: Path) -> list[RouterSpec]:
             options=RouterOptions(hello_interval_s=0.05),
             recording_path=str(tmp_path / f"r{node}.rec"),
             incarnation=INCARNATION,
-            security="mac",
+            security=request.param,
             network_keys_path=str(keys),
             windows_path=str(tmp_path / f"r{node}.windows"),
+            signing_keys_path=str(signing_keys) if signs else None,
         )
         for node in (0, 1)
     ]

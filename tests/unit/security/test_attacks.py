@@ -9,14 +9,26 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.matching.factory import factory
-from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
+from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.delivered import SLOTS
-from router.protocol.events import ControllerFrame, Deliver, FrameReceived, RequestUpdate, SetPredicate, Tick
+from router.protocol.events import (
+    Action,
+    ControllerFrame,
+    Deliver,
+    FrameReceived,
+    RequestUpdate,
+    Send,
+    SetPredicate,
+    Tick,
+)
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.records.counters import router_counters
@@ -30,8 +42,10 @@ from router.wire.addresses import (
     node_of,
     port_addresses,
 )
-from router.wire.codec import encode, forwarded_frame
+from router.wire.codec import HEADER_LENGTH, encode, forwarded_frame
+from router.wire.format import SIGNATURE_BYTES
 from router.wire.frames import Body, Commit, Flags, Frame, FrameType, SenderRequest
+from router.wire.header import DecodeError, decode_header
 from router.wire.intake import FrameIntake
 from router.wire.signature import covered
 from tests.support.guarded import (
@@ -43,6 +57,7 @@ from tests.support.guarded import (
     router_guard,
     sealed,
 )
+from tests.support.mutated_frames import mutated
 from tests.support.one_router import CONTROL, FIRST, NEXT_TABLE, NODE, TABLE
 from tests.support.router_tables import predicates_of
 
@@ -54,29 +69,32 @@ MODES = ("off", "mac", "signed")
 class Victim:
     """A router with an application that gets all messages, behind the intake of its link."""
 
-    def __init__(self, mode: str, predicate: Predicate = EVERYTHING) -> None:
+    def __init__(self, mode: str, options: RouterOptions | None = None) -> None:
         self.mode = mode
         self.signs = mode == "signed"
         verifier = PublicKeys(public_keys()) if self.signs else None
-        options = RouterOptions(sr_timeout_s=20.0)
+        options = options or RouterOptions(sr_timeout_s=20.0)
         self.core = Router(NODE, options, factory("counting"), 3, random.Random(1), verifier)
         self.guard = None if mode == "off" else router_guard(NODE)
         self.intake = FrameIntake(forwarded_frame, guard=self.guard)
         self._guards: dict[bytes, Guard] = {}
         self.delivered: list[tuple[int, int]] = []
-        self.sent = 0
+        self.sent: list[Frame] = []
         for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
             self.take(self.genuine(Frame(kind, NODE, CONTROL | 1, 1, 1, body), CONTROLLER))
         assert self.core.epoch == 1
-        self.core.handle(SetPredicate(1, predicate), 0.0)
+        self.core.handle(SetPredicate(1, EVERYTHING), 0.0)
 
     def take(self, data: bytes, now: float = 0.0) -> None:
         taken = self.intake.take(data, now)
         if taken is not None:
             sender, frame, _ = taken
             event = ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame)
-            actions = self.core.handle(event, now)
-            self.delivered += [(each.source, each.seq) for each in actions if isinstance(each, Deliver)]
+            self.perform(self.core.handle(event, now))
+
+    def perform(self, actions: list[Action]) -> None:
+        self.sent += [each.frame for each in actions if isinstance(each, Send)]
+        self.delivered += [(each.source, each.seq) for each in actions if isinstance(each, Deliver)]
 
     def genuine(self, frame: Frame, sender: int = 11) -> bytes:
         """The frame as its issuer makes it and a neighbour, or the controller, sends it."""
@@ -335,3 +353,36 @@ def test_a_frame_of_the_wire_is_what_the_core_would_get_without_tags() -> None:
     plain, tagged = Victim("off"), Victim("mac")
     found = [victim.intake.take(victim.genuine(frame), 0.0) for victim in (plain, tagged)]
     assert found[0] == found[1] == (11, frame, encode(frame))
+
+
+def test_an_ra_that_a_router_widens_for_itself_goes_on_as_it_was_signed() -> None:
+    victim = Victim("signed", RouterOptions(predicate_weight=10, turn_weight=5))
+    wide = parse_predicate(" or ".join(f"x = {number}" for number in range(0, 40, 2)))
+    victim.take(victim.genuine(Frame(FrameType.RA, 21, 1, 1, 9, wide)))
+    while not victim.core.idle:
+        victim.perform(victim.core.handle(Tick(), 0.0))
+    assert victim.core.counters.predicates_widened == 1
+    (sent,) = (frame for frame in victim.sent if frame.type is FrameType.RA and frame.issuer == 21)
+    data = encode(sent)
+    taken = forwarded_frame(decode_header(data), data[HEADER_LENGTH:-SIGNATURE_BYTES], sent.signature)
+    assert PublicKeys(public_keys()).stands(taken, 21)
+    assert (taken.body, taken.hop_limit) == (wide, 8)
+
+
+_HOSTILE, _STARTS = Victim("signed"), count()
+
+
+@given(st.integers(0, 2**32), st.sampled_from([CONTROLLER_SOURCE, *map(node_address, (11, 12, 13))]))
+def test_no_hostile_frame_of_an_insider_raises_or_changes_anything(seed: int, source: bytes) -> None:
+    before = _HOSTILE.state()
+    payload = mutated(random.Random(seed))
+    try:
+        decode_header(payload)
+    except DecodeError:
+        return
+    destination = ROUTER_DESTINATION if source == CONTROLLER_SOURCE else TO_ROUTER
+    sender = guard(source, incarnation=INCARNATION + 1 + next(_STARTS))
+    header = head(destination, source)
+    _HOSTILE.take(sender.seal(header, payload, [node_address(NODE)], message=False))
+    assert _HOSTILE.state() == before
+    assert not _HOSTILE.sent

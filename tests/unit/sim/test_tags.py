@@ -40,12 +40,14 @@ receivers_percent = 100
 messages_per_minute = 120
 first_message_s = 5
 """
+WITHOUT_REQUESTS = EXPERIMENT.replace('sr_policy = "periodic"\nsr_period_s = 10\n', 'sr_policy = "never"\n')
 
 
-def _simulate(folder: Path, mode: str) -> RunLayout:
+def _simulate(folder: Path, mode: str, more: str = "") -> RunLayout:
     folder.mkdir()
     path = folder / "experiment.toml"
-    path.write_text(EXPERIMENT + f'[security]\nmode = "{mode}"\n')
+    experiment = EXPERIMENT if '"drp"' not in more and '"ips"' not in more else WITHOUT_REQUESTS
+    path.write_text(experiment + f'[security]\nmode = "{mode}"\n{more}')
     with (folder / "output").open("w") as output:
         return RunLayout(simulate(load_experiment(path), folder / "runs", Progress(Console(file=output))))
 
@@ -123,3 +125,22 @@ def test_every_frame_of_an_issuer_is_signed(runs: dict[str, RunLayout]) -> None:
                 assert keys.stands(frame, sender if of_sender else frame.issuer)
                 seen[frame.type] += 1
     assert set(seen) == SIGNED_TYPES - {FrameType.XMSG, FrameType.XRA, FrameType.XUR}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '[routing]\nscheme = "drp"\n',
+        '[routing]\nscheme = "pif-classes"\n',
+        '[routing]\nscheme = "ips"\n',
+        '[privacy]\nmode = "bloom"\n',
+    ],
+)
+def test_signatures_stand_in_every_scheme_and_where_frames_are_private(tmp_path: Path, more: str) -> None:
+    """Routers write destinations on the way, classes into URs, and encoded predicates and messages."""
+    off, signed = (_simulate(tmp_path / mode, mode, more) for mode in ("off", "signed"))
+    assert len(_deliveries(off)) > 10
+    assert _deliveries(signed) == _deliveries(off)
+    for node, counters in _counters(signed).items():
+        assert "refused" not in counters
+        assert counters.get("dropped") == _counters(off)[node].get("dropped")
