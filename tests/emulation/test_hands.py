@@ -28,7 +28,7 @@ def _transcript() -> list[str]:
 
 def _cbcb(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=60, check=False
+        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=240, check=False
     )
 
 
