@@ -9,7 +9,7 @@ of captures has been compared with tshark elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -35,6 +35,7 @@ from captures.accounting.unrecorded import NAMED
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
+from captures.frames.identity import CaptureIdentity
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
@@ -153,7 +154,8 @@ class Direct:
         self._derived = False
         self._database = duckdb.connect(config={"threads": 1})
         log = self.inputs.log
-        self._frames = self._decoded()
+        named = {self._files[each.identity.name]: each.identity for each in self.inputs.captures}
+        self._frames = decoded_frames(named, self._columns)
         for name, held in {
             **{name: self.tables[name] for name in _TABLES},
             "frames": self._frames,
@@ -253,15 +255,6 @@ class Direct:
     def sql(self, query: str) -> pa.Table:
         """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings."""
         return self._database.sql(query).to_arrow_table()
-
-    def _decoded(self) -> pa.Table:
-        batches = []
-        for capture in self.inputs.captures:
-            decoder = FrameDecoder(capture.identity, self._columns)
-            blocks = PcapReader(self._files[capture.identity.name]).blocks()
-            batches += [decoder.decode(block) for block in blocks]
-        schema = pa.schema([SCHEMA.field(name) for name in self._columns])
-        return with_plain_types(pa.Table.from_batches(batches) if batches else schema.empty_table())
 
     def _row(self, query: str) -> dict[str, Any]:
         (row,) = self.sql(query).to_pylist()
@@ -429,6 +422,26 @@ class Direct:
             f"and current row)) select (step + 1) * {step_s!r}::double as t_s, part / whole as fraction "
             "from summed where whole > 0 order by step"
         )
+
+
+def decoded_frames(
+    captures: Mapping[Path, CaptureIdentity], columns: Sequence[str], *, growing: bool = False
+) -> pa.Table:
+    """Returns the frames of captures, with some columns of the table `frames`.
+
+    Args:
+        captures: file -> the capture that it holds.
+        growing: whether the files are being written; see `PcapReader`.
+
+    Raises:
+        PcapError: a file is no pcap file.
+    """
+    batches = []
+    for path, identity in captures.items():
+        decoder = FrameDecoder(identity, tuple(columns))
+        batches += [decoder.decode(block) for block in PcapReader(path, growing=growing).blocks()]
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    return with_plain_types(pa.Table.from_batches(batches) if batches else schema.empty_table())
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

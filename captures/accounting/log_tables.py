@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,8 @@ from captures.rundir.clock import Clock
 from captures.rundir.controller import read_controller
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.oracle import OracleAnswer
+from captures.rundir.routing_tables import TableRow, read_routing_tables
 from captures.rundir.workload import WorkloadLine
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
@@ -152,10 +153,15 @@ def routing_table(run: RunLayout) -> pa.Table:
     Raises:
         RunFolderError: the file is malformed.
     """
+    return routing_rows(read_routing_tables(run))
+
+
+def routing_rows(tables: Mapping[int, Sequence[TableRow]]) -> pa.Table:
+    """The rows of routers by node, as the table `routing_tables`."""
     return _table(
         [
             (node, row["interface"], row["scope"], row["predicate"], row.get("part", "forwarding"))
-            for node, rows in read_routing_tables(run).items()
+            for node, rows in tables.items()
             for row in rows
         ],
         TABLES["routing_tables"].schema,
@@ -168,6 +174,12 @@ def oracle_table(run: RunLayout) -> pa.Table:
     Raises:
         RunFolderError: the file is missing, or a line is malformed; names file and line.
     """
+    with _expecting(str(run.oracle)):
+        return oracle_rows(line for _, line in oracle.read_oracle(run))
+
+
+def oracle_rows(answers: Iterable[OracleAnswer]) -> pa.Table:
+    """Answers of the oracle as the table `oracle`."""
     rows = [
         (
             line["source"],
@@ -178,10 +190,9 @@ def oracle_table(run: RunLayout) -> pa.Table:
             line["expected"],
             line["decided"],
         )
-        for _, line in oracle.read_oracle(run)
+        for line in answers
     ]
-    with _expecting(str(run.oracle)):
-        return _table(rows, TABLES["oracle"].schema)
+    return _table(rows, TABLES["oracle"].schema)
 
 
 def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:

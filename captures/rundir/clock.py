@@ -78,15 +78,20 @@ class Clock:
         return until_s * NS / max(1, self.wall_ns(until_s) - self.start_ns)
 
 
-def read_clock(run: RunLayout) -> Clock:
+def read_clock(run: RunLayout, *, unfinished: bool = False) -> Clock:
     """Reads the pieces.
+
+    Args:
+        unfinished: leave out a last line without an end, which its writer did not finish.
 
     Raises:
         RunFolderError: the file is missing or empty, or a field is missing or malformed.
     """
     pieces = [
         Piece(record["t_ns"], record["experiment_s"], record["rate"])
-        for record in (clock_piece(where, line) for where, line in read_lines(run.clock))
+        for record in (
+            clock_piece(where, line) for where, line in read_lines(run.clock, unfinished=unfinished)
+        )
     ]
     if not pieces:
         raise RunFolderError(f"{run.clock}: no piece; expected at least one")

@@ -155,14 +155,17 @@ FILE = RunFile(
 )
 
 
-def read_controller(run: RunLayout) -> Iterator[tuple[str, ControllerEvent]]:
+def read_controller(run: RunLayout, *, unfinished: bool = False) -> Iterator[tuple[str, ControllerEvent]]:
     """Reads the events, each after its place (FILE:LINE); none if the run has no log of a controller.
+
+    Args:
+        unfinished: leave out a last line without an end, which its writer did not finish.
 
     Raises:
         RunFolderError: a line is malformed.
     """
     if run.controller_log.exists():
-        for where, record in read_lines(run.controller_log):
+        for where, record in read_lines(run.controller_log, unfinished=unfinished):
             yield where, controller_event(where, record)
 
 

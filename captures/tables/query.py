@@ -6,7 +6,7 @@ DuckDB answers them in this process, in a fraction of a second; `captures.tables
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -113,6 +113,14 @@ def _check(sql: str) -> None:
                 f"{statement.query.strip()}: a question reads the run's tables and writes no file;"
                 " expected SELECT, or CREATE TABLE and the like in memory (--output FILE writes the answer)"
             )
+
+
+def in_memory(tables: Mapping[str, pa.Table]) -> Database:
+    """A database in memory that holds the tables of a run by their names, as `connect` opens them."""
+    database = duckdb.connect(config={"threads": 1})
+    for name, table in tables.items():
+        database.register(name, table)
+    return database
 
 
 def connect(run: Path) -> Database:

@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Self, TypeVar
 
+from captures.rundir.layout import RunLayout
 from router.namespaces import enter_network_namespace
 from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
@@ -195,6 +197,26 @@ class Prompt(cmd.Cmd):
         shown = self._show_deliveries(timeout_s, count)
         if shown < count:
             raise InputError(f"{shown} of {count} messages in {timeout_s:g} s")
+
+    @_operands(0, 0)
+    def do_settle(self, _operands: list[str]) -> None:
+        """settle: waits until the predicates of all subscriptions have spread."""
+        self._running.settle()
+
+    @_operands(0, 1)
+    def do_trace(self, operands: list[str]) -> None:
+        """trace [SOURCE:NUMBER]: follows a message so far, such as 3:1; without one, lists the messages."""
+        # DuckDB and pyarrow take a third of a second to load.
+        from testbed.trace.live import live_listing, live_trace
+
+        run = RunLayout(Path(self._running.state.run_dir))
+        if run.attention.exists():
+            raise InputError(
+                f"trace: publications are traced when the run has ended: cbcb trace {run.path.name}"
+            )
+        found = live_trace(run, self._running.tables, operands[0]) if operands else live_listing(run)
+        for line in found:
+            print(line)
 
     @_operands(3)
     def do_link(self, operands: list[str]) -> None:

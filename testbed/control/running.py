@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from captures.rundir.layout import RunLayout
+from captures.rundir.routing_tables import TableRow
 from captures.rundir.topology import read_topology
 from router.namespaces import enter_network_namespace
 from router.privacy.application import PrivateApplication
@@ -123,6 +124,18 @@ class Running:
         # Written at once: a member that is killed has no time to write what it did.
         records = ApplicationRecords(path, _not_recorded, chunk=0)
         return PrivateApplication(Member(ring), records, owns_records=True)
+
+    def tables(self) -> dict[int, list[TableRow]]:
+        """Returns the rows of the routing tables of all routers, by node.
+
+        Raises:
+            ClientError: a router does not answer.
+        """
+        found = {}
+        for node in self.topology.nodes:
+            with self.client(node.id) as client:
+                found[node.id] = client.status()["table"]
+        return found
 
     def settle(self, timeout_s: float = 60.0) -> None:
         """Waits until the predicates of all applications have spread.

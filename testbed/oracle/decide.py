@@ -159,15 +159,20 @@ def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = N
         for judgement in judge(history, window_s):
             expected += judgement.expected
             undecided += not judgement.decided
-            yield OracleAnswer(
-                source=judgement.source,
-                seq=judgement.seq,
-                sent_ns=judgement.sent_ns,
-                node=judgement.application.node,
-                app=judgement.application.name,
-                expected=judgement.expected,
-                decided=judgement.decided,
-            )
+            yield answer_of(judgement)
 
     oracle.write_oracle(run, answers())
     return OracleTotals(len(history.sendings), len(history.timelines), expected, undecided)
+
+
+def answer_of(judgement: Judgement) -> OracleAnswer:
+    """Returns a judgement as a line of the oracle's file."""
+    return OracleAnswer(
+        source=judgement.source,
+        seq=judgement.seq,
+        sent_ns=judgement.sent_ns,
+        node=judgement.application.node,
+        app=judgement.application.name,
+        expected=judgement.expected,
+        decided=judgement.decided,
+    )

@@ -88,11 +88,12 @@ class History:
     connectivity: Connectivity = field(default_factory=Connectivity)
 
 
-def read_history(run: RunLayout, hop_limit: HopLimit | None = None) -> History:
+def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinished: bool = False) -> History:
     """Reads the records of applications and, if there is one, the log of the controller.
 
     Args:
         hop_limit: of the messages; None: messages reach every node that is connected.
+        unfinished: whether the run goes on: then a last line without an end is left out.
 
     Raises:
         RunFolderError: the records of applications are missing, or a line is malformed (names file and line);
@@ -105,7 +106,7 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None) -> History:
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)
     if run.controller_log.exists():
-        events = [event for _, event in read_controller(run)]
+        events = [event for _, event in read_controller(run, unfinished=unfinished)]
         history.tree_changes = tree_changes(events)
         history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)), hop_limit)
     return history

@@ -26,23 +26,25 @@ from testbed.trace.find import Listed
 from testbed.trace.model import Branch, Pruned, Stop, Trace
 
 
-def trace(run: Path, database: Database, message: Listed) -> Trace:
+def trace(run: Path, database: Database, message: Listed, *, live: bool = False) -> Trace:
     """Returns the trace of a message.
 
     Args:
         database: the tables of the run (`captures.tables.query.connect`).
+        live: whether the run goes on, and the routing tables are those of the moment.
 
     Raises:
         InputError: a router's recording is malformed.
         RunFolderError: the topology is missing or malformed.
     """
     evidence = gather(database, message)
-    return _Builder(run, message, evidence).trace()
+    return _Builder(run, message, evidence, live).trace()
 
 
 class _Builder:
-    def __init__(self, run: Path, message: Listed, evidence: Evidence) -> None:
+    def __init__(self, run: Path, message: Listed, evidence: Evidence, live: bool) -> None:
         self.run = run
+        self.live = live
         self.listed = message
         self.content: Message = parse_message(message.message)
         self.seen = evidence
@@ -72,6 +74,7 @@ class _Builder:
             stops=stops,
             unreached={node: who for node, who in sorted(self.seen.receivers.items()) if node not in there},
             names={number: name for name, number in read_topology(RunLayout(self.run)).ids.items()},
+            live=self.live,
         )
 
     def _fill(self, stop: Stop) -> None:
@@ -80,7 +83,9 @@ class _Builder:
             return
         node = stop.node
         stop.receivers = self.seen.receivers.get(node, [])
-        found = decision(self.run, node, self.listed.source, self.listed.seq % (1 << 64))
+        # A recording that is being written ends anywhere.
+        seq = self.listed.seq % (1 << 64)
+        found = None if self.live else decision(self.run, node, self.listed.source, seq)
         stop.recorded = found is not None
         stop.dropped = found.dropped if found is not None else None
         part = self.seen.tree.get(node)
@@ -104,7 +109,8 @@ class _Builder:
             predicate = _union(row.predicate for row in found.table if row.interface == interface)
             known = "recording"
         elif self.seen.tables:
-            texts, known = self.seen.tables.get((node, interface), ()), "end"
+            texts = self.seen.tables.get((node, interface), ())
+            known = "now" if self.live else "end"
             try:
                 predicate = _union(map(parse_predicate, texts))
             except ParseError:

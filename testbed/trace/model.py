@@ -33,8 +33,9 @@ class Pruned:
 
     Attributes:
         predicate: p_i in the readable notation; `none`: no predicate is known behind the interface.
-        known: origin of the predicate: `recording` (when the router received the message) or `end` (at the
-            end of the run: it may have changed); None: neither exists, and `predicate` is None.
+        known: origin of the predicate: `recording` (when the router received the message), `end` (at the
+            end of the run: it may have changed) or `now` (of a live run, as `end`); None: neither exists, and
+            `predicate` is None.
         matches: whether the predicate selects the message, which is a fault if it is from a recording.
         beyond: the nodes of the tree behind the interface, the neighbour first.
     """
@@ -104,6 +105,8 @@ class Trace:
         stops: the routers, the source first, each router after its parent.
         unreached: receivers at nodes that the message did not reach, by node.
         names: names of the nodes that have one.
+        live: the run goes on, and evidence may follow.
+        judged: the oracle has judged the message.
     """
 
     source: int
@@ -117,6 +120,8 @@ class Trace:
     stops: list[Stop]
     unreached: dict[int, list[Receiver]]
     names: dict[int, str] = field(default_factory=dict)
+    live: bool = False
+    judged: bool = True
 
     def host(self, node: int) -> str:
         """The host of a node, followed by its name if it has one: `r3 Berlin`."""

@@ -52,11 +52,13 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
     for node, receivers in trace.unreached.items():
         for receiver in receivers:
             yield _cut(f"{trace.host(node)} (not reached): {_receiver(receiver)}", width)
-    if any(
-        branch.pruned and branch.pruned.known == "end" for stop in trace.stops for branch in stop.branches
-    ):
+    origins = {branch.pruned.known for stop in trace.stops for branch in stop.branches if branch.pruned}
+    if "end" in origins:
         yield ""
         yield "p1, p2, ... are those of the end of the run: it left no recordings of what they were before"
+    if "now" in origins:
+        yield ""
+        yield "p1, p2, ... are those that the routers have now; a recording that is being written is not read"
 
 
 def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[str]:
@@ -70,7 +72,21 @@ def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[st
         )
         for one in messages
     ]
-    heading = ("message", "sent (s)", "delivered/expected", "content")
+    yield from _table(("message", "sent (s)", "delivered/expected", "content"), rows, width)
+
+
+def sent_so_far(messages: Iterable[Listed]) -> Iterator[str]:
+    """Returns a line for each message of a live run, of which the oracle has judged none."""
+    rows = [
+        (f"{one.source}:{one.number}", f"{one.sent_s:.3f}", f"{one.delivered} so far", one.message)
+        for one in messages
+    ]
+    yield from _table(("message", "sent (s)", "delivered", "content"), rows, None)
+
+
+def _table(
+    heading: tuple[str, str, str, str], rows: list[tuple[str, str, str, str]], width: int | None
+) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
     for name, sent, delivered, content in (heading, *rows):
         line = f"{name.ljust(widths[0])}  {sent.rjust(widths[1])}  {delivered.ljust(widths[2])}  {content}"
@@ -87,9 +103,10 @@ def _verdict(trace: Trace) -> str:
     routers = sum(stop.arrived_s is not None for stop in trace.stops)
     pruned = sum(branch.pruned is not None for stop in trace.stops for branch in stop.branches)
     said = (
-        f"{made} delivered, {expected} expected{f', {missed} MISSED' if missed else ''}; "
-        f"at {routers} router{'' if routers == 1 else 's'}"
-    )
+        f"{made} delivered so far; "
+        if not trace.judged
+        else f"{made} delivered, {expected} expected{f', {missed} MISSED' if missed else ''}; "
+    ) + f"at {routers} router{'' if routers == 1 else 's'}"
     return f"{said}; pruned at {pruned} interfaces" if trace.tree_known else said
 
 
@@ -98,8 +115,9 @@ def _stop(trace: Trace, stop: Stop, via: Branch | None) -> str:
         return trace.host(stop.node)
     name = f"{trace.host(stop.node)}  by interface {via.interface}"
     if stop.arrived_s is None:
-        where = "lost before the link" if via.crossed_s is None else "lost between the link and the router"
-        return f"{name}: {where}"
+        lost = "not captured so far" if trace.live else "lost"
+        where = "before the link" if via.crossed_s is None else "between the link and the router"
+        return f"{name}: {lost} {where}"
     times = "" if via.crossings <= 1 else f", {via.crossings} TIMES over that link"
     return f"{name}, hop {stop.hop}, {_ms(stop.arrived_s)}{times}"
 
@@ -157,6 +175,8 @@ def _reason(pruned: Pruned, interface: int) -> str:
         return f"{name} is empty"
     if not pruned.matches:
         return f"{name} does not select it: {pruned.predicate}"
+    if pruned.known == "now":
+        return f"{name} selects it now, that of the moment did not: {pruned.predicate}"
     if pruned.known == "end":
         return f"{name} of the end of the run selects it, that of the moment did not: {pruned.predicate}"
     return f"{name} SELECTS IT, yet it was not sent there: {pruned.predicate}"

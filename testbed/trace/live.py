@@ -1,0 +1,141 @@
+"""The evidence on the messages of a run that goes on: what its parts have written so far.
+
+Records of applications are written at most 0.1 s after the event, captured frames at most a second after
+they were captured. The tables of the routers are those of the moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from captures.accounting.direct import decoded_frames
+from captures.accounting.log_tables import application_tables, oracle_rows, routing_rows
+from captures.accounting.times import experiment_seconds
+from captures.accounting.trees import read_trees
+from captures.rundir.capture_list import CapturedFile, capture_paths
+from captures.rundir.clock import read_clock
+from captures.rundir.layout import RunLayout
+from captures.rundir.oracle import OracleAnswer
+from captures.rundir.routing_tables import TableRow
+from captures.rundir.topology import read_topology
+from captures.tables.query import Database, in_memory
+from testbed.config.hop_limit import hop_limit_of
+from testbed.config.load import load_experiment
+from testbed.errors import InputError
+from testbed.oracle.decide import answer_of, judge
+from testbed.oracle.history import Sending, read_history
+from testbed.terminal.numbers import message
+from testbed.trace import publications
+from testbed.trace.build import trace
+from testbed.trace.find import find, is_message_id, listed
+from testbed.trace.show import lines, sent_so_far
+
+#: Wall seconds after which records, captured frames and confirmations are in their files.
+_WRITTEN_S = 1.0
+#: Longest wait, in wall seconds, for the evidence on a message that was sent a moment ago.
+_WAIT_S = 3.0
+_POLL_S = 0.05
+_COLUMNS = (
+    *("kind", "node", "direction", "from_node", "to_node", "type", "time_ns", "issuer", "seq", "epoch"),
+    *("destination", "undecodable", "fragment_index"),
+)
+#: The table `messages`, before the oracle has judged any.
+_MESSAGES = """
+    create temp table messages as
+    select sent.source, sent.seq, sent.seq & 4294967295 as number, {sent_s} as sent_s, 0 as expected,
+        (select count(distinct (got.node, got.app)) from applications as got
+            where got.event = 'deliver' and got.source = sent.source and got.seq = sent.seq) as delivered,
+        0 as missed, sent.text as message
+    from applications as sent where sent.event = 'send_message'
+"""
+
+
+def live_trace(
+    run: RunLayout, tables: Callable[[], Mapping[int, Sequence[TableRow]]], name: str
+) -> Iterator[str]:
+    """Returns the way of a message of a live run as lines, and what is not known yet.
+
+    Waits for the evidence on a message that was sent a moment ago, at most 3 wall seconds.
+
+    Args:
+        tables: asks the routers for the rows of their tables, by node.
+        name: the message, such as 3:17.
+
+    Raises:
+        InputError: no message, or several, have this name; or the run's experiment cannot be used.
+        RunFolderError: a record is malformed.
+    """
+    if not is_message_id(name):
+        raise InputError(f"{name}: expected SOURCE:NUMBER, such as 3:17")
+    if _has_publications(run):
+        source, _, number = name.partition(":")
+        found = publications.publication(run, int(source), int(number))
+        yield from publications.lines(found, read_topology(run))
+        return
+    experiment = load_experiment(run.experiment)
+    window_s = experiment.oracle.in_flight_window_s
+    deadline = time.monotonic() + _WRITTEN_S
+    while not (named := _named(run, name)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    if len(named) == 1:
+        age_s = (time.time_ns() - named[0].confirmed_ns) / 1e9
+        time.sleep(max(0.0, min(window_s + _WRITTEN_S - age_s, _WAIT_S)))
+    now_ns = time.time_ns()
+    history = read_history(run, hop_limit_of(experiment), unfinished=True)
+    history.sendings = [each for each in history.sendings if _name(each) == name]
+    margin_ns = (window_s + _WRITTEN_S) * 1e9
+    judged = all(now_ns - each.confirmed_ns >= margin_ns for each in history.sendings)
+    answers = [answer_of(each) for each in judge(history, window_s)] if judged else []
+    with _database(run, tables(), answers) as database:
+        way = trace(run.path, database, find(database, name), live=True)
+    way.judged = judged
+    yield from lines(way)
+    yield ""
+    age = f"{(now_ns - way.sent_ns) / 1e9:.1f} s after its sending"
+    unknown = "" if judged else ": who should have got it is not known yet"
+    yield f"the run goes on; this is what it had recorded {age}{unknown}"
+
+
+def live_listing(run: RunLayout) -> Iterator[str]:
+    """Returns a line for each message of a live run: what it is and how often it was delivered."""
+    if _has_publications(run):
+        yield from publications.listing(publications.publications(run))
+        return
+    with _database(run, {}, []) as database:
+        yield from sent_so_far(listed(database))
+
+
+def _has_publications(run: RunLayout) -> bool:
+    return any(run.service_folder.glob("*.jsonl"))
+
+
+def _name(sending: Sending) -> str:
+    return message(sending.source, sending.seq)
+
+
+def _named(run: RunLayout, name: str) -> list[Sending]:
+    return [each for each in read_history(run, unfinished=True).sendings if _name(each) == name]
+
+
+def _database(
+    run: RunLayout, tables: Mapping[int, Sequence[TableRow]], answers: Sequence[OracleAnswer]
+) -> Database:
+    """Returns a database with the tables that a trace reads (`testbed.trace.evidence`)."""
+    clock = read_clock(run, unfinished=True)
+    events = application_tables(run).events(clock)
+    files = {Path(path): identity for path, identity in capture_paths(run).items()}
+    captures = [CapturedFile(each, str(path), "", 0, 0, 0) for path, each in files.items()]
+    sources = set(events["source"].drop_null().to_pylist())
+    database = in_memory(
+        {
+            "applications": events,
+            "frames": decoded_frames(files, _COLUMNS, growing=True),
+            "trees": read_trees(captures, run.path, sources),
+            "oracle": oracle_rows(answers),
+            "routing_tables": routing_rows(tables),
+        }
+    )
+    database.execute(_MESSAGES.format(sent_s=experiment_seconds(clock, "sent.requested_ns")))
+    return database
