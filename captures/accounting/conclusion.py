@@ -52,12 +52,15 @@ def conclusion(
         **lag_keys(inputs.lag, inputs.clock),
         "links_captured": len(links),
         "host_links_captured": len(routers),
+        "ip_frames": inputs.ip.on_links,
         "attention": attention_keys(inputs, counted["frames_by_type"]),
         "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
         "reconciliation": {
             **by_tshark,
             "routers": reconcile_routers(totals, routers),
-            "ovs": reconcile_ovs(totals, ports, links, inputs.lossy_links),
+            "ovs": reconcile_ovs(
+                totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost
+            ),
             "applications": reconcile_applications(
                 Counter(inputs.log.sent["source"].to_pylist()), inputs.router_counters, unrecorded
             ),

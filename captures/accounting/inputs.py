@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from captures.accounting.ip import IpFrames, ip_frames
 from captures.accounting.log_tables import (
     ApplicationTables,
     FirstPredicate,
@@ -52,6 +53,7 @@ class Inputs:
         simulated: whether captures of links may be missing.
         held: whether the network was held until its user ended the run.
         private: whether applications encode predicates and messages.
+        ip: the IPv4 frames beside CBCB.
         judgement: of the oracle on attention-limited subscriptions; None: the run has another service.
     """
 
@@ -72,6 +74,7 @@ class Inputs:
     private: bool
     judgement: Judgement | None
     manifest: Manifest
+    ip: IpFrames
 
     @property
     def links(self) -> Sequence[Link]:
@@ -139,6 +142,7 @@ def read_inputs(run: RunLayout) -> Inputs:
     # What applications request of an attention-limited service is in the records of the service alone.
     log = replace(log, last_ns=max(log.last_ns, _last_of_service(run)))
     workload = [line for _, line in read_workload(run)]
+    topology = read_topology(run)
     captures = read_captures(run)
     for capture in captures:
         if not (run.path / capture.file).is_file():
@@ -156,11 +160,12 @@ def read_inputs(run: RunLayout) -> Inputs:
         private=run.keys.is_file(),
         router_counters=read_routers_counters(run),
         ovs_counters=read_switches_counters(run),
-        topology=read_topology(run),
+        topology=topology,
         epochs=read_epochs(run),
         lag=read_lag(run),
         judgement=read_judgement(run),
         manifest=manifest,
+        ip=ip_frames(run, topology.links),
     )
 
 

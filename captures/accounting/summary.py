@@ -191,6 +191,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "links between switches and their routers that were captured; unless all were, false positives are "
         "the routers' own counts",
     ),
+    "ip_frames": (
+        "frames",
+        "IPv4 frames that crossed links between switches, captured apart; no other key counts them; null "
+        "without `[network] ip = true`",
+    ),
     "messages_unrecorded": (
         "messages",
         "distinct (issuer, seq) of captured MSG frames that no router recorded as sent by an application of "

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile, write_captures
 from captures.rundir.layout import RunLayout
+from router.wire.addresses import ETHERTYPE, IPV4_ETHERTYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,24 @@ class CaptureSet:
         clock: path of the page of the experiment clock, and the slot for the lag of the captures (None: not
             measured).
         run: the run folder; the capture files and their list go there.
+        ip: capture IPv4 on the same devices too, apart, with the first bytes of each frame.
 
     Raises:
         ValueError: two captures have the same name.
     """
 
     def __init__(
-        self, devices: Mapping[CaptureIdentity, Device], run: RunLayout, clock: tuple[Path, int] | None = None
+        self,
+        devices: Mapping[CaptureIdentity, Device],
+        run: RunLayout,
+        clock: tuple[Path, int] | None = None,
+        *,
+        ip: bool = False,
     ) -> None:
         self.devices = dict(devices)
         self.run = run
         self._clock = clock
+        self._ip = ip
         counts = Counter(identity.name for identity in self.devices)
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
@@ -79,16 +87,20 @@ class CaptureSet:
         if self._process is not None:
             raise CaptureError("these captures have been started already")
         self.run.captures_folder.mkdir(parents=True, exist_ok=True)
+        if self._ip:
+            self.run.ip_captures_folder.mkdir(parents=True, exist_ok=True)
         order = {
             "parent": os.getpid(),
             "clock": None if self._clock is None else (str(self._clock[0]), self._clock[1]),
             "captures": [
                 {
-                    "name": identity.name,
+                    "name": f"{prefix}{identity.name}",
                     "namespace": device.namespace,
                     "device": device.name,
-                    "file": str(self.run.capture(identity.name)),
+                    "file": str(path_of(identity.name)),
+                    "ethertype": ethertype,
                 }
+                for prefix, path_of, ethertype in self._wanted()
                 for identity, device in self.devices.items()
             ],
         }
@@ -130,17 +142,28 @@ class CaptureSet:
         finally:
             self.kill()
         counters = answer["counters"]
-        results = [
-            CapturedFile(
-                identity,
-                self.run.relative(self.run.capture(identity.name)),
-                device.name,
-                *counters[identity.name],
-            )
-            for identity, device in self.devices.items()
+        found = [
+            [
+                CapturedFile(
+                    identity,
+                    self.run.relative(path_of(identity.name)),
+                    device.name,
+                    *counters[f"{prefix}{identity.name}"],
+                )
+                for identity, device in self.devices.items()
+            ]
+            for prefix, path_of, _ in self._wanted()
         ]
-        write_captures(self.run, results)
-        return results
+        write_captures(self.run.captures, found[0])
+        if self._ip:
+            write_captures(self.run.ip_captures, found[1])
+        return found[0]
+
+    def _wanted(self) -> Iterator[tuple[str, Callable[[str], Path], int]]:
+        """Yields what is captured: a prefix of names, the file of a name, and the EtherType."""
+        yield "", self.run.capture, ETHERTYPE
+        if self._ip:
+            yield "ip ", self.run.ip_capture, IPV4_ETHERTYPE
 
     def kill(self) -> None:
         """Kills the captures; frames that are not written are lost.

@@ -1,4 +1,4 @@
-"""A socket filter in the kernel that passes CBCB frames of chosen devices and counts them by device.
+"""A socket filter in the kernel that passes frames of one EtherType and counts them by device.
 
 One socket receives the frames of all devices of a namespace, and its own counter of lost frames does not say
 whose they were. This filter (an eBPF program, bpf(2), of 17 instructions) counts every frame before the
@@ -25,6 +25,8 @@ _ATTRIBUTES_BYTES = 128
 _LOG_BYTES = 65_536
 #: Offsets in an Ethernet frame, and in the kernel's `struct __sk_buff`.
 _TYPE_AT, _IFINDEX_AT = 12, 40
+#: Bytes to keep of a frame: all.
+WHOLE_FRAMES = -1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -33,19 +35,23 @@ class CountingFilter:
 
     Args:
         devices: indices of the devices whose frames pass.
+        ethertype: EtherType of the frames that pass.
+        most: bytes to keep of a frame.
 
     Raises:
         OSError: the kernel refuses the program, or has no bpf(2).
     """
 
-    def __init__(self, devices: Collection[int]) -> None:
+    def __init__(
+        self, devices: Collection[int], ethertype: int = ETHERTYPE, most: int = WHOLE_FRAMES
+    ) -> None:
         self._devices = tuple(devices)
         attributes = struct.pack("=IIIII", _MAP_TYPE_HASH, 4, 8, max(1, len(self._devices)), 0)
         self._map = _bpf(_MAP_CREATE, attributes, "counters of a capture")
         try:
             for device in self._devices:
                 self._entry(_MAP_UPDATE, device, 0)
-            self._program = _load(_program(self._map))
+            self._program = _load(_program(self._map, ethertype, most))
         except OSError:
             os.close(self._map)
             raise
@@ -70,7 +76,7 @@ class CountingFilter:
         return count.value
 
 
-def _program(counters: int) -> bytes:
+def _program(counters: int, ethertype: int, most: int) -> bytes:
     """Returns the program, for a map from device index (32 bits) to count (64 bits).
 
     Register 1 is the frame; the result is the number of bytes to keep.
@@ -84,7 +90,7 @@ def _program(counters: int) -> bytes:
         [
             instruction(0xBF, r6, r1),  # r6 = frame, where the next instruction expects it
             instruction(0x28, value=_TYPE_AT),  # r0 = EtherType
-            instruction(0x55, r0, offset=12, value=ETHERTYPE),  # another type: drop
+            instruction(0x55, r0, offset=12, value=ethertype),  # another type: drop
             instruction(0x61, r0, r6, _IFINDEX_AT),  # r0 = device index
             instruction(0x63, stack, r0, -4),  # key = r0
             instruction(0x18, r1, 1, value=counters),  # r1 = map (two instructions)
@@ -95,8 +101,8 @@ def _program(counters: int) -> bytes:
             instruction(0x15, r0, offset=4),  # another device: drop
             instruction(0xB7, r1, value=1),
             instruction(0xDB, r0, r1),  # *r0 += r1, atomically
-            instruction(0xB4, r0, value=-1),
-            instruction(0x95),  # keep all bytes
+            instruction(0xB4, r0, value=most),
+            instruction(0x95),  # keep so many bytes
             instruction(0xB7, r0),
             instruction(0x95),  # drop
         ]

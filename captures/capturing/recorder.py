@@ -1,10 +1,10 @@
 """The process that captures all devices of a run: ``python -m captures.capturing.recorder``.
 
 On standard input it reads a JSON line, ``{"parent": pid, "captures": [{"name", "namespace", "device",
-"file"}, ...], "clock": [page, slot]}``, and writes ``{"event": "ready"}`` to standard output when every
-device is captured. On the line ``stop`` it writes all frames that the devices have had, and answers
-``{"event": "counters", "counters": {name: [captured, received, dropped], ...}}``. It ends when standard input
-ends, without waiting for frames.
+"file", "ethertype"}, ...], "clock": [page, slot]}``, and writes ``{"event": "ready"}`` to standard output
+when every device is captured. On the line ``stop`` it writes all frames that the devices have had, and
+answers ``{"event": "counters", "counters": {name: [captured, received, dropped], ...}}``. It ends when
+standard input ends, without waiting for frames.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captures.capturing.counting_filter import WHOLE_FRAMES
 from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
 from captures.pcap.writing import FILE_HEADER
 from router.clock.clock import SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
 from router.namespaces import die_with, enter_network_namespace
+from router.wire.addresses import ETHERTYPE
 
 #: Bytes of all rings together, and of one ring at least: 32 blocks last for 8 s in which this process does
 #: not run, if there are few frames, or for some 12,000 frames of 150 bytes.
@@ -39,6 +41,8 @@ _LOOK_S = 0.05
 _WRITE_S = 0.5
 #: Wall seconds in which a ring must have passed on what it has.
 _SETTLE_S = 20.0
+#: Bytes to keep of a frame that is not CBCB's: its headers.
+_HEADERS_BYTES = 128
 #: More urgent than the routers: frames that are not read in time are lost.
 _NICE = -10
 
@@ -53,11 +57,16 @@ class _File:
     buffer: bytearray
 
 
+def _own_last(ring: tuple[tuple[str | None, int], list[dict[str, Any]]]) -> bool:
+    """Sorts the rings of namespaces that are entered behind those of this process's own."""
+    return ring[0][0] is not None
+
+
 class Recorder:
     """All captures of a run.
 
     Args:
-        captures: name, namespace, device and file of each.
+        captures: name, namespace, device, file and EtherType of each.
         clock: path of the page of the experiment clock, and the slot for the lag of captures (None: not
             measured).
     """
@@ -70,17 +79,18 @@ class Recorder:
             page = ClockPage.open(Path(path))
             self._clock, self._meter = SharedClock(page), Meter(page.slot(slot))
         self._looked_at = time.monotonic()
-        by_namespace: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        by_ring: dict[tuple[str | None, int], list[dict[str, Any]]] = defaultdict(list)
         for capture in captures:
-            by_namespace[capture["namespace"]].append(capture)
-        blocks = max(_RINGS_BYTES // max(1, len(by_namespace)), _RING_BYTES_MIN) // BLOCK_BYTES
+            by_ring[capture["namespace"], capture["ethertype"]].append(capture)
+        blocks = max(_RINGS_BYTES // max(1, len(by_ring)), _RING_BYTES_MIN) // BLOCK_BYTES
         self._rings: list[tuple[Ring, list[_File]]] = []
         # This process has one thread, and no use for the namespace that it was started in.
-        for namespace, wanted in sorted(by_namespace.items(), key=lambda item: item[0] is not None):
+        for (namespace, ethertype), wanted in sorted(by_ring.items(), key=_own_last):
             if namespace is not None:
                 enter_network_namespace(namespace)
             files = [_open(capture) for capture in wanted]
-            ring = Ring({file.device: file.buffer for file in files}, blocks)
+            most = WHOLE_FRAMES if ethertype == ETHERTYPE else _HEADERS_BYTES
+            ring = Ring({file.device: file.buffer for file in files}, blocks, ethertype, most)
             self._rings.append((ring, files))
         self._write_at = time.monotonic() + _WRITE_S
 

@@ -14,7 +14,8 @@ import socket
 import struct
 from collections.abc import Mapping
 
-from captures.capturing.counting_filter import CountingFilter
+from captures.capturing.counting_filter import WHOLE_FRAMES, CountingFilter
+from router.wire.addresses import ETHERTYPE
 
 #: A block, and the time after which a partly filled block is passed on.
 BLOCK_BYTES = 64 << 10
@@ -42,6 +43,8 @@ class Ring:
     Args:
         buffers: by device index, where its records in pcap format are appended.
         blocks: number of blocks.
+        ethertype: EtherType of the frames.
+        most: bytes to keep of a frame.
 
     Attributes:
         read: frames read so far, by device index.
@@ -50,12 +53,18 @@ class Ring:
         OSError: the kernel has no packet sockets or no memory for the ring, or refuses the filter.
     """
 
-    def __init__(self, buffers: Mapping[int, bytearray], blocks: int) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[int, bytearray],
+        blocks: int,
+        ethertype: int = ETHERTYPE,
+        most: int = WHOLE_FRAMES,
+    ) -> None:
         self.read = dict.fromkeys(buffers, 0)
         self._buffers = buffers
         self._blocks = blocks
         self._next = 0
-        self._filter = CountingFilter(buffers)
+        self._filter = CountingFilter(buffers, ethertype, most)
         # Protocol 0: the socket receives nothing until it is bound, with filter and ring in place.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         self._filter.attach(self._socket)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from captures.frames.identity import CaptureIdentity
@@ -52,14 +53,20 @@ class CapturedFile:
 
 
 FILE = RunFile(
-    lambda run: [run.captures],
-    "The captures: a list of objects.",
+    lambda run: [run.captures, run.ip_captures],
+    "The captures: a list of objects; with `[network] ip = true`, those of IPv4 in a list of their own.",
     (("", CaptureEntry),),
 )
 FILES_FILE = RunFile(
-    lambda run: [run.capture(link_capture_name("<u>", "<v>")), run.capture(host_capture_name("<n>"))],
+    lambda run: [
+        run.capture(link_capture_name("<u>", "<v>")),
+        run.capture(host_capture_name("<n>")),
+        run.ip_capture(link_capture_name("<u>", "<v>")),
+    ],
     "The captures: one for each link between the nodes u and v, taken at the end of u, and one for each link "
-    "between the switch and the router of node n, taken at the end of the switch.",
+    "between the switch and the router of node n, taken at the end of the switch. With "
+    "`[network] ip = true`, `ip/` has the captures of IPv4 on the same devices, the first 128 bytes of each "
+    "frame.",
 )
 
 
@@ -85,13 +92,22 @@ def read_captures(run: RunLayout) -> list[CapturedFile]:
     Raises:
         RunFolderError: the list or the topology is missing or malformed.
     """
+    return _read(run, run.captures)
+
+
+def read_ip_captures(run: RunLayout) -> list[CapturedFile]:
+    """Reads the list of the captures of IPv4, as `read_captures`; empty if the run has no IP."""
+    return _read(run, run.ip_captures) if run.ip_captures.exists() else []
+
+
+def _read(run: RunLayout, path: Path) -> list[CapturedFile]:
     index = {frozenset((link.u, link.v)): link.index for link in read_topology(run).links}
-    entries = read_json(run.captures)
+    entries = read_json(path)
     if not isinstance(entries, list):
-        raise RunFolderError(f"{run.captures}: expected a list")
+        raise RunFolderError(f"{path}: expected a list")
     found = []
     for number, entry in enumerate(entries):
-        where = f"{run.captures}: entry {number}"
+        where = f"{path}: entry {number}"
         check(CaptureEntry, where, as_object(where, entry))
         kind, u, v, node = entry["kind"], entry["u"], entry["v"], entry["node"]
         link = index.get(frozenset((u, v)))
@@ -126,8 +142,8 @@ def capture_paths(run: RunLayout) -> dict[str, CaptureIdentity]:
     return {str(run.capture(each.name)): each for each in identities(read_topology(run))}
 
 
-def write_captures(run: RunLayout, captures: Iterable[CapturedFile]) -> None:
-    """Writes the list of captures whole or not at all."""
+def write_captures(path: Path, captures: Iterable[CapturedFile]) -> None:
+    """Writes a list of captures (`RunLayout.captures`, `RunLayout.ip_captures`) whole or not at all."""
     entries = []
     for capture in captures:
         identity = capture.identity
@@ -145,4 +161,4 @@ def write_captures(run: RunLayout, captures: Iterable[CapturedFile]) -> None:
                 dropped_by_kernel=capture.dropped_by_kernel,
             )
         )
-    write_json(run.captures, entries)
+    write_json(path, entries)

@@ -81,6 +81,20 @@ class RunLayout:
         """The capture file of the name that `link_capture_name` or `host_capture_name` gives."""
         return self.captures_folder / f"{name}.pcap"
 
+    @property
+    def ip_captures_folder(self) -> Path:
+        """The captures of IPv4, apart from those of CBCB."""
+        return self.path / "ip"
+
+    @property
+    def ip_captures(self) -> Path:
+        """The list of the captures of IPv4."""
+        return self.path / "ip.json"
+
+    def ip_capture(self, name: str) -> Path:
+        """The capture file of IPv4 on the device of the capture with that name."""
+        return self.ip_captures_folder / f"{name}.pcap"
+
     def relative(self, path: Path) -> str:
         """A path of this folder as the files of the folder name it, for example ``pcap/link-0-1.pcap``."""
         return path.relative_to(self.path).as_posix()

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 ETHERTYPE = 0x88B5
+#: EtherType of IPv4, which an emulation can carry beside CBCB.
+IPV4_ETHERTYPE = 0x0800
 #: Bytes of destination, source and EtherType in front of a CBCB header.
 ETHERNET_HEADER_LENGTH = 14
 PORTS_PER_PAGE = 32

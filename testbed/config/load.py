@@ -25,6 +25,7 @@ from testbed.config.model import (
     BroadcastOptions,
     Experiment,
     LinkOptions,
+    NetworkOptions,
     OracleOptions,
     PrivacyOptions,
     ProtocolOptions,
@@ -103,6 +104,7 @@ def load_experiment(
     for name in ("key_file", "signing_keys"):
         if (given := getattr(security, name)) is not None:
             security = replace(security, **{name: str((path.parent / given).resolve())})
+    network = _section(problems, sections, "network", NetworkOptions)
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None
     if "workload.attention" in sections:
@@ -129,6 +131,7 @@ def load_experiment(
         protocol=protocol,
         privacy=privacy,
         security=security,
+        network=network,
         workload=workload,
         attention=attention,
         events=events,

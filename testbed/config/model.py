@@ -344,6 +344,19 @@ class SecurityOptions:
 
 
 @dataclass(frozen=True)
+class NetworkOptions:
+    """[network]: what the emulated network carries besides CBCB."""
+
+    ip: bool = field(
+        default=False,
+        metadata=option(
+            "Hosts have IP addresses (node n: 10.0.0.0 + n + 1), and the switches forward IPv4 between them; "
+            "a simulation has no IP."
+        ),
+    )
+
+
+@dataclass(frozen=True)
 class PrivacyOptions:
     """[privacy]: whether routers read predicates and messages, and the encoding where they do not."""
 
@@ -472,6 +485,7 @@ class Experiment:
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     privacy: PrivacyOptions = field(default_factory=PrivacyOptions)
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    network: NetworkOptions = field(default_factory=NetworkOptions)
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     attention: AttentionWorkload | None = None
     events: tuple[Event, ...] = ()

@@ -56,7 +56,7 @@ from router.wire.addresses import (
     node_address,
 )
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
-from router.wire.frames import Frame
+from router.wire.frames import BroadcastTable, Frame
 from router.wire.header import DecodeReason
 from router.wire.intake import FrameIntake
 from testbed.controller.distribution import Distribution
@@ -75,10 +75,11 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
+from testbed.controller.ip_rules import ip_rules
 from testbed.controller.rules import Rule, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.subtrees import router_tables
-from testbed.controller.trees import LAYERS
+from testbed.controller.trees import LAYERS, spt_trees
 
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
 #: Connections that may wait to be accepted: all switches of a network connect at once.
@@ -159,6 +160,9 @@ class ControllerApp(RyuApp):
         self._topology = settings.topology
         self._layer = LAYERS[settings.layer]
         self._subtrees = settings.subtrees
+        self._ip = settings.ip
+        #: Node -> destination -> the rule for IP that its switch has.
+        self._ip_rules: dict[int, dict[int, Rule]] = {}
         self._machine = Distribution(settings.topology)
         self._inbox = hub.Queue()
         self._switches: dict[int, _Switch] = {}
@@ -226,19 +230,20 @@ class ControllerApp(RyuApp):
     def _compute(self, request: ComputeTables) -> None:
         # In a native thread: computing takes seconds for 1,000 nodes, and switches need answers to their
         # echoes.
+        def compute() -> tuple[dict[int, BroadcastTable], dict[int, dict[int, Rule]]]:
+            down = request.down_links, request.down_nodes
+            tables = router_tables(self._topology, self._layer(self._topology, *down), self._subtrees)
+            return tables, ip_rules(self._topology, spt_trees(self._topology, *down)) if self._ip else {}
+
         try:
-            tables = eventlet.tpool.execute(
-                lambda: router_tables(
-                    self._topology,
-                    self._layer(self._topology, request.down_links, request.down_nodes),
-                    self._subtrees,
-                )
-            )
+            tables, forwarding = eventlet.tpool.execute(compute)
         except Exception as error:
             text = f"computing trees: {type(error).__name__}: {error}"
             self._log.write("failed", Failed(error=text))
             self.done.send_exception(error)
             return
+        for node, rules in forwarding.items():
+            self._forward_ip(node, rules)
         self._inbox.put(TablesComputed(request.epoch, tables))
 
     # --- to the switches
@@ -249,6 +254,8 @@ class ControllerApp(RyuApp):
             return  # disconnected; the event is in the queue
         datapath = switch.datapath
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+        # The switch may have restarted without its rules; the next epoch, which follows, sends those for IP.
+        self._ip_rules.pop(node, None)
         if node not in self._cleared:
             # Deletes flows of an earlier controller. On a reconnection, this controller's flows are installed
             # and must keep working.
@@ -267,6 +274,20 @@ class ControllerApp(RyuApp):
         barrier = parser.OFPBarrierRequest(datapath)
         switch.barrier = datapath.set_xid(barrier)
         switch.send(barrier)
+
+    def _forward_ip(self, node: int, rules: dict[int, Rule]) -> None:
+        """Makes a switch forward IP by these rules, by destination; only what differs is sent."""
+        switch = self._switches.get(node)
+        if switch is None:
+            return  # disconnected: another epoch follows
+        before = self._ip_rules.get(node, {})
+        self._ip_rules[node] = rules
+        for destination, rule in before.items():
+            if destination not in rules:
+                switch.send(_flow_mod(switch.datapath, rule, delete=True))
+        for destination, rule in rules.items():
+            if before.get(destination) != rule:
+                switch.send(_flow_mod(switch.datapath, rule))  # takes the place of a rule with the same match
 
     def _send_frame(self, node: int, action: SendFrame) -> None:
         switch = self._switches.get(node)
@@ -370,8 +391,8 @@ def _port_up(datapath: Any, port: Any) -> bool:
     return not (port.config & ofproto.OFPPC_PORT_DOWN or port.state & ofproto.OFPPS_LINK_DOWN)
 
 
-def _flow_mod(datapath: Any, rule: Rule) -> Any:
-    """Returns the OpenFlow message that adds a rule."""
+def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
+    """Returns the OpenFlow message that adds a rule, or deletes it."""
     ofproto, parser = datapath.ofproto, datapath.ofproto_parser
     fields: dict[str, Any] = {}
     if rule.match.in_port is not None:
@@ -384,7 +405,17 @@ def _flow_mod(datapath: Any, rule: Rule) -> Any:
         fields["vlan_vid"] = ofproto.OFPVID_NONE
     if rule.match.eth_src is not None:
         fields["eth_src"] = rule.match.eth_src.hex(":")
-    actions = [parser.OFPActionOutput(port) for port in rule.outputs]
+    if rule.match.ipv4_dst is not None:
+        fields["ipv4_dst"] = rule.match.ipv4_dst
+    actions: list[Any] = []
+    if rule.hop is not None:
+        source, destination = (address.hex(":") for address in rule.hop)
+        actions += [
+            parser.OFPActionSetField(eth_src=source),
+            parser.OFPActionSetField(eth_dst=destination),
+            parser.OFPActionDecNwTtl(),
+        ]
+    actions += [parser.OFPActionOutput(port) for port in rule.outputs]
     if rule.to_controller:
         actions.append(parser.OFPActionOutput(ofproto.OFPP_CONTROLLER, ofproto.OFPCML_NO_BUFFER))
     instructions = []
@@ -394,6 +425,9 @@ def _flow_mod(datapath: Any, rule: Rule) -> Any:
         instructions.append(parser.OFPInstructionGotoTable(rule.goto_table))
     return parser.OFPFlowMod(
         datapath,
+        command=ofproto.OFPFC_DELETE_STRICT if delete else ofproto.OFPFC_ADD,
+        out_port=ofproto.OFPP_ANY,
+        out_group=ofproto.OFPG_ANY,
         table_id=rule.table,
         priority=rule.priority,
         match=parser.OFPMatch(**fields),

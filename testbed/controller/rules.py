@@ -41,6 +41,7 @@ class Match:
     Addresses are 6 bytes.
 
     Attributes:
+        ipv4_dst: IPv4 address to which the packet goes; with `eth_type` of IPv4.
         untagged: the frame has no VLAN tag. A switch compares `eth_type` with the type behind a tag.
     """
 
@@ -49,6 +50,7 @@ class Match:
     eth_dst: bytes | None = None
     eth_dst_mask: bytes = _WHOLE_ADDRESS
     eth_src: bytes | None = None
+    ipv4_dst: str | None = None
     untagged: bool = False
 
 
@@ -60,6 +62,8 @@ class Rule:
         outputs: switch ports that the frame leaves by.
         to_controller: whether the controller gets the whole frame.
         goto_table: the table that processes the frame next.
+        hop: link addresses, source and destination, that the frame gets before it leaves; its IP packet then
+            has one hop less to live. None: it leaves as it came.
     """
 
     table: int
@@ -68,6 +72,7 @@ class Rule:
     outputs: tuple[int, ...] = ()
     to_controller: bool = False
     goto_table: int | None = None
+    hop: tuple[bytes, bytes] | None = None
 
 
 def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:

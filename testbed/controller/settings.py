@@ -30,6 +30,7 @@ class Settings:
         network_keys: file of the network keys, if the mode needs any.
         signing_keys: folder of the signing keys, if issuers sign.
         incarnation: 32 bits, greater than at any earlier start under these keys.
+        ip: the switches forward IPv4 between the hosts.
         parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
             process.
     """
@@ -45,6 +46,7 @@ class Settings:
     network_keys: Path = Path("/dev/null")
     signing_keys: Path | None = None
     incarnation: int = 0
+    ip: bool = False
     parent_pid: int | None = None
 
 

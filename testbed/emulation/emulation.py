@@ -152,7 +152,9 @@ class Emulation:
         # From this call on, the run holds resources.
         self.state: RunState = run_state.claim(run_dir)
         self.state.switches.mkdir()
-        self.network = EmulatedNetwork(self.topology, self.state.switches, datapath, kernel)
+        self.network = EmulatedNetwork(
+            self.topology, self.state.switches, datapath, kernel, ip=experiment.network.ip
+        )
         self.captures: CaptureSet | None = None
         self.clock = EmulationClock(self._folder, self.state.clock, self.nodes)
         self._controller: Controller | None = None
@@ -179,6 +181,7 @@ class Emulation:
             self.network.controller_socket,
             self.experiment.security,
             self._incarnation,
+            self.experiment.network.ip,
         )
         self.state.add_process(controller.child.pid)
         self.progress.step("hosts and links")
@@ -194,7 +197,10 @@ class Emulation:
         self.network.shape_links()
         self.progress.step("captures")
         self.captures = CaptureSet(
-            capture_devices(self.network), self._folder, (self.clock.path, self.clock.captures_slot)
+            capture_devices(self.network),
+            self._folder,
+            (self.clock.path, self.clock.captures_slot),
+            ip=self.experiment.network.ip,
         )
         self.captures.start(deadline_s=self._barrier_s)
         self.state.add_processes(self.captures.pids)
@@ -203,6 +209,7 @@ class Emulation:
         controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules", installed)
         self.progress.step("counters")
         self._baseline = self._settled_counters()
+        self.network.start_ip()
         self.progress.step("routers")
         routers.start()
         ready = self._counting(routers.log, "ready")
@@ -332,6 +339,7 @@ class Emulation:
         self._driver.close()
         write_routers_counters(self._folder, counters)
         self.progress.step("counters")
+        self.network.stop_ip()
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
         self.progress.step("captures")

@@ -30,6 +30,7 @@ class Controller:
         socket: Path,
         security: SecurityOptions,
         incarnation: int,
+        ip: bool = False,
     ) -> None:
         write_json(
             run.controller_config,
@@ -42,6 +43,7 @@ class Controller:
                 "network_keys": str(run.network_keys),
                 "signing_keys": str(run.signing_keys) if security.signs else None,
                 "incarnation": incarnation,
+                "ip": ip,
                 "log": str(run.controller_log),
                 "parent_pid": os.getpid(),
             },

@@ -25,6 +25,7 @@ from testbed.errors import InputError, RunError
 from testbed.events.network_state import NetworkState
 from testbed.network.commands import ip_batch
 from testbed.network.devices import prepare, set_up
+from testbed.network.ip import address_lines, silence_lines
 from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
 from testbed.network.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.network.namespaces import Namespaces, allow_descriptors, inside, run_inside
@@ -58,6 +59,7 @@ class EmulatedNetwork:
         folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
+        ip: hosts have IP addresses (`testbed.network.ip`), from `start_ip` on.
 
     Attributes:
         controller_socket: where the switches connect to the controller.
@@ -65,7 +67,9 @@ class EmulatedNetwork:
         net: the Mininet object.
     """
 
-    def __init__(self, topology: Topology, folder: Path, datapath: str, kernel: KernelFeatures) -> None:
+    def __init__(
+        self, topology: Topology, folder: Path, datapath: str, kernel: KernelFeatures, *, ip: bool = False
+    ) -> None:
         self.topology = topology
         self.datapath = datapath
         self.kernel = kernel
@@ -73,6 +77,7 @@ class EmulatedNetwork:
         self.state = NetworkState(topology)
         self.controller_socket = folder / "controller"
         self._folder = folder
+        self._ip = ip
         #: Links that got other properties, by index.
         self._reshaped: dict[int, model.Link] = {}
         self._held = Namespaces()
@@ -117,6 +122,21 @@ class EmulatedNetwork:
             ports = (HOST_PORT, *self.topology.neighbours(node.id))
             devices[self.switch_namespace(node.id)] += [port_device(node.id, port) for port in ports]
         inside([(namespace, partial(prepare, names)) for namespace, names in devices.items()])
+
+    def start_ip(self) -> None:
+        """Gives the hosts their IP addresses, if they are to have any; none sends a frame for it."""
+        if self._ip:
+            for node in self.topology.nodes:
+                self._ip_batch(node.id, address_lines(node.id))
+
+    def stop_ip(self) -> None:
+        """Takes the IP addresses away, so that programs on hosts send nothing more."""
+        if self._ip:
+            for node in self.topology.nodes:
+                self._ip_batch(node.id, silence_lines(node.id))
+
+    def _ip_batch(self, node: int, lines: Sequence[str]) -> None:
+        run_inside(self._host_namespaces[node], ("ip", "-batch", "-"), "\n".join([*lines, ""]))
 
     def start_switches(self) -> None:
         """Starts every switch and connects it to the controller, which listens already.
@@ -273,6 +293,8 @@ class EmulatedNetwork:
         switch_end = (self.switch_namespace(node), port_device(node, HOST_PORT))
         if up:
             _set([switch_end, host_end], up=True)
+            if self._ip:  # the kernel removed the routes with the device
+                self._ip_batch(node, address_lines(node))
         for link in links:
             self._set_link_ends(link)
         if not up:

@@ -43,6 +43,12 @@ def host_device(node: int) -> str:
     return f"r{node}-eth0"
 
 
+def ip_address(node: int) -> str:
+    """IPv4 address of a node's host, with `[network] ip = true`: 10.0.0.1 for node 0, and so on."""
+    number = node + 1
+    return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+
 def datapath_id(node: int) -> str:
     """OpenFlow datapath id of switch s<node> (node + 1, since 0 is not valid), 16 hex digits."""
     return f"{node + 1:016x}"

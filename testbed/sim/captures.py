@@ -103,7 +103,7 @@ class Captures:
             for node in topology.nodes
             if node.id in self.hosts
         ]
-        write_captures(self._run, links + hosts)
+        write_captures(self._run.captures, links + hosts)
 
     def _ended(self, identity: CaptureIdentity, device: str, capture: Capture) -> CapturedFile:
         """Returns the counters of a capture without losses."""

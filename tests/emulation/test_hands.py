@@ -56,7 +56,7 @@ def test_the_documented_session_works_and_is_accounted_for(cbcb: Callable[..., C
     tag, folder = state["tag"], RunLayout(Path(state["run_dir"]))
     assert "takes no commands" in _cbcb("link", "--run", tag, "0", "1", "down").stderr
     control = STATE / tag / "control.sock"
-    poll(lambda: control.exists() or None, 60, "the run takes commands")
+    poll(lambda: control.exists() or None, 300, "the run takes commands")
     assert control.stat().st_mode & 0o777 == 0o600
 
     expected = _transcript()

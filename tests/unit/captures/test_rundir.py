@@ -175,7 +175,7 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
         CapturedFile(identity, run.relative(run.capture(identity.name)), "device", 5, 6, 1)
         for identity in (link, host)
     ]
-    write_captures(run, captures)
+    write_captures(run.captures, captures)
     assert read_captures(run) == captures
     assert capture_paths(run) == {str(run.capture("link-1-2")): link, str(run.capture("host-0")): host}
     entries = json.loads(run.captures.read_text())

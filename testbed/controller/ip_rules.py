@@ -1,0 +1,43 @@
+"""The rules by which switches forward IPv4 between hosts, along shortest paths.
+
+Each switch acts as an IP router does: it forwards by the address of the packet, gives the frame the link
+addresses of its hop and takes one from the time to live. So a capture shows who sent a frame on its link, as
+with CBCB frames, and a packet in a transient loop ends.
+"""
+
+from __future__ import annotations
+
+from router.wire.addresses import HOST_PORT, IPV4_ETHERTYPE, node_address
+from testbed.controller.rules import CLASSIFY_TABLE, MATCH_PRIORITY, Match, Rule
+from testbed.controller.trees import NO_PARENT, Forest
+from testbed.network.names import ip_address
+from topos.model import Topology
+
+
+def ip_rules(topology: Topology, forest: Forest) -> dict[int, dict[int, Rule]]:
+    """Returns the rules of each switch: node -> destination node -> rule.
+
+    A destination that a node does not reach has no rule there.
+
+    Args:
+        forest: shortest-path trees of the present network (`testbed.controller.trees.spt_trees`).
+    """
+    ports = {
+        node.id: {neighbour: port for port, neighbour in topology.neighbours(node.id).items()}
+        for node in topology.nodes
+    }
+    rules: dict[int, dict[int, Rule]] = {node.id: {} for node in topology.nodes}
+    for destination in forest.sources.tolist():
+        # Paths are symmetric: the next node towards a source is the next hop to it.
+        for node, following in enumerate(forest.parents[destination].tolist()):
+            if node == destination:
+                rules[node][destination] = _rule(node, destination, HOST_PORT, node)
+            elif following != NO_PARENT:
+                rules[node][destination] = _rule(node, destination, ports[node][following], following)
+    return rules
+
+
+def _rule(node: int, destination: int, port: int, following: int) -> Rule:
+    match = Match(eth_type=IPV4_ETHERTYPE, ipv4_dst=ip_address(destination), untagged=True)
+    hop = node_address(node), node_address(following)
+    return Rule(CLASSIFY_TABLE, MATCH_PRIORITY, match, outputs=(port,), hop=hop)

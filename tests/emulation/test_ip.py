@@ -1,0 +1,117 @@
+"""IP beside CBCB: programs on hosts reach each other, and the accounting of CBCB is as without them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from captures.rundir.layout import RunLayout
+from tests.support.command import CBCB, STATE, Cbcb
+from tests.support.paths import ROOT
+from tests.support.polling import poll
+
+pytestmark = pytest.mark.emulation
+
+#: An echo request to an address, as `ping -c 1` sends it, which not every machine has; ends with status 0
+#: when the answer has come.
+_PING = """
+import socket, struct, sys
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF
+request = struct.pack("!BBHHH", 8, 0, 0, 7, 1) + b"beside CBCB.."[:12]
+request = request[:2] + struct.pack("!H", checksum(request)) + request[4:]
+with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as ping:
+    ping.settimeout(1)
+    ping.sendto(request, (sys.argv[1], 0))
+    while True:
+        answer, (address, _) = ping.recvfrom(2048)
+        if address == sys.argv[1] and answer[20] == 0 and answer[24:28] == request[4:8]:
+            break
+"""
+#: A megabyte over TCP, from the address to whoever connects, and its receiver.
+_SERVE = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7000)) as server:
+    print("listening", flush=True)
+    with server.accept()[0] as connection:
+        connection.sendall(bytes(1 << 20))
+"""
+_FETCH = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7000), timeout=30) as connection:
+    size = 0
+    while data := connection.recv(65536):
+        size += len(data)
+print(size)
+"""
+_EXPERIMENT = """\
+duration_s = 1
+[topology]
+generator = "ring"
+nodes = 5
+[network]
+ip = true
+[workload]
+messages_per_minute = 600
+first_message_s = 0
+[oracle]
+in_flight_window_s = 0.05
+"""
+
+
+def test_hosts_ping_and_talk_while_cbcb_runs_and_the_verdict_holds(
+    cbcb: Callable[..., Cbcb], tmp_path: Path
+) -> None:
+    experiment = tmp_path / "play.toml"
+    experiment.write_text(_EXPERIMENT)
+    run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
+    state = run.state()
+    tag, folder = state["tag"], RunLayout(Path(state["run_dir"]))
+    poll(lambda: (STATE / tag / "control.sock").exists() or None, 300, "the run takes commands")
+
+    def on(node: str, code: str, address: str) -> list[str]:
+        return [*CBCB, "exec", "--run", tag, node, "--", sys.executable, "-c", code, address]
+
+    def ping(node: str, address: str) -> bool:
+        command = on(node, _PING, address)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=240).returncode == 0
+
+    def answers(node: str, address: str) -> None:
+        poll(lambda: ping(node, address) or None, 240, f"{address} answers {node}")
+
+    for address in ("10.0.0.2", "10.0.0.3", "10.0.0.5"):
+        answers("r0", address)
+    with subprocess.Popen(
+        on("r2", _SERVE, "10.0.0.3"), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "listening\n"
+        fetched = subprocess.run(
+            on("r0", _FETCH, "10.0.0.3"), cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
+    assert fetched.stdout == f"{1 << 20}\n", fetched.stderr
+    # The link of the way is gone, and a longer way serves; a node that was cut off has its address again.
+    for words in (["link", "0", "1", "down"], ["node", "4", "down"], ["node", "4", "up"]):
+        subprocess.run([*CBCB, words[0], "--run", tag, *words[1:]], cwd=ROOT, check=True, timeout=240)
+    answers("r0", "10.0.0.2")
+    answers("r4", "10.0.0.3")
+    run.interrupt()
+    status, printed = run.wait()
+    assert status == 0, printed
+    summary = json.loads(folder.summary.read_text())
+    assert summary["verdict"] == "holds", summary["verdict_reasons"]
+    compared = summary["reconciliation"]["ovs"]
+    assert compared["expected"] == compared["found"] > 0
+    assert compared["differences"] == []
+    # Requests, answers and a megabyte in segments, over two links each.
+    assert summary["ip_frames"] > 2 * (1 << 20) / 1500
+    assert sorted(path.name for path in folder.ip_captures_folder.iterdir()) == sorted(
+        path.name for path in folder.captures_folder.glob("*.pcap")
+    )
