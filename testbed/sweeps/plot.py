@@ -15,6 +15,8 @@ from testbed.sweeps.spec import Plot
 from testbed.sweeps.statistics import Sample, points
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+#: Distance of two lines at one value, as a part of the axis; five texts make an axis.
+_BESIDE = 0.015
 _SUFFIXES = (".svg", ".png", ".pdf")
 
 
@@ -33,9 +35,11 @@ def draw(runs: pa.Table, plot: Plot, axes: Axes) -> None:
     values = list(dict.fromkeys(place[0] for place in found))
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     at = {value: value if numeric else number for number, value in enumerate(values)}
+    # Side by side: of intervals over each other one hides the other.
+    step = _BESIDE * (max(at.values()) - min(at.values()) if numeric else 5)
     for number, (label, line) in enumerate(lines.items()):
         chosen = sorted(line, key=lambda value: at[value])
-        xs = [at[value] for value in chosen]
+        xs = [at[value] + step * (number - (len(lines) - 1) / 2) for value in chosen]
         ys = [line[value].mean if plot.kind == "mean" else line[value].median for value in chosen]
         ends = [
             (each.low, each.high) if plot.kind == "mean" else (each.p10, each.p90)

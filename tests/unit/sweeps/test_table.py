@@ -6,14 +6,17 @@ import math
 import statistics
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 
 from testbed.errors import InputError
 from testbed.sweeps.folder import SweepFolder, read_runs
 from testbed.sweeps.job import Measured, Row, row_of
-from testbed.sweeps.plot import save
+from testbed.sweeps.plot import draw, save
 from testbed.sweeps.runner import Remaining
 from testbed.sweeps.spec import Job, Plot, load_spec
 from testbed.sweeps.statistics import points, sample, student, values_of
@@ -34,6 +37,24 @@ def _row(job: Job) -> Row:
         return keys, {"run_s": 1.0}
 
     return row_of(job, run)
+
+
+@pytest.mark.parametrize("values", [(300, 900), ("waxman,25", "ring,25")])
+def test_intervals_of_two_lines_do_not_lie_over_each_other(values: tuple[object, object]) -> None:
+    names = ("a", "b")
+    table = pa.table(
+        {
+            "x": [each for each in values for _ in range(4)],
+            "line": [name for _ in values for name in names for _ in range(2)],
+            "y": [1.0, 2.0] * 4,
+        }
+    )
+    axes = Figure().add_subplot()
+    draw(table, Plot("y", "x", "line"), axes)
+    lines = [each.lines[0] for each in axes.containers if isinstance(each, ErrorbarContainer)]
+    first, second = (np.array(line.get_xdata()) for line in lines)
+    assert np.all(first < second)
+    assert np.all(second[:1] < first[1:])
 
 
 def test_a_failed_run_is_a_row_with_its_error(jobs: list[Job]) -> None:

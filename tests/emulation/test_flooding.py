@@ -1,0 +1,60 @@
+"""Flooding on a real network: the check of the crossings that the accounting ascribes to pure broadcast."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from captures.accounting.direct import Direct
+from captures.rundir.layout import RunLayout
+from testbed.config.load import load_experiment
+from testbed.controller.trees import LAYERS
+from testbed.judges import judge_run
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.emulation
+
+_EXPERIMENT = """\
+seed = 3
+duration_s = 60
+time_scale = 20
+[topology]
+generator = "waxman"
+nodes = 6
+[routing]
+scheme = "flooding"
+[broadcast]
+layer = "{layer}"
+[workload]
+senders_percent = 50
+messages_per_minute = 20
+first_message_s = 10
+"""
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_flooding_crosses_what_broadcast_is_said_to(layer: str, tmp_path: Path) -> None:
+    path = tmp_path / "flooding.toml"
+    path.write_text(_EXPERIMENT.format(layer=layer))
+    done = subprocess.run(
+        [*CBCB, "run", str(path), "--no-account", "--runs", str(tmp_path / "runs")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    judge_run(RunLayout(folder), load_experiment(path))
+    with Direct(folder) as run:
+        summary = run.summary()
+        of_messages = run.sql("select cbcb, broadcast from savings").to_pylist()
+    assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
+    crossings = summary["message_crossings"]
+    assert crossings["messages"] == summary["messages_sent"] == len(of_messages) > 0
+    assert all(row["cbcb"] == row["broadcast"] for row in of_messages)
+    assert crossings["cbcb"] == summary["frames_by_type"]["MSG"]
