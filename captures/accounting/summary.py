@@ -214,8 +214,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "frames_refused": (
         "list of texts",
-        "frames that routers refused because they were not authentic, by router, by the node in whose name "
-        "they came and by reason; with `[security]` alone",
+        "frames that routers and the controller refused because they were not authentic, by receiver, by "
+        "the node in whose name they came and by reason; with `[security]` alone",
     ),
     "frames_replayed": (
         "list of texts",

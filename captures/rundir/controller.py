@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, NotRequired, Self, TypedDict
 
 from captures.rundir.files import read_lines
 from captures.rundir.layout import RunLayout
@@ -117,6 +117,13 @@ class FrameCounts(TypedDict):
     frames_received: Annotated[Mapping[str, int], "frames received, by frame type"]
     undecodable: Annotated[Mapping[str, int], "frames that do not decode, by reason"]
     rejected: Annotated[Mapping[str, int], "frames that were of no use, by reason"]
+    refused: NotRequired[
+        Annotated[
+            Mapping[str, Mapping[str, int]],
+            "frames that are among `rejected` because they were not authentic, by the node in whose name "
+            "they came and by reason; with `[security]` alone",
+        ]
+    ]
 
 
 #: Name of the event -> the fields that it has beside `Head`.

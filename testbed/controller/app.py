@@ -186,7 +186,7 @@ class ControllerApp(RyuApp):
         reason."""
         dropped = self._intake.dropped
         undecodable = {reason.value for reason in DecodeReason}
-        return FrameCounts(
+        counts = FrameCounts(
             frames_sent=dict(self._sent),
             frames_received=dict(self._intake.frames),
             undecodable={reason: count for reason, count in dropped.items() if reason in undecodable},
@@ -195,6 +195,9 @@ class ControllerApp(RyuApp):
                 **{reason: count for reason, count in dropped.items() if reason not in undecodable},
             },
         )
+        if self._guard is not None and (refused := self._guard.refused_by_sender()):
+            counts["refused"] = refused
+        return counts
 
     # --- the state machine
 

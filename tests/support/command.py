@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,9 @@ class Cbcb:
 
         def mine() -> dict[str, Any] | None:
             for file in STATE.glob("*/state.json"):
-                # Another run may remove its own.
-                with suppress(FileNotFoundError):
-                    state: dict[str, Any] = json.loads(file.read_text())
-                    if state["owner"]["pid"] == self.process.pid:
-                        return state
+                state: dict[str, Any] = json.loads(file.read_text())
+                if state["owner"]["pid"] == self.process.pid:
+                    return state
             return None
 
         return poll(mine, timeout_s, "the run writes its state")

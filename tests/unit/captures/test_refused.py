@@ -1,0 +1,55 @@
+"""Frames that routers and the controller refused, in the summary: forgeries and replays apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+
+from captures.accounting.inputs import Inputs
+from captures.accounting.totals import log_keys
+from captures.rundir.layout import RunLayout
+from router.records.json_file import json_line
+
+
+def _keys(
+    folder: Path, routers: dict[int, dict[str, Any]], controller: dict[str, Any] | None
+) -> dict[str, Any]:
+    run = RunLayout(folder)
+    run.controller_log.parent.mkdir(parents=True, exist_ok=True)
+    if controller is not None:
+        counts: dict[str, Any] = {"frames_sent": {}, "frames_received": {}, "undecodable": {}, "rejected": {}}
+        event = {"t_ns": 1, "event": "counters", **counts, **controller}
+        run.controller_log.write_text(json_line(event))
+    sent = SimpleNamespace(sent=pa.table({"seq": [1]}))
+    inputs = SimpleNamespace(router_counters=routers, log=sent, held=False, workload=[], captures=[], run=run)
+    return log_keys(cast(Inputs, inputs))
+
+
+def test_each_receiver_names_sender_and_reason(tmp_path: Path) -> None:
+    routers = {
+        0: {"refused": {"1": {"bad_signature": 2, "issuer_replayed": 3, "replayed": 50, "untagged": 1}}},
+        1: {"refused": {"controller": {"bad_tag": 4}, "others": {"untagged": 5}}},
+        2: {},
+    }
+    keys = _keys(tmp_path, routers, {"refused": {"1": {"untagged": 7}}})
+    assert keys["frames_refused"] == [
+        "router 0 refused 2 frames in the name of node 1: bad_signature",
+        "router 0 refused 1 frames in the name of node 1: untagged",
+        "router 1 refused 4 frames in the name of controller: bad_tag",
+        "router 1 refused 5 frames in the name of others: untagged",
+        "the controller refused 7 frames in the name of node 1: untagged",
+    ]
+    assert keys["frames_replayed"] == [
+        "router 0 refused 3 frames in the name of node 1: issuer_replayed",
+        "router 0 refused 50 frames in the name of node 1: replayed",
+    ]
+
+
+def test_a_run_without_refused_frames_or_a_controller_has_none(tmp_path: Path) -> None:
+    none: dict[str, Any] = {}
+    for controller in (None, none):
+        keys = _keys(tmp_path, {0: {}}, controller)
+        assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
