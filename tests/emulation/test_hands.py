@@ -42,7 +42,7 @@ def _steady(lines: list[str]) -> list[str]:
 
 def _cbcb(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=60, check=False
+        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=240, check=False
     )
 
 

@@ -21,7 +21,7 @@ from captures.rundir.lag import read_lag
 from captures.rundir.layout import RunLayout
 from testbed.oracle.decide import write_oracle
 from tests.support.command import Cbcb
-from tests.support.polling import poll
+from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
@@ -85,21 +85,23 @@ def test_a_router_that_stands_still_for_eight_seconds_makes_the_run_invalid(cbcb
     poll(lambda: clock.experiment_s(time.time_ns()) > 40 or None, 60, "the workload has begun")
     os.kill(pid, signal.SIGSTOP)
     stopped = time.monotonic()
-    poll(lambda: time.monotonic() - stopped > 8 or None, 20, "the router has stood still for 8 s")
+    poll(lambda: time.monotonic() - stopped > 8 or None, TIMEOUT, "the router has stood still for 8 s")
     os.kill(pid, signal.SIGCONT)
+    stood_s = time.monotonic() - stopped
     status, output = run.wait()
     summary = json.loads((folder_of(run) / "summary.json").read_text())
     assert (status, summary["verdict"]) == (4, "invalid"), output
     assert "Verdict: invalid" in output
-    first, routers, workload, advice = summary["verdict_reasons"]
+    first, *parts, advice = summary["verdict_reasons"]
     assert first == "the machine was too slow"
-    assert routers.startswith("routers (first of all that of node 3): ")
-    assert workload.startswith("workload: ")
+    # On a busy machine others may be late as well.
+    for part in ("routers (first of all that of node 3): ", "workload: "):
+        assert [reason.startswith(part) for reason in parts].count(True) == 1
     assert "finds a rate" in advice
     # A frame, and a request, may have come some time after the router was stopped.
     for part in ("routers", "workload"):
         lag = summary["lag"][part]
-        assert 1 < lag["lag_wall_s"] < 12
+        assert 1 < lag["lag_wall_s"] < stood_s + 4
         assert lag["lag_s"] == pytest.approx(10 * lag["lag_wall_s"], rel=0.01)
     assert summary["answer_delay"]["max_s"] == summary["lag"]["workload"]["lag_wall_s"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import Cbcb, left_behind
-from tests.support.polling import poll
+from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
@@ -31,11 +31,11 @@ first_message_s = 10
 
 
 def state_of(port: int) -> dict[str, Any] | None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     try:
         connection.request("GET", "/state")
         document: dict[str, Any] = json.loads(connection.getresponse().read())
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return None
     else:
         return document
@@ -46,7 +46,7 @@ def state_of(port: int) -> dict[str, Any] | None:
 def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(EXPERIMENT)
-    run = cbcb("run", str(file), "--live", "--live-port", "0")
+    run = cbcb("run", str(file), "--hold", "--live", "--live-port", "0")
     run_state = run.state()
     assert run.process.stdout is not None
     printed = ""
@@ -69,13 +69,14 @@ def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], t
                 return True
         return None
 
-    poll(while_it_runs, 60, "frames and deliveries are shown while the network runs")
+    poll(while_it_runs, 120, "frames and deliveries are shown while the network runs")
+    run.interrupt()
 
     def all_read() -> dict[str, Any] | None:
         snapshot = state_of(page)
         return snapshot if snapshot is not None and snapshot["stream"]["state"] == "ended" else None
 
-    last = poll(all_read, 60, "the stream has read every frame")
+    last = poll(all_read, 120, "the stream has read every frame")
     status, output = run.wait()
     assert status == 0, printed + output
     summary = json.loads(next(tmp_path.glob("*-small/summary.json")).read_text())
@@ -100,7 +101,7 @@ def test_ctrl_c_ends_the_live_view_with_the_run(cbcb: Callable[..., Cbcb], tmp_p
     folder = Path(run_state["run_dir"])
     poll(lambda: (folder / "logs" / "live-spark.log").exists() or None, 60, "Spark starts")
     run.interrupt()
-    status, printed = run.wait(60)
+    status, printed = run.wait()
     # 5 if the network was still being brought up.
     assert status in (5, 130), printed
     assert left_behind(run_state) == []

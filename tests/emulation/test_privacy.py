@@ -14,7 +14,7 @@ from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
 from tests.support.command import Cbcb, committed
 from tests.support.plaintext import captured_bytes, plain_forms
-from tests.support.polling import poll
+from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
@@ -55,7 +55,7 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     poll(lambda: committed(run.path), 60, "the emulation plays")
     key = ("--run", state["tag"], "--key-file", str(run.keys))
     wanted = 'product = "extension lead" and amount > 123456'
-    subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "60")
+    subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "200")
     doomed = cbcb("sub", "1", wanted, "--app", "doomed", *key)
 
     def recorded(app: str, event: str) -> int | None:
@@ -71,9 +71,9 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     # It records nothing of its end, and gets none of the messages below.
     doomed.kill()
     doomed.wait()
-    left_ns = poll(lambda: recorded("doomed", "disconnect"), 10, "the router notices")
+    left_ns = poll(lambda: recorded("doomed", "disconnect"), TIMEOUT, "the router notices")
     # Longer than the oracle's window.
-    poll(lambda: True if time.time_ns() > left_ns + 200_000_000 else None, 10, "a while passes")
+    poll(lambda: True if time.time_ns() > left_ns + 200_000_000 else None, TIMEOUT, "a while passes")
 
     def received() -> bool | None:
         # The advertisement travels while we publish.
@@ -81,7 +81,7 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
         assert status == 0, printed
         return True if subscriber.process.poll() is not None else None
 
-    poll(received, 60, "the message arrives")
+    poll(received, 120, "the message arrives")
     status, printed = subscriber.wait()
     assert status == 0, printed
     assert 'product = "extension lead"' in printed.splitlines()[-1]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.applications import application_events
 from tests.support.command import Cbcb, committed
-from tests.support.polling import poll
+from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
@@ -26,7 +26,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     )
     run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = run.state()
-    timeout = ("--timeout-s", "30")
+    timeout = ("--timeout-s", "200")
     run_dir = Path(state["run_dir"])
     poll(lambda: committed(run_dir), 60, "the emulation plays")
 
@@ -36,7 +36,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     def subscribed() -> bool | None:
         return True if [e["event"] for e in application_events(run_dir)].count("subscribe") == 3 else None
 
-    poll(subscribed, 30, "the predicates are set")
+    poll(subscribed, TIMEOUT, "the predicates are set")
 
     def delivered() -> str | None:
         # The advertisement travels while we publish: publish until two messages have arrived.
@@ -44,7 +44,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
         assert status == 0, printed
         return "yes" if subscriber.process.poll() is not None else None
 
-    poll(delivered, 30, "the messages arrive")
+    poll(delivered, 120, "the messages arrive")
     status, printed = subscriber.wait()
     assert status == 0, printed
     first, *_, last = printed.splitlines()
@@ -59,14 +59,14 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     def left() -> list[dict[str, Any]]:
         return [e for e in application_events(run_dir) if (e["app"], e["event"]) == ("doomed", "disconnect")]
 
-    poll(lambda: left() or None, 10, "the router notices")
+    poll(lambda: left() or None, TIMEOUT, "the router notices")
     left_ns = time.time_ns()
 
     def later() -> bool | None:
         # Longer than the oracle's window.
         return True if time.time_ns() > left_ns + 200_000_000 else None
 
-    poll(later, 10, "a while passes")
+    poll(later, TIMEOUT, "a while passes")
     for _ in range(3):
         status, printed = cbcb("pub", "0", 'dest = "ORD", price = 500').wait()
         assert status == 0, printed

@@ -113,7 +113,12 @@ def test_accounting_again_gives_the_same(run_dir: Path, summary: dict[str, Any])
 def test_a_replay_gives_the_same_answers(run_dir: Path) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "77"}
     done = subprocess.run(
-        [*CBCB, "replay", str(run_dir)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        [*CBCB, "replay", str(run_dir)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Replay: 5 routers" in done.stdout

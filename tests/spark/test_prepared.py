@@ -34,7 +34,7 @@ def test_a_run_is_concluded_and_nothing_is_left(tmp_path: Path) -> None:
         prepared.start(run)
         process = prepared.process
         assert process is not None
-        poll(lambda: _spark_folders(process.pid) or None, 60, "the process works")
+        poll(lambda: _spark_folders(process.pid) or None, 240, "the process works")
         assert os.sched_getscheduler(process.pid) == os.SCHED_IDLE
         assert prepared.conclude(run) == 0
         assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER
@@ -50,7 +50,7 @@ def test_a_process_that_is_not_required_ends_at_once(tmp_path: Path) -> None:
         prepared.start(tmp_path)
         process = prepared.process
         assert process is not None
-        poll(lambda: _spark_folders(process.pid) or None, 60, "the process works")
+        poll(lambda: _spark_folders(process.pid) or None, 240, "the process works")
     assert process.poll() is not None
     assert not _spark_folders(process.pid)
 

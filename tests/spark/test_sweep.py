@@ -135,9 +135,9 @@ def test_a_signal_to_all_processes_ends_a_sweep_with_one_line(tmp_path: Path) ->
         start_new_session=True,
     )
     rows = tmp_path / "sweeps" / "s" / "rows"
-    poll(lambda: next(rows.glob("*.json"), None) or sweeping.poll(), 120, "a run has ended")
+    poll(lambda: next(rows.glob("*.json"), None) or sweeping.poll(), 240, "a run has ended")
     os.killpg(sweeping.pid, signal.SIGTERM)
-    _, errors = sweeping.communicate(timeout=60)
+    _, errors = sweeping.communicate(timeout=240)
     assert (sweeping.returncode, errors.splitlines()[-1]) == (130, "cbcb: interrupted")
     assert "Traceback" not in errors
     assert {json.loads(row.read_text())["error"] for row in rows.glob("*.json")} == {None}

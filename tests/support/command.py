@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,11 @@ class Cbcb:
 
         def mine() -> dict[str, Any] | None:
             for file in STATE.glob("*/state.json"):
-                state: dict[str, Any] = json.loads(file.read_text())
-                if state["owner"]["pid"] == self.process.pid:
-                    return state
+                # Another run may remove its own.
+                with suppress(FileNotFoundError):
+                    state: dict[str, Any] = json.loads(file.read_text())
+                    if state["owner"]["pid"] == self.process.pid:
+                        return state
             return None
 
         return poll(mine, timeout_s, "the run writes its state")

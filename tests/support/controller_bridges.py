@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from router.wire.addresses import (
@@ -37,6 +38,7 @@ from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import host_device, port_device, switch_name
 from testbed.network.namespaces import inside
 from testbed.network.shaping import KernelFeatures
+from tests.support.polling import TIMEOUT
 from topos.loaders import to_json
 from topos.model import Topology
 
@@ -55,6 +57,8 @@ class Router:
         self.commits: dict[int, Commit] = {}
         self.data: list[bytes] = []  # frames from other routers, whole
         self.silent = False
+        #: Whole frames of the controller, and HELLOs, by type.
+        self.counted: Counter[str] = Counter()
         self._hello_due: float | None = None
         self._reassembler = Reassembler()
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
@@ -74,6 +78,7 @@ class Router:
         if self._hello_due is None or time.monotonic() < self._hello_due:
             return
         self._hello_due = time.monotonic() + _HELLO_S
+        self.counted[FrameType.HELLO.name] += 1
         self._to_controller(FrameType.HELLO, 0, 0, Hello(self.incarnation))
 
     def send(self, destination: bytes, payload: bytes) -> None:
@@ -94,6 +99,7 @@ class Router:
         if whole is not None:
             frame = read_frame(*whole)
             assert frame.issuer == self.node
+            self.counted[frame.type.name] += 1
             if isinstance(frame.body, BroadcastTable):
                 self.tables[frame.epoch] = frame.body
                 self._hello_due = None
@@ -123,6 +129,8 @@ class Bridges:
         self.socket = self._network.controller_socket
         self._controller: subprocess.Popen[bytes] | None = None
         self.routers: dict[int, Router] = {}
+        #: What replaced routers have counted.
+        self._counted: Counter[str] = Counter()
         self.log = ProcessLog(self._log_path, self._check_controller)
         (folder / "topology.json").write_text(to_json(topology))
         config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
@@ -147,7 +155,7 @@ class Bridges:
         self._controller = subprocess.Popen(
             [sys.executable, "-m", "testbed.controller", str(self._config)], start_new_session=True
         )
-        self.wait_for("listening", 20)
+        self.wait_for("listening")
 
     def stop(self) -> None:
         """Removes everything that was made."""
@@ -163,7 +171,7 @@ class Bridges:
         """Sends SIGTERM to the controller; returns its exit status."""
         assert self._controller is not None
         self._controller.send_signal(signal.SIGTERM)
-        return self._controller.wait(10)
+        return self._controller.wait(TIMEOUT)
 
     def listening_ports(self) -> list[str]:
         """The lines of ss(8) about TCP ports on which the controller listens."""
@@ -184,11 +192,20 @@ class Bridges:
     def restart(self, node: int) -> None:
         """Replaces a node's router by a restarted router, with a new socket and no state."""
         old = self.routers[node]
+        with suppress(BlockingIOError):
+            while True:
+                old.read()
+        self._counted += old.counted
         old.socket.close()
         self._start_router(node, old.incarnation + 1)
         self.routers[node].hello()
 
-    def wait_for(self, event: str, timeout_s: float = 20, **fields: object) -> Event:
+    @property
+    def counted(self) -> Counter[str]:
+        """Frames of the controller that the routers got, and HELLOs that they sent, by type."""
+        return sum((router.counted for router in self.routers.values()), self._counted)
+
+    def wait_for(self, event: str, timeout_s: float = TIMEOUT, **fields: object) -> Event:
         """Returns the first event of the controller with a name and fields; answers frames while it waits."""
 
         def left() -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.command import STATE
-from tests.support.polling import poll
+from tests.support.polling import TIMEOUT, poll
 
 
 class RunningSwitches:
@@ -25,7 +25,7 @@ class RunningSwitches:
     def kill(self) -> None:
         """Kills ovs-vswitchd; returns when it is gone."""
         os.kill(self._pid, signal.SIGKILL)
-        poll(lambda: None if _running(self._pid) else True, 10, "ovs-vswitchd has ended")
+        poll(lambda: None if _running(self._pid) else True, TIMEOUT, "ovs-vswitchd has ended")
 
     def restart(self) -> None:
         """Starts ovs-vswitchd as the run did; the run ends it."""
@@ -40,5 +40,7 @@ class RunningSwitches:
 
 
 def _running(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status")
-    return status.exists() and "State:\tZ" not in status.read_text()
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

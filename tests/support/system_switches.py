@@ -13,7 +13,7 @@ def start_open_vswitch() -> None:
     Raises:
         subprocess.CalledProcessError: they cannot be started.
     """
-    shown = subprocess.run(["ovs-vsctl", "--timeout=5", "show"], capture_output=True, check=False)
+    shown = subprocess.run(["ovs-vsctl", "--timeout=60", "show"], capture_output=True, check=False)
     if shown.returncode:
         control = "/usr/share/openvswitch/scripts/ovs-ctl"
         subprocess.run([control, "start", "--system-id=random"], capture_output=True, check=True)

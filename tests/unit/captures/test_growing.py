@@ -65,6 +65,8 @@ def test_files_that_do_not_change_are_not_read_at_each_look(
         return walk(entry, *rest)
 
     monkeypatch.setattr(streaming, "_walk", counting)
+    # Whatever time passes here.
+    monkeypatch.setattr(streaming, "_TIME_STEP_S", 3600)
     following = _following(tmp_path)
     end = following.latestOffset({})
     # It has just been changed, and could be again at what is the same time for the file system.

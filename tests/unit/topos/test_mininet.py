@@ -137,7 +137,7 @@ def _devices() -> set[str]:
     """Bridges and interfaces with the names that Mininet gives."""
     listed = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     bridges = subprocess.run(
-        ["ovs-vsctl", "--timeout=5", "list-br"], capture_output=True, text=True, check=True
+        ["ovs-vsctl", "--timeout=60", "list-br"], capture_output=True, text=True, check=True
     ).stdout
     names = set(re.findall(r"^\d+: ([^:@]+)", listed, re.MULTILINE)) | set(bridges.split())
     return {name for name in names if re.fullmatch(r"[rs]\d+(-eth\d+)?", name)}
