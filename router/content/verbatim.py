@@ -70,6 +70,9 @@ class VerbatimPool:
             members |= 1 << number
         return members
 
+    def unite(self, members: Bits, others: Bits) -> Bits:
+        return members | others
+
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         return bool(members >> number & 1)
 

@@ -11,6 +11,8 @@ from router.predicates.lexer import KEYWORDS, NAME_PATTERN
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+#: Code points below which the way a character is written is kept.
+_KEPT = 0x3000
 _TYPES = {kind.name.lower(): kind for kind in Type}
 _OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
 
@@ -58,8 +60,21 @@ def format_value(value: Value) -> str:
     return _quote(value) if isinstance(value, str) else repr(value)
 
 
+class _Escaped(dict[int, str]):
+    """Code point -> how the character is written; those of most texts are kept."""
+
+    def __missing__(self, code: int) -> str:
+        written = _escape(chr(code))
+        if code < _KEPT:
+            self[code] = written
+        return written
+
+
+_ESCAPED = _Escaped()
+
+
 def _quote(text: str) -> str:
-    return '"' + "".join(map(_escape, text)) + '"'
+    return '"' + text.translate(_ESCAPED) + '"'
 
 
 def _escape(character: str) -> str:

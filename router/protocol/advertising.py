@@ -5,7 +5,8 @@ Protocol paper, section 3.5.1. What an RA does to the tables, and whether it goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from router.predicates.model import Predicate
@@ -14,6 +15,7 @@ from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.frame_table import FrameHandler, OnTree
+from router.protocol.outgoing import AT_ONCE
 from router.protocol.parts import Part
 from router.protocol.ra_schedule import AdvertisementSchedule
 from router.protocol.routing import RoutingTable
@@ -57,26 +59,33 @@ class Advertising(Part):
         return not self._schedule.pending
 
     def next_deadline(self) -> float | None:
-        return self._schedule.next_deadline()
+        return None if self in self._context.outgoing else self._schedule.next_deadline()
 
     def tick(self, now: float) -> list[Action]:
-        """An RA with p0, if the schedule says so."""
-        if not self._schedule.due(now):
+        """An RA with p0, if the schedule says so and the last one is not being made any more."""
+        context = self._context
+        if self in context.outgoing or not self._schedule.due(now):
             return []
-        context, local = self._context, self._routing.local
-        children = context.own_branch().children
-        if not children or not self._rules.worth_advertising(local):
+        if not context.own_branch().children or not self._rules.worth_advertising(self._routing.local):
             return []
         self._schedule.issued(now)
+        local = self._routing.local
+        if len(local) <= AT_ONCE:
+            return self._issue(local)
+        context.outgoing.make(self, context.content.advertisement_frame, _made(local), self._issue)
+        return []
+
+    def _issue(self, local: Predicate, body: bytes | None = None) -> list[Action]:
+        """The RA with a predicate and, if it is known, the body that it has."""
+        context = self._context
+        children = context.own_branch().children
+        if not children:
+            return []
         self._issued += 1
         context.counters.ras_issued += 1
-        frame = context.issued(
-            context.content.advertisement_frame,
-            context.sequence_number(self._issued),
-            local,
-            self._rules.ra_flags,
-        )
-        return [Send(children, frame)]
+        number = context.sequence_number(self._issued)
+        frame = context.issued(context.content.advertisement_frame, number, local, self._rules.ra_flags)
+        return [Send(children, replace(frame, received=body))]
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         if first:
@@ -109,3 +118,8 @@ class Advertising(Part):
             return context.drop(Drop.HOP_LIMIT)
         context.counters.ras_forwarded += 1
         return [Send(branch.children, frame.one_hop_less())]
+
+
+def _made(predicate: Predicate) -> Generator[None, None, Predicate]:
+    yield from ()
+    return predicate

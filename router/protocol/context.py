@@ -9,6 +9,7 @@ from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
+from router.protocol.outgoing import Outgoing
 from router.protocol.parts import Parts
 from router.protocol.signatures import Signatures, Verifier
 from router.wire.addresses import CONTROLLER, LOCAL_INTERFACE
@@ -28,6 +29,7 @@ class Context:
         tables: the broadcast tables by epoch.
         parts: all parts of the router: a part tells the others through it.
         signatures: which frames of others are taken.
+        outgoing: makes frames with large predicates.
         now: the time of the event that is handled, or was handled last, seconds.
     """
 
@@ -49,6 +51,7 @@ class Context:
         self.tables = BroadcastTables(node)
         self.parts = Parts()
         self.signatures = Signatures(verifier)
+        self.outgoing = Outgoing()
         self.now = 0.0
 
     @property

@@ -92,8 +92,9 @@ class Intake(Part):
         """True if every predicate that arrived was read."""
         return not self._waiting
 
-    def next_deadline(self) -> float | None:
-        return self._context.now if self._waiting else None
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting)
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         current = self._context.tables.current
@@ -154,10 +155,8 @@ class Intake(Part):
         # A predicate that matches everything may overtake the waiting ones: they add nothing to it.
         return self._handle_everything(sender, frame, now)
 
-    def tick(self, now: float) -> list[Action]:
+    def step(self, now: float) -> list[Action]:
         """Makes a step of the reading of one predicate, or handles the frame of a predicate that is read."""
-        if not self._waiting:
-            return []
         sender, queue = next(iter(self._waiting.items()))
         self._waiting.move_to_end(sender)
         reading = self._reading.get(sender)

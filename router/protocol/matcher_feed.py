@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from router.protocol.context import Context
 from router.protocol.events import Action
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
@@ -14,20 +13,18 @@ class MatcherFeed(Part):
     The router is idle meanwhile: it owes the network nothing.
 
     Args:
-        context: of the router.
         routing: the table, which has the engine.
     """
 
-    def __init__(self, context: Context, routing: RoutingTable) -> None:
-        self._context = context
+    def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
 
-    def next_deadline(self) -> float | None:
-        return self._context.now if self._routing.syncing else None
+    @property
+    def busy(self) -> bool:
+        return self._routing.syncing
 
-    def tick(self, now: float) -> list[Action]:  # noqa: ARG002
-        if self._routing.syncing:
-            self._routing.sync()
+    def step(self, now: float) -> list[Action]:  # noqa: ARG002
+        self._routing.sync()
         return []
 
 
@@ -37,14 +34,13 @@ class OverSimplification(Part):
     Messages are forwarded by the exact p_i meanwhile, so the router is idle.
     """
 
-    def __init__(self, context: Context, routing: RoutingTable) -> None:
-        self._context = context
+    def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
 
-    def next_deadline(self) -> float | None:
-        return self._context.now if self._routing.widening else None
+    @property
+    def busy(self) -> bool:
+        return self._routing.widening
 
-    def tick(self, now: float) -> list[Action]:  # noqa: ARG002
-        if self._routing.widening:
-            self._routing.widen_further()
+    def step(self, now: float) -> list[Action]:  # noqa: ARG002
+        self._routing.widen_further()
         return []

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
@@ -15,6 +15,9 @@ from router.wire.addresses import LOCAL_INTERFACE
 #: The nodes behind an interface by the parts that a scheme keeps apart: part -> predicate of its nodes. A
 #: scheme that keeps nothing apart has one part, of the number of the interface.
 Report = Mapping[int, PredicateBuilder]
+#: The content of a UR before its filters are put in order: a node of each class that it keeps apart, or None,
+#: with the predicate of the nodes of the class, or of all.
+Answer = Mapping[int | None, PredicateBuilder]
 
 
 class ReplyRules:
@@ -73,13 +76,18 @@ class ReplyRules:
         self._applied[interface] = epoch, now
         return True
 
-    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Predicate:  # noqa: ARG002
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:  # noqa: ARG002
         """The content of this router's UR: p0, and what is behind its children."""
         answer = self._routing.copy_of(LOCAL_INTERFACE)
         for report in reports:
             for reported in report.values():
                 answer.unite(reported)
-        return answer.predicate
+        return {None: answer}
+
+    def predicate_of(self, answer: Answer) -> Generator[None, None, Predicate]:
+        """The predicate of this router's UR, made in steps."""
+        yield from ()
+        return answer[None].predicate
 
     def learns(self, branch: Branch, child: int) -> bool:
         """Whether a UR from a child for another's SR serves this router (section 3.5.4)."""

@@ -11,7 +11,7 @@ what it needs, the service and what it needs, the messages.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from router.content.base import Content
 from router.content.registry import content_of
@@ -84,7 +84,7 @@ class Router:
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
         self._intake = Intake(context, self._frames, routing)
-        self._parts.join([self._intake, MatcherFeed(context, routing), OverSimplification(context, routing)])
+        self._parts.join([self._intake, MatcherFeed(routing), OverSimplification(routing), context.outgoing])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
             ControllerFrame: self._controller_frame,
@@ -134,6 +134,10 @@ class Router:
         """The routing table, as the scheme has it; empty predicates are left out."""
         return tuple(self._scheme.rows())
 
+    def rows_in_turns(self) -> Iterator[Row]:
+        """As `rows`; between two, the router may handle events, which the rows behind may show."""
+        return iter(self._scheme.rows())
+
     def forwarding(self) -> ForwardingState | None:
         """The state by which compiled code may forward messages as `handle` would; None: it may not."""
         context, counts = self._context, self._parts.message_counts()
@@ -168,7 +172,8 @@ class Router:
 
     def next_deadline(self) -> float | None:
         """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
-        return self._parts.next_deadline()
+        # Compiled code that forwards messages is back before the next step.
+        return self._context.now if self._parts.busy else self._parts.next_deadline()
 
     # Events.
 

@@ -126,9 +126,9 @@ class RoutingTable:
         return self._content.builder() if known is None else known.copy()
 
     def entries(self) -> Iterator[tuple[int, Predicate]]:
-        """Interface and p_i, where p_i is not empty, by interface."""
-        for interface in sorted(self._predicates):
-            yield interface, self._predicates[interface].predicate
+        """Interface and p_i, where p_i is not empty, by interface: all as they are at the first."""
+        for interface, known in [(each, self._predicates[each].copy()) for each in sorted(self._predicates)]:
+            yield interface, known.predicate
 
     def widen(self, interface: int, predicate: Predicate) -> bool:
         """p_i <- p_i or `predicate`.

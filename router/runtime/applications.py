@@ -34,6 +34,7 @@ from router.protocol.service import Answer, Handle, RequestError, Session, Steps
 from router.records.applications import SERVED, ApplicationRecords, delivery_head
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
+from router.runtime.json_lines import json_line, rows_in_steps
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
 if TYPE_CHECKING:  # it comes with Numba
@@ -98,7 +99,7 @@ class Applications:
         open_session: makes the service's session of a newly connected application, from its number.
         handle: passes an event to the protocol core, performs the actions that are not for applications, and
             returns the others.
-        status: the answer to a `status` request, with tables (true) or without.
+        status: the answer to a `status` request, with tables (true) or without: `table` is then rows.
         records: gets what the applications do; closed with this object.
         output_limit: bytes that may wait for one application.
         direct: compiled code that delivers; None: the core delivers all messages.
@@ -350,7 +351,7 @@ class Applications:
             self.records.connected(app.connected_ns, self._node, app.name)
 
     def _deliver(self, action: Deliver) -> None:
-        line = _line(
+        line = json_line(
             {
                 "event": "deliver",
                 "source": action.source,
@@ -404,7 +405,7 @@ class Applications:
         content = None if app is None else action.line()
         if content is not None:
             assert app is not None
-            self._send(app, _line(dict(content)))
+            self._send(app, json_line(dict(content)))
             self._settle(app)
 
     def requested(self, number: int, data: bytes) -> None:
@@ -429,7 +430,7 @@ class Applications:
             request = _parse(line)
             served = self._answer(app, request)
         except ValueError as error:
-            self._send(app, _line({"id": request.get("id"), "ok": False, "error": str(error)}))
+            self._send(app, json_line({"id": request.get("id"), "ok": False, "error": str(error)}))
             return
         if isinstance(served, tuple):
             self._finish(app, requested_ns, request, served)
@@ -447,12 +448,12 @@ class Applications:
             self._finish(app, serving.requested_ns, serving.request, end.value)
         except ValueError as error:
             app.serving = None
-            self._send(app, _line({"id": serving.request.get("id"), "ok": False, "error": str(error)}))
+            self._send(app, json_line({"id": serving.request.get("id"), "ok": False, "error": str(error)}))
 
     def _finish(self, app: _Application, requested_ns: int, request: dict[str, Any], served: Answer) -> None:
         answer, actions = served
         self._record(app, requested_ns, request, answer)
-        self._send(app, _line({"id": request.get("id"), **answer}))
+        self._send(app, json_line({"id": request.get("id"), **answer}))
         self.perform(actions)
 
     def _record(
@@ -473,7 +474,8 @@ class Applications:
             if operation == name:
                 return {"ok": True}, self._handle(event())
         if operation == "status":
-            return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
+            status = {"ok": True, **self._status(request.get("tables", True) is not False)}
+            return _with_rows(status) if "table" in status else (status, ())
         known = ", ".join(map(repr, ("hello", *commands, *_EVENTS, "status")))
         raise RequestError(f"op: {operation!r} is none of {known}")
 
@@ -509,5 +511,12 @@ def _parse(line: bytes) -> dict[str, Any]:
     return request
 
 
-def _line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+def _with_rows(status: dict[str, Any]) -> Steps:
+    """The answer to a `status` request whose `table` is rows."""
+    writing = rows_in_steps(status["table"])
+    while True:
+        try:
+            next(writing)
+        except StopIteration as end:
+            return {**status, "table": end.value}, ()
+        yield False

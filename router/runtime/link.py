@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from router.wire.addresses import (
     port_addresses,
     ports_of,
 )
-from router.wire.codec import forwarded_frame, fragment
+from router.wire.codec import forwarded_frame, fragments
 from router.wire.format import MESSAGES
 from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
@@ -36,12 +37,31 @@ if TYPE_CHECKING:  # it comes with Numba
 
 #: Ethernet frames of messages, and of control frames, that may wait for the device.
 SEND_QUEUE_FRAMES = 16_384
+#: Ethernet frames that wait which are sent in one turn: each takes some 5 us.
+SENT_IN_A_TURN = 256
 #: Seconds before a frame is offered again to a device whose queue was full.
 _RETRY_AFTER = 0.001
 _MESSAGE = FrameType.MSG.name
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: A frame that came in, and its wire form: the header of the Ethernet frame that completed it, and its body.
 Received = tuple[FrameReceived | ControllerFrame, bytes]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Ethernet frames that wait, of one protocol frame.
+
+    Attributes:
+        kind: its type.
+        first: the frame that is sent next.
+        others: those behind it, which are made when their turn comes.
+        left: how many there are in all.
+    """
+
+    kind: str
+    first: bytes
+    others: Iterator[bytes]
+    left: int
 
 
 class SendQueue:
@@ -51,7 +71,7 @@ class SendQueue:
         socket: takes the frames.
         limit: frames that may wait before more are dropped.
         sent: is called with type and length of each frame that was sent.
-        dropped: is called with reason and type of each frame that was dropped.
+        dropped: is called with the reason and the type of frames that were dropped, and their number.
     """
 
     def __init__(
@@ -59,18 +79,20 @@ class SendQueue:
         socket: PacketSocket,
         limit: int,
         sent: Callable[[str, int], None],
-        dropped: Callable[[str, str], None],
+        dropped: Callable[[str, str, int], None],
     ) -> None:
         self.socket = socket
         self._limit = limit
         self._sent = sent
         self._dropped = dropped
-        self._waiting: deque[tuple[str, bytes]] = deque()
-        #: When frames are offered again to a device that does not report when it has room.
+        self._waiting: deque[_Waiting] = deque()
+        self._count = 0
+        #: When frames are offered again: to a device that does not report when it has room, or in the next
+        #: turn.
         self.retry_at: float | None = None
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
     @property
     def waiting(self) -> bool:
@@ -85,16 +107,49 @@ class SendQueue:
     def send(self, kind: str, frame: bytes, now: float) -> None:
         # Behind the queue, so that frames keep their order.
         if self._waiting or not self._offer(kind, frame, now):
-            if len(self._waiting) >= self._limit:
-                self._dropped("send_queue_full", kind)
-            else:
-                self._waiting.append((kind, frame))
+            self._keep(kind, frame, iter(()), 1)
+
+    def send_all(self, kind: str, frames: Iterator[bytes], count: int, now: float) -> None:
+        """Sends the Ethernet frames of one protocol frame, of which a turn makes and sends a part.
+
+        Args:
+            count: of the frames; at least 1.
+        """
+        first = next(frames)
+        if count == 1:
+            self.send(kind, first, now)
+            return
+        idle = not self._waiting
+        if self._keep(kind, first, frames, count) and idle:
+            self.flush(now)
+
+    def _keep(self, kind: str, first: bytes, others: Iterator[bytes], count: int) -> bool:
+        """Adds frames to the queue, all or none; an empty queue has room for any number."""
+        if self._waiting and self._count + count > self._limit:
+            self._dropped("send_queue_full", kind, count)
+            return False
+        self._waiting.append(_Waiting(kind, first, others, count))
+        self._count += count
+        return True
 
     def flush(self, now: float) -> None:
-        """Sends what waits, as far as the device accepts it."""
+        """Sends what waits, as far as the device accepts it and a turn may last."""
         self.retry_at = None
-        while self._waiting and self._offer(*self._waiting[0], now):
-            self._waiting.popleft()
+        sent = 0
+        while self._waiting:
+            if sent == SENT_IN_A_TURN:
+                self.retry_at = now
+                return
+            waiting = self._waiting[0]
+            if not self._offer(waiting.kind, waiting.first, now):
+                return
+            sent += 1
+            self._count -= 1
+            waiting.left -= 1
+            if waiting.left:
+                waiting.first = next(waiting.others)
+            else:
+                self._waiting.popleft()
 
     def _offer(self, kind: str, frame: bytes, now: float) -> bool:
         """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
@@ -103,7 +158,7 @@ class SendQueue:
             self._sent(kind, len(frame))
             return True
         if result is SendResult.FAILED:
-            self._dropped("send_failed", kind)
+            self._dropped("send_failed", kind, 1)
             return True
         if result is SendResult.NO_BUFFERS:
             self.retry_at = now + _RETRY_AFTER
@@ -152,7 +207,7 @@ class Link:
             guard.neighbours = lambda: neighbours().values()
         self._plane = plane
         self.messages, self.control = (
-            SendQueue(socket, send_queue_frames, self._count, lambda why, kind: self._drop(why, type=kind))
+            SendQueue(socket, send_queue_frames, self._count, self._drop_frames)
             for socket in (sockets.messages, sockets.control)
         )
         self.changed = False
@@ -277,23 +332,25 @@ class Link:
         try:
             guard, mtu = self._guard, self.sockets.mtu
             if guard is None:
-                payloads = fragment(frame, mtu)
-                frames = [self._head(each) + payload for each in destinations for payload in payloads]
+                made = [self._untagged(each, frame, mtu) for each in destinations]
             else:
                 frame = guard.signed(frame)
-                frames = [
-                    data
-                    for each in destinations
-                    for data in guard.frames(self._head(each), frame, self._receivers(each), mtu)
+                made = [
+                    guard.made(self._head(each), frame, self._receivers(each), mtu) for each in destinations
                 ]
         except ValueError as error:
             self._drop("unencodable", type=kind, error=str(error))
             return
-        for data in frames:
-            queue.send(kind, data, now)
+        for count, frames in made:
+            queue.send_all(kind, frames, count, now)
 
     def _head(self, destination: bytes) -> bytes:
         return destination + self._source + _ETHERTYPE_BYTES
+
+    def _untagged(self, destination: bytes, frame: Frame, mtu: int) -> tuple[int, Iterator[bytes]]:
+        """A frame to one destination: the number of its Ethernet frames, and these."""
+        count, payloads = fragments(frame, mtu)
+        return count, map(self._head(destination).__add__, payloads)
 
     def _receivers(self, destination: bytes) -> list[bytes]:
         """The addresses of the controller, or of the neighbours that are known, behind a destination."""
@@ -309,6 +366,10 @@ class Link:
     def _drop(self, reason: str, **fields: Any) -> None:
         self._dropped[reason] += 1
         self._log_drop(reason, fields)
+
+    def _drop_frames(self, reason: str, kind: str, count: int) -> None:
+        self._drop(reason, type=kind)
+        self._dropped[reason] += count - 1
 
     def _log_drop(self, reason: str, fields: dict[str, Any]) -> None:
         self._log("dropped", {"reason": reason, **fields})

@@ -48,10 +48,12 @@ if TYPE_CHECKING:
 
 #: Seconds in which a router handles input that had arrived when it was stopped.
 _STOP_GRACE = 1.0
-#: Seconds after which a turn takes no further control frame.
-_TURN_S = 0.01
+#: Seconds after which a turn takes no further control frame, and begins with nothing else.
+_TURN_S = 0.005
 #: Seconds after which a turn serves no further request of applications.
 _APPLICATIONS_S = 0.005
+#: The stages of a turn, in order.
+_STAGES = _CONTROL, _MESSAGES, _APPLICATIONS, _DEADLINES = 0, 1, 2, 3
 #: Wall seconds between two looks at how long the oldest frame has waited.
 _LAG_LOOK_S = 0.005
 #: Descriptors that one wake-up reports, and bytes that signals leave behind.
@@ -143,6 +145,9 @@ class RouterLoop:
         self._stop_sender.setblocking(False)
         self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._woken)
         self._stopping = False
+        #: The stage that the next turn begins with. Mostly control frames: never behind messages, of which
+        #: there may be any number.
+        self._first = _CONTROL
         #: Whether something may have changed a deadline, or what the link waits for, since the last look.
         self._changed = True
         #: When `link` or `applications` have something to do (wall seconds), and when the core has.
@@ -179,7 +184,8 @@ class RouterLoop:
         or waiting to be sent, and no RA is due (except periodic RAs).
 
         Args:
-            tables: include `table` (rows of interface, scope, predicate) and `interfaces`, which may be long.
+            tables: include `table` (the rows of the routing table, made one by one) and `interfaces`, which
+                may be long.
         """
         router = self._router
         status: dict[str, Any] = {
@@ -189,7 +195,7 @@ class RouterLoop:
             "idle": router.idle and self._link.idle and self._applications.idle,
         }
         if tables:
-            status["table"] = [row.as_json() for row in router.rows()]
+            status["table"] = router.rows_in_turns()
             status["interfaces"] = {str(i): node for i, node in sorted(router.interfaces().items())}
         return status
 
@@ -251,21 +257,39 @@ class RouterLoop:
                 control = mask
             else:
                 others = [(descriptor, mask)] if others is None else [*others, (descriptor, mask)]
-        # Control frames first: never behind messages, of which there may be any number.
-        if control or self._link.behind:
-            self._control_ready(control, began)
-        if messages:
-            self._messages_ready(messages, began)
-        if others is not None:
-            self._others_ready(others)
+        first, self._first = self._first, _CONTROL
+        for place in range(first, first + len(_STAGES)):
+            stage = place % len(_STAGES)
+            if stage == _CONTROL:
+                if control or self._link.behind:
+                    self._control_ready(control, began)
+            elif stage == _MESSAGES:
+                if messages:
+                    self._messages_ready(messages, began)
+            elif stage == _APPLICATIONS:
+                self._applications_ready(others)
+            elif self._changed or self._link.changed or self._is_late(began):
+                self._look_at_deadlines()
+            if time.monotonic() - began > _TURN_S:
+                # What is left of the turn comes first in the next: no stage can keep others from theirs.
+                self._first = (stage + 1) % len(_STAGES)
+                break
+        end_turn()
+        self._meter.turn(time.monotonic() - began, self._work, self._clock)
+        return bool(ready) or self._behind
+
+    @property
+    def _behind(self) -> bool:
+        """Whether the next turn has something to do without waiting."""
+        return bool(self._first) or self._link.behind or self._applications.behind
+
+    def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
+        """Serves applications, and the signal to stop, for a part of a turn."""
+        if ready is not None:
+            self._others_ready(ready)
         if self._applications.behind:
             self._changed = True
             self._applications.serve(time.monotonic() + _APPLICATIONS_S)
-        if self._changed or self._link.changed or self._is_late(began):
-            self._look_at_deadlines()
-        end_turn()
-        self._meter.turn(time.monotonic() - began, self._work, self._clock)
-        return bool(ready) or self._link.behind or self._applications.behind
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
         """Waits for input or until the timeout; compiled code forwards messages meanwhile."""
@@ -321,7 +345,7 @@ class RouterLoop:
             self._handle(Tick())
 
     def _timeout(self) -> float | None:
-        if self._link.behind or self._applications.behind:
+        if self._behind:
             return 0
         timeout = None if self._wake_at is None else max(0.0, self._wake_at - time.monotonic())
         if self._due is None:

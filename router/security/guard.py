@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,7 @@ from router.security.signing_keys import read_signer
 from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER, node_of
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.codec import fragment
+from router.wire.codec import fragments
 from router.wire.format import MESSAGES, TAG_BYTES
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import Header, length_with_signature
@@ -102,9 +102,18 @@ class Guard:
         Raises:
             ValueError: the frame is outside the format (`router.wire.codec.fragment`).
         """
+        return list(self.made(head, frame, receivers, mtu)[1])
+
+    def made(
+        self, head: bytes, frame: Frame, receivers: Sequence[bytes], mtu: int
+    ) -> tuple[int, Iterator[bytes]]:
+        """The number of Ethernet frames that `frames` returns, and these, each made when it is asked for.
+
+        They must be sent in the order in which they are made. Raises ValueError as `frames`, at once.
+        """
         is_message = frame.type in MESSAGES
-        payloads = fragment(frame, mtu - trailer_length(len(receivers)))
-        return [self.seal(head, payload, receivers, message=is_message) for payload in payloads]
+        count, payloads = fragments(frame, mtu - trailer_length(len(receivers)))
+        return count, (self.seal(head, each, receivers, message=is_message) for each in payloads)
 
     def seal(self, head: bytes, payload: bytes, receivers: Sequence[bytes], *, message: bool) -> bytes:
         """The Ethernet frame with its tags.

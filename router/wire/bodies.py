@@ -39,7 +39,13 @@ from router.wire.frames import (
 )
 from router.wire.message import decode_addressed, describe_addressed, encode_addressed, undecoded
 from router.wire.number import NumberCodec, frame_type_of
-from router.wire.predicate import decode_predicate, describe_predicate, encode_predicate, filters_of
+from router.wire.predicate import (
+    decode_predicate,
+    describe_predicate,
+    encode_in_parts,
+    encode_predicate,
+    filters_of,
+)
 from router.wire.table import decode_table, describe_table, encode_table
 
 
@@ -56,6 +62,8 @@ class BodyCodec:
             counts are left out.
         filters: of a body that is a predicate: bytes and the most constraints of a filter that are read ->
             its filters, one by one, with the errors of `decode`. A router reads a long one in parts.
+        encode_in_parts: of such a body: as `encode`, in parts of so many filters; each is encoded when it is
+            asked for.
         undecoded: of a body that a router mostly sends on unread: bytes -> a body of one of the classes
             `others`.
         most: bytes of a body that a router decodes, which it does in one turn. It refuses a longer one,
@@ -69,6 +77,7 @@ class BodyCodec:
     describe: Callable[[Any], list[tuple[Tlv, dict[str, Any]]]]
     others: tuple[Any, ...] = ()
     filters: Callable[[bytes, int | None], Iterator[Any]] | None = None
+    encode_in_parts: Callable[[Any, int], Iterator[bytes]] | None = None
     undecoded: Callable[[bytes], Any] | None = None
     most: int | None = None
     sent_on: bool = False
@@ -86,6 +95,7 @@ def _predicate(frame_type: FrameType, sent_on: bool, others: tuple[Any, ...] = (
         describe_predicate,
         others,
         filters=partial(filters_of, frame_type),
+        encode_in_parts=encode_in_parts,
         sent_on=sent_on,
     )
 
@@ -97,6 +107,7 @@ def _encoded_predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
         partial(private.decode_predicate, frame_type),
         private.describe_predicate,
         filters=lambda body, _most: private.filters_of(frame_type, body),
+        encode_in_parts=private.encode_in_parts,
         sent_on=sent_on,
     )
 

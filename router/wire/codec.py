@@ -9,8 +9,10 @@ A sender calls `fragment`; a receiver hands each Ethernet frame to `router.wire.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 
+from router.predicates.model import Predicate
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION
 from router.wire.frames import (
@@ -44,8 +46,10 @@ __all__ = [
     "decode_header",
     "encode",
     "encode_body",
+    "encode_predicate_in_steps",
     "forwarded_frame",
     "fragment",
+    "fragments",
     "read_frame",
 ]
 
@@ -67,7 +71,7 @@ def encode_body(frame: Frame) -> bytes:
             is longer than `MAX_BODY_LENGTH`.
     """
     if frame.received is not None:
-        return frame.received
+        return _checked(frame, frame.received)
     body_codec = BODIES[frame.type]
     if isinstance(frame.body, EncodedPredicate) and frame.body.frame_type is frame.type:
         return frame.body.encoded
@@ -80,9 +84,26 @@ def encode_body(frame: Frame) -> bytes:
         body = body_codec.encode(frame.body)
     except struct.error as error:
         raise ValueError(f"{body_codec.type.__name__}: a number does not fit its field: {error}") from error
+    return _checked(frame, body)
+
+
+def _checked(frame: Frame, body: bytes) -> bytes:
     if len(body) > MAX_BODY_LENGTH:
         raise ValueError(f"{frame.type.name} with a body of {len(body)} bytes; at most {MAX_BODY_LENGTH}")
     return body
+
+
+def encode_predicate_in_steps(
+    frame_type: FrameType, predicate: Predicate, filters: int
+) -> Generator[None, None, bytes]:
+    """The body of a frame of this type that is a predicate, in steps of so many filters."""
+    in_parts = BODIES[frame_type].encode_in_parts
+    assert in_parts is not None
+    parts = []
+    for part in in_parts(predicate, filters):
+        parts.append(part)
+        yield
+    return b"".join(parts)
 
 
 def encode(frame: Frame) -> bytes:
@@ -104,22 +125,34 @@ def fragment(frame: Frame, mtu: int = DEFAULT_MTU) -> list[bytes]:
         ValueError: as `encode_body`; a header field does not fit; the MTU leaves no room for a
             body; the body needs more than 65,535 fragments.
     """
+    return list(fragments(frame, mtu)[1])
+
+
+def fragments(frame: Frame, mtu: int = DEFAULT_MTU) -> tuple[int, Iterator[bytes]]:
+    """The number of Ethernet payloads that `fragment` returns, and these, each made when it is asked for.
+
+    Raises ValueError as `fragment`, at once.
+    """
     overhead = HEADER_LENGTH + len(frame.signature)
     room = min(mtu - overhead, _U16_MAX)
     if room < 1:
         raise ValueError(f"mtu {mtu}; expected more than the {overhead} bytes of header and signature")
     body = encode_body(frame)
     total = len(body)
-    if total <= room:
-        return [_pack_header(frame, total, 0, 1, total) + body + frame.signature]
-    count = -(-total // room)
+    count = max(-(-total // room), 1)
     if count > _U16_MAX:
         raise ValueError(f"body of {total} bytes needs {count} fragments at mtu {mtu}; at most {_U16_MAX}")
-    chunks = (body[start : start + room] for start in range(0, total, room))
-    return [
-        _pack_header(frame, total, index, count, len(chunk)) + chunk + frame.signature
-        for index, chunk in enumerate(chunks)
-    ]
+    first = _pack_header(frame, total, 0, count, min(room, total)) + body[:room] + frame.signature
+    if count == 1:
+        return 1, iter((first,))
+    return count, chain((first,), _further(frame, body, room, count))
+
+
+def _further(frame: Frame, body: bytes, room: int, count: int) -> Iterator[bytes]:
+    """The payloads of a frame behind the first."""
+    for index in range(1, count):
+        chunk = body[index * room : (index + 1) * room]
+        yield _pack_header(frame, len(body), index, count, len(chunk)) + chunk + frame.signature
 
 
 def _pack_header(frame: Frame, total: int, index: int, count: int, here: int) -> bytes:

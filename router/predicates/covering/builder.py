@@ -62,10 +62,15 @@ class PredicateBuilder:
 
     def unite(self, other: PredicateBuilder) -> bool:
         """p <- p ∨ the other; returns False if p covers it already and is unchanged."""
-        if self.members:
-            return self.add(other.predicate)
-        self.members, self._view = other.members, other._view
-        return bool(self.members)
+        before = self.members
+        if not before:
+            self.members, self._view = other.members, other._view
+            return bool(self.members)
+        self.members = after = self._pool.unite(before, other.members)
+        if after == before:
+            return False
+        self._view = None
+        return True
 
     def copy(self) -> PredicateBuilder:
         """Returns an independent copy."""

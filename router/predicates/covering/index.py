@@ -88,7 +88,7 @@ class FilterIndex:
         self.members: Bits = 0
         self.keys: list[bytes] = []
         self.canonical: list[Filter] = []
-        self._order = CanonicalOrder()
+        self._order: CanonicalOrder[bytes] = CanonicalOrder()
         self._filters: list[NormalFilter | None] = []
         self._free: list[int] = []
         self._attributes: dict[Attribute, AttributeIndex] = {}
@@ -103,11 +103,11 @@ class FilterIndex:
         assert found is not None
         return found
 
-    def in_order(self, members: Bits) -> list[int]:
-        """Returns the numbers of some members in the canonical order of the filters."""
+    def in_order(self, members: Bits, most: int | None = None) -> list[int]:
+        """Returns the numbers of some members in the canonical order of the filters, at most so many."""
         if members.bit_count() * _SORTED < len(self._order):
-            return sorted(numbers_in(members), key=self.keys.__getitem__)
-        return self._order.among(members)
+            return sorted(numbers_in(members), key=self.keys.__getitem__)[:most]
+        return self._order.among(members, most)
 
     def select(self, bits: Bits) -> Iterator[NormalFilter]:
         """Yields the members with these numbers, in ascending order of the numbers."""

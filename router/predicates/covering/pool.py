@@ -78,6 +78,9 @@ class FilterAlgebra(Protocol):
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
         """Returns the union of a set and further filters; the set itself if it covers all of them."""
 
+    def unite(self, members: Bits, others: Bits) -> Bits:
+        """Returns the union of two sets; the first itself if it covers the second."""
+
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
         """Whether every message that matches the filter is known to match the set."""
 
@@ -289,9 +292,9 @@ class FilterPool:
         self._prepare(found, tuple(ordered), members)
         return found
 
-    def in_order(self, members: Bits) -> list[int]:
-        """Returns the numbers of a set in the canonical order of the filters."""
-        return self._index.in_order(members)
+    def in_order(self, members: Bits, most: int | None = None) -> list[int]:
+        """Returns the numbers of a set in the canonical order of the filters, at most so many."""
+        return self._index.in_order(members, most)
 
     def _prepare(
         self, predicate: Predicate, numbers: tuple[int, ...], simplified: Bits | None = None
@@ -368,18 +371,32 @@ class FilterPool:
                 members = self._with(members, number)
         return members
 
+    def unite(self, members: Bits, others: Bits) -> Bits:
+        """See `FilterAlgebra`: as `add`, in canonical order."""
+        further = others & ~members
+        first = self._answerable(further)
+        # No question about the others has an answer: they are added as they are.
+        return self.add(members, first) | further & ~bits_of(first)
+
+    def _answerable(self, members: Bits) -> list[int]:
+        """The members about which the bound allows questions, the first in canonical order."""
+        return self.in_order(
+            members, None if self.allowance is None else 1 + self.allowance // _QUESTION_PAIRS
+        )
+
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """Whether the members are known to cover each of the others."""
-        return all(self.covers(members, number) for number in numbers_in(others & ~members))
+        further = others & ~members
+        first = self._answerable(further)
+        return len(first) == further.bit_count() and all(self.covers(members, number) for number in first)
 
     def restricted(self, members: Bits, bound: Bits) -> Bits:
         """Returns the filters of each of two sets that the other set covers, simplified."""
         both = members & bound
         for covered, covering in ((members, bound), (bound, members)):
-            for number in numbers_in(covered & ~covering):
-                if self.covers(covering, number):
-                    both |= 1 << number
-        return self.add(0, self.in_order(both))
+            asked = self._answerable(covered & ~covering)
+            both |= bits_of([number for number in asked if self.covers(covering, number)])
+        return self.unite(0, both)
 
     def matching(self, message: Message) -> Bits:
         """Returns all filters of the pool that match the message."""

@@ -161,6 +161,10 @@ class BloomPool:
                 members = members & ~self._covered[number] | 1 << number
         return members
 
+    def unite(self, members: Bits, others: Bits) -> Bits:
+        """See `FilterAlgebra`."""
+        return self.add(members, numbers_in(others & ~members))
+
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         """See `FilterAlgebra`: a filter is implied by a predicate iff one of its filters covers it."""
         return bool(members & (self._covers[number] | 1 << number))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.advertising import Advertising
 from router.protocol.broadcast import Branch
@@ -41,6 +42,8 @@ class Identified(Scheme):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self.known: dict[int, Predicate] = {}
+        #: The same, as the pool has them: it keeps their filters.
+        self.held: dict[int, PredicateBuilder] = {}
         self._last_numbers = LastNumbers()
         self._advertising = Advertising(context, routing, self)
         self._announced = False
@@ -78,6 +81,7 @@ class Identified(Scheme):
         self._last_numbers.take(issuer, frame.seq, self.context.now)
         was = self.known.get(issuer, self.context.content.nothing)
         predicate = self.known[issuer] = self.context.content.predicate_in(frame)
+        self.held[issuer] = self.context.content.builder(predicate)
         if was != predicate:
             self.predicate_changed(issuer, was, predicate)
         return None
@@ -90,6 +94,7 @@ class Identified(Scheme):
         # which it had one are over, no frame that is under way needs its predicate.
         for issuer in [each for each in self.known if not tables.reaches(each)]:
             gone = self.known.pop(issuer)
+            del self.held[issuer]
             self._last_numbers.forget(issuer)
             if gone:
                 self.predicate_changed(issuer, gone, self.context.content.nothing)
@@ -100,8 +105,8 @@ class Identified(Scheme):
         if self.routing.local:
             yield Row(LOCAL_INTERFACE, "", self.routing.local, TablePart.LOCAL)
         sources = (self.context.node,) if part is TablePart.FORWARDING else None
-        for issuer in sorted(self.known):
-            predicate = self.context.content.builder(self.known[issuer]).predicate
+        for issuer, held in sorted(self.held.items()):
+            predicate = held.predicate
             if predicate:
                 yield Row(None, f"destination {issuer}", predicate, part, sources)
 

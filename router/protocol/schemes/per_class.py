@@ -37,7 +37,7 @@ begin with the predicates of the whole class, until a UR replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from router.predicates.covering.bitset import Bits, numbers_in
@@ -50,7 +50,7 @@ from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.parts import Part
 from router.protocol.pull import pull_routing
-from router.protocol.reply_rules import ReplyRules, Report
+from router.protocol.reply_rules import Answer, ReplyRules, Report
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, Scheme, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
@@ -117,9 +117,8 @@ class PerClass(Scheme):
         subtrees, class_of = classes.table.subtrees, classes.table.class_of.tolist()
         assert subtrees is not None
         ordered = sorted(range(1, len(classes.entries)), key=lambda each: (classes.parents[each], each))
-        for number in ordered:
-            interface = classes.parents[number]
-            predicate = self.routing.get(classes.entries[number])
+        for number, known in [(each, self.routing.copy_of(classes.entries[each])) for each in ordered]:
+            interface, predicate = classes.parents[number], known.predicate
             if predicate and interface != LOCAL_INTERFACE:
                 # By the symmetry of paths: below this router on the trees of the class.
                 asking = subtrees[number - 1]
@@ -184,7 +183,7 @@ class ClassReplyRules(ReplyRules):
             self._applied[number] = epoch, now
         return True
 
-    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Predicate:
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Answer:
         classes = self._classes.epoch(epoch)
         subtrees, behind = classes.table.subtrees, classes.behind.get(branch.parent, 0)
         assert subtrees is not None
@@ -197,22 +196,24 @@ class ClassReplyRules(ReplyRules):
                 node, known = united.get(key, (classes.nodes[number], self.content.builder()))
                 known.unite(reported)
                 united[key] = min(node, classes.nodes[number]), known
-        return self._body({node: known.predicate for node, known in united.values()})
+        if self.content.reply_frame is FrameType.UR:
+            return dict(united.values())
+        # A frame that has no place for classes: its filters are of nodes of any class.
+        whole = self.content.builder()
+        for _, known in united.values():
+            whole.unite(known)
+        return {None: whole}
 
-    def _body(self, predicates: Mapping[int, Predicate]) -> Predicate:
-        """The body of a UR with the predicate of the class of each of some nodes."""
-        if self.content.reply_frame is not FrameType.UR:
-            # A frame that has no place for classes: its filters are of nodes of any class.
-            answer = self.content.builder()
-            for predicate in predicates.values():
-                answer.add(predicate)
-            return answer.predicate
+    def predicate_of(self, answer: Answer) -> Generator[None, None, Predicate]:
         filters: list[Filter] = []
         found: list[tuple[int, int]] = []
-        for node, predicate in sorted(predicates.items()):
-            if predicate:
+        for node, known in sorted(answer.items(), key=lambda item: item[0] or 0):
+            if node is None:
+                return known.predicate
+            if len(known):
                 found.append((node, len(filters)))
-                filters += predicate.filters
+                filters += known.predicate.filters
+                yield
         return ClassifiedPredicate(tuple(filters), tuple(found)) if found else self.content.nothing
 
     def learns(self, branch: Branch, child: int) -> bool:  # noqa: ARG002

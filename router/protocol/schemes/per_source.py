@@ -211,9 +211,10 @@ class PerSource(Identified):
     def _union(self, epoch: _Epoch, classes: int) -> PredicateBuilder:
         """The disjunction of the predicates of the nodes of some classes."""
         made = self.context.content.builder()
-        for number in numbers_in(classes):
-            for issuer in sorted(epoch.receivers.get(number, ())):
-                made.add(self.known[issuer])
+        with self.context.content.pool.bounded(self.context.options.turn_pairs):
+            for number in numbers_in(classes):
+                for issuer in sorted(epoch.receivers.get(number, ())):
+                    made.unite(self.held[issuer])
         return made
 
     def _forget(self, entry: _Entry) -> None:

@@ -36,8 +36,9 @@ class PredicateChanges(Part):
         """True if no change waits."""
         return not self._waiting
 
-    def next_deadline(self) -> float | None:
-        return self._context.now if self._waiting else None
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting)
 
     def set(self, app: int, predicate: Predicate, now: float) -> list[Action]:
         """Overwrites the predicate of an application.
@@ -61,10 +62,8 @@ class PredicateChanges(Part):
         self._waiting = deque(change for change in self._waiting if change[0] != app)
         return self.set(app, self._context.content.nothing, now)
 
-    def tick(self, now: float) -> list[Action]:
+    def step(self, now: float) -> list[Action]:
         """Makes a step of the first change."""
-        if not self._waiting:
-            return []
         app, predicate = self._waiting[0]
         if self._steps is None:
             self._steps = self._predicates.change(app, predicate)

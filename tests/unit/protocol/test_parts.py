@@ -143,3 +143,50 @@ def test_the_earliest_deadline_of_all_parts_counts_and_all_settle() -> None:
     parts.settle()
     assert [part.settled for part in due] == [1, 1, 1]
     assert parts.tick(5.0) == parts.epoch_changed(5.0, True) == parts.local_changed(5.0) == []
+
+
+class _Busy(Part):
+    """A part with steps to make, and with a deadline."""
+
+    def __init__(self, steps: int, at: float | None = None) -> None:
+        self.steps = steps
+        self.at = at
+        self.done: list[str] = []
+
+    @property
+    def busy(self) -> bool:
+        return self.steps > 0
+
+    def step(self, now: float) -> list[Action]:  # noqa: ARG002
+        self.steps -= 1
+        self.done.append("step")
+        return []
+
+    def next_deadline(self) -> float | None:
+        return self.at
+
+    def tick(self, now: float) -> list[Action]:
+        if self.at is not None and self.at <= now:
+            self.done.append("tick")
+        return []
+
+
+def test_parts_that_are_busy_make_one_step_in_a_turn() -> None:
+    parts = Parts()
+    busy = [_Busy(3), _Busy(1), _Busy(2)]
+    parts.join(busy)
+    steps = []
+    while parts.busy:
+        before = [part.steps for part in busy]
+        parts.tick(1.0)
+        steps.append([was - part.steps for was, part in zip(before, busy, strict=True)])
+    assert steps == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [1, 0, 0]]
+
+
+def test_what_is_due_is_not_done_in_the_turn_of_a_step_and_waits_for_one_at_most() -> None:
+    parts = Parts()
+    part = _Busy(3, at=1.0)
+    parts.join([part])
+    for _ in range(6):
+        parts.tick(1.0)
+    assert part.done == ["tick", "step", "tick", "step", "tick", "step"]

@@ -8,7 +8,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -221,3 +221,46 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
             peer.sendall(b'{"op": "status"}\n' * 25)
         loop.run()
     assert served.index(1) < 60
+
+
+def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control frames, requests and deadlines that all take long come up in turn, one of them in each turn."""
+    # Every stage takes longer than a turn may last.
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
+    loop = loops.of(ORIGIN.router())
+    stages: list[list[str]] = [[]]
+    for name in ("_control_ready", "_applications_ready", "_look_at_deadlines"):
+        monkeypatch.setattr(loop, name, _noted(getattr(loop, name), name, stages))
+    turn = loop._turn
+
+    def noted(timeout: float | None) -> bool:
+        found = turn(timeout)
+        stages.append([])
+        if sum(map(len, stages)) > 60:
+            loop.stop()
+        return found
+
+    monkeypatch.setattr(loop, "_turn", noted)
+    (payload,) = fragment(Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
+    for _ in range(40):
+        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(loops.path))
+        peer.sendall(b'{"op": "status", "tables": false}\n' * 40)
+        loop.run()
+    assert all(len(each) <= 1 for each in stages)
+    assert {each[0] for each in stages if each} == {
+        "_control_ready",
+        "_applications_ready",
+        "_look_at_deadlines",
+    }
+
+
+def _noted(stage: Callable[..., None], name: str, stages: list[list[str]]) -> Callable[..., None]:
+    def noted(*arguments: Any) -> None:
+        stages[-1].append(name)
+        stage(*arguments)
+
+    return noted

@@ -1,0 +1,93 @@
+"""The queue of frames for one device: long protocol frames are made and sent in parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import cast
+
+from router.predicates.model import Message
+from router.runtime.link import SENT_IN_A_TURN, SendQueue
+from router.runtime.packet_socket import PacketSocket, SendResult
+from router.wire.codec import fragment, fragments
+from router.wire.frames import Frame, FrameType
+
+
+class _Device:
+    """Takes frames while it has room."""
+
+    def __init__(self, room: int = 1_000_000) -> None:
+        self.room = room
+        self.taken: list[bytes] = []
+
+    def send(self, frame: bytes) -> SendResult:
+        if len(self.taken) >= self.room:
+            return SendResult.WOULD_BLOCK
+        self.taken.append(frame)
+        return SendResult.SENT
+
+
+class _Queue(SendQueue):
+    def __init__(self, device: _Device, limit: int = 10_000) -> None:
+        self.device = device
+        self.counts: Counter[str] = Counter()
+        super().__init__(
+            cast(PacketSocket, device),
+            limit,
+            lambda kind, _length: self.counts.update([kind]),
+            lambda why, _kind, count: self.counts.update({why: count}),
+        )
+
+
+def _numbered(first: int, count: int, made: list[int]) -> Iterator[bytes]:
+    for number in range(first, first + count):
+        made.append(number)
+        yield b"%d" % number
+
+
+def test_a_long_frame_is_made_and_sent_in_parts_and_others_wait_behind_it() -> None:
+    queue, made = _Queue(_Device()), list[int]()
+    count = 2 * SENT_IN_A_TURN + 10
+    queue.send_all("RA", _numbered(0, count, made), count, 1.0)
+    assert len(queue.device.taken) == SENT_IN_A_TURN
+    assert len(made) <= SENT_IN_A_TURN + 1
+    assert len(queue) == count - SENT_IN_A_TURN
+    queue.send("SR", b"behind", 1.0)
+    # The next turn goes on: nothing need come from the device.
+    assert queue.retry_at == 1.0
+    assert not queue.wants_write
+    queue.flush(1.0)
+    assert len(queue.device.taken) == 2 * SENT_IN_A_TURN
+    queue.flush(1.0)
+    assert queue.device.taken == [b"%d" % number for number in range(count)] + [b"behind"]
+    assert (len(queue), queue.waiting, queue.wants_write) == (0, False, False)
+    assert queue.counts == {"RA": count, "SR": 1}
+
+
+def test_a_long_frame_waits_for_a_full_device() -> None:
+    queue = _Queue(_Device(room=3))
+    queue.send_all("UR", _numbered(0, 10, []), 10, 1.0)
+    assert queue.wants_write
+    assert len(queue) == 7
+    queue.device.room = 20
+    queue.flush(2.0)
+    assert queue.device.taken == [b"%d" % number for number in range(10)]
+
+
+def test_a_frame_is_kept_whole_or_dropped_whole() -> None:
+    queue = _Queue(_Device(room=0), limit=10)
+    queue.send_all("RA", _numbered(0, 12, []), 12, 1.0)  # in an empty queue
+    queue.send_all("RA", _numbered(20, 3, []), 3, 1.0)
+    assert queue.counts == {"send_queue_full": 3}
+    queue.device.room = 100
+    queue.flush(1.0)
+    assert queue.device.taken == [b"%d" % number for number in range(12)]
+
+
+def test_payloads_that_are_made_one_by_one_are_those_of_the_frame() -> None:
+    for length in (0, 1, 1_000, 60_000):
+        frame = Frame(FrameType.MSG, 1, 2, 3, 4, Message({"text": "x" * length}))
+        for mtu in (100, 1_500, 9_000):
+            count, payloads = fragments(frame, mtu)
+            assert [*payloads] == fragment(frame, mtu)
+            assert count == len(fragment(frame, mtu))
