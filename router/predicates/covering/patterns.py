@@ -13,7 +13,7 @@ Answers hold for a pair of members whichever was added first: "the gram of one i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from router.predicates.covering.bitset import Bits, bits_of, remove_from
 from router.predicates.covering.values import ValueSet, common_texts
@@ -23,10 +23,10 @@ _SIZES = (8, 4, 2, 1)
 LONGEST = 32
 #: Members of a gram that are kept as numbers.
 _FEW = 128
-#: Grams in a bucket, on average; it is divided or read at once.
+#: Grams in a bucket, on average; it is divided at once.
 _BUCKET = 1_000
-#: Grams and members of grams that are read in one step of a removal, and those of one bucket more.
-_READ = 4_000
+#: Grams and members of grams that are read in one step of a removal.
+_READ = 3_000
 
 
 def gram_of(text: str) -> str:
@@ -42,6 +42,9 @@ class _Grams:
 
     Grams are kept in buckets by their hash, which are divided one after the other as grams come (linear
     hashing: Litwin, VLDB 1980). One dictionary of a million grams would be copied at once when it grows.
+
+    The hashes of texts differ from process to process (PYTHONHASHSEED), so that nobody can choose grams for
+    one bucket. What is done in a step must not: grams are read in the order in which they came.
     """
 
     def __init__(self) -> None:
@@ -49,6 +52,8 @@ class _Grams:
         #: Bits of a hash by which buckets are numbered; those beyond the last are not divided yet.
         self._mask = 0
         self._count = 0
+        #: The grams of all buckets as they came; one that had many members may be there again.
+        self._order: list[str] = []
         self._many: dict[str, Bits] = {}
 
     def _bucket(self, gram: str) -> dict[str, int | list[int]]:
@@ -61,6 +66,7 @@ class _Grams:
         few = bucket.get(gram)
         if few is None:
             bucket[gram] = number
+            self._order.append(gram)
             self._count += 1
             if self._count > _BUCKET * len(self._few):
                 self._divide()
@@ -96,23 +102,27 @@ class _Grams:
     def remove(self, gone: Bits) -> Iterator[None]:
         """Removes members in steps, between which others may be added."""
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
-        size, read, which = 8 * len(flags), 0, 0
-        # What a bucket is divided into meanwhile comes behind it.
-        while which < len(self._few):
-            bucket = self._few[which]
-            kept: dict[str, int | list[int]] = {}
-            for gram, few in bucket.items():
-                numbers = [few] if isinstance(few, int) else few
-                left = [each for each in numbers if each >= size or not flags[each >> 3] >> (each & 7) & 1]
-                if left:
-                    kept[gram] = left[0] if len(left) == 1 else left
-                read += 1 + len(numbers)
-            self._few[which] = kept
-            self._count -= len(bucket) - len(kept)
-            which += 1
+        size, read = 8 * len(flags), 0
+        kept: list[str] = []
+        # Grams that come meanwhile are behind these.
+        for gram in self._order:
+            bucket = self._bucket(gram)
+            few = bucket.get(gram)
+            if few is None:
+                continue  # It has many members by now.
+            numbers = [few] if isinstance(few, int) else few
+            left = [each for each in numbers if each >= size or not flags[each >> 3] >> (each & 7) & 1]
+            if left:
+                kept.append(gram)
+                bucket[gram] = left[0] if len(left) == 1 else left
+            else:
+                del bucket[gram]
+                self._count -= 1
+            read += 1 + len(numbers)
             if read >= _READ:
                 read = 0
                 yield
+        self._order = kept
         yield from remove_from(self._many, gone)
 
 
@@ -136,7 +146,7 @@ class PatternIndex:
         """Adds a member that allows these values."""
         number = bit.bit_length() - 1
         tail, texts = common_texts(values)
-        for gram in {tail[-size:] for size in _SIZES if len(tail) >= size}:
+        for gram in (tail[-size:] for size in _SIZES if len(tail) >= size):
             self._tails.add(gram, number)
         if _are_long(texts):
             self._long |= bit
@@ -195,9 +205,11 @@ def _are_long(texts: tuple[str, ...]) -> bool:
     return sum(map(len, texts)) > LONGEST
 
 
-def _grams(texts: tuple[str, ...]) -> set[str]:
-    """All parts of the texts that have the size of a gram."""
-    return {text[at : at + size] for text in texts for size in _SIZES for at in range(len(text) - size + 1)}
+def _grams(texts: tuple[str, ...]) -> Iterable[str]:
+    """All parts of the texts that have the size of a gram, each once, in an order that is always the same."""
+    return dict.fromkeys(
+        text[at : at + size] for text in texts for size in _SIZES for at in range(len(text) - size + 1)
+    )
 
 
 def _put(table: dict[str, Bits], key: str, bit: Bits) -> None:
