@@ -76,7 +76,7 @@ class VerbatimPool:
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         return bool(members >> number & 1)
 
-    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:  # noqa: ARG002
+    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002
         return nullcontext()
 
     def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:

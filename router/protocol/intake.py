@@ -143,7 +143,7 @@ class Intake(Part):
                 if issuer is not None:
                     issuer.use(weight)
                 handle, place = admitted
-                with self._pool.bounded(self._limits.turn_pairs):
+                with self._routing.bounded(self._limits.turn_pairs):
                     return handle(place, frame, now)
         if queue is None:
             queue = self._waiting[sender] = deque()
@@ -263,7 +263,7 @@ class Intake(Part):
             yield
 
     def _handle(self, event: FrameReceived, now: float) -> list[Action]:
-        with self._pool.bounded(self._limits.turn_pairs):
+        with self._routing.bounded(self._limits.turn_pairs):
             return self._table.from_router(event, now)
 
     def _allowed(self, sender: int, frame: Frame, now: float) -> int:

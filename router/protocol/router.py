@@ -195,7 +195,7 @@ class Router:
 
     def _tick(self, _event: Tick, now: float) -> list[Action]:
         # A UR that is due unites what other routers sent.
-        with self._context.content.pool.bounded(self.options.turn_pairs):
+        with self._routing.bounded(self.options.turn_pairs):
             return self._parts.tick(now)
 
     def _settle(self, _event: Settle, _now: float) -> list[Action]:

@@ -8,6 +8,7 @@ forwarding, as far as messages have asked.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from router.content.base import Content
@@ -246,6 +247,10 @@ class RoutingTable:
     def pool(self) -> FilterAlgebra:
         """The filters that p_i are sets of."""
         return self._content.pool
+
+    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
+        """See `FilterAlgebra.bounded`: of a pool that has the filters of this table."""
+        return self._content.pool.bounded(pairs, self.filters)
 
     @property
     def synced(self) -> bool:

@@ -572,7 +572,7 @@ class Adverts:
         if not strict and self._heads_of(node)[own] == _NOT_LAID_OUT:
             self.lay_out_class(node, own)
         levels = {} if strict else self._levels_of(int(self._heads_of(node)[own]))
-        with POOL.bounded(self._limits.turn_pairs):
+        with POOL.bounded(self._limits.turn_pairs, int(nodes[node, FILTERS])):
             after = POOL.add(before, numbers)
             left = min(hops, int(depths[own]))
             passes = after != before if strict else admit(POOL, levels, numbers, left)

@@ -26,6 +26,7 @@ from router.native.memory import (
 )
 from router.native.words import WORD_BITS, WORD_BYTES, lowest, ones, put_word, word_at
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX
+from router.predicates.covering.pool import QUESTION_PAIRS, SEARCH_PAIRS, SEARCHED
 from testbed.sim.compiled_sets import differs, exclude, has, include, meets, size
 from testbed.sim.layout import (
     ABOUT,
@@ -100,10 +101,10 @@ _LOW, _HIGH, _EXCEPT = int(Relation.LOW_CORNER), int(Relation.HIGH_CORNER), int(
 _AFFECTED, _MERGEABLE = int(Relation.AFFECTED), int(Relation.MERGEABLE)
 _POSSIBLY_COVERED, _IS_COVERED = int(Relation.POSSIBLY_COVERED), int(Relation.COVERED)
 _EXCEPT_ONE, _COSTLY, _WITNESSES = int(Relation.COVERED_EXCEPT_ONE), int(Relation.COSTLY), len(Relation)
-_PLACES = int(Advert.PLACES)
+_PLACES, _QUESTION_PAIRS = int(Advert.PLACES), int(Advert.QUESTION_PAIRS)
 
 #: As in `router.predicates.covering.pool`.
-_QUESTION_PAIRS, _SEARCH_PAIRS, _PATTERN_PAIRS = 4, 16, 8
+_SEARCH_PAIRS, _PATTERN_PAIRS = 16, 8
 _INT_BYTES = 4
 _LEVEL_BYTES = LEVEL_WIDTH * WORD_BYTES
 #: Rows of the scratch memory.
@@ -160,6 +161,8 @@ def admit(
         A `Verdict`, or the negative of an `Exit`: nothing has changed.
     """
     width, scratch = adverts[_WIDTH], adverts[_SCRATCH]
+    # See `router.predicates.covering.pool.question_pairs`.
+    adverts[_QUESTION_PAIRS] = QUESTION_PAIRS + SEARCH_PAIRS * nodes[node, FILTERS] // SEARCHED
     row = nodes[node, ROW] + interface
     place = adverts[_PREDICATES] + row * width * WORD_BYTES
     # Without a copy, if no filter of p_i is related to one of the RA.
@@ -168,7 +171,7 @@ def admit(
         return added
     simple = added >= 0
     if simple:
-        left = adverts[_TURN_PAIRS] - _QUESTION_PAIRS * ones(added)
+        left = adverts[_TURN_PAIRS] - adverts[_QUESTION_PAIRS] * ones(added)
     else:
         for word in range(words):
             put_word(scratch, word, word_at(place, word))
@@ -351,7 +354,7 @@ def _add_unrelated(adverts: Array, members: Address, messages: Array, message: I
         `Exit`: the row is unchanged.
     """
     numbers, added = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES, 0
-    if adverts[_TURN_PAIRS] <= _QUESTION_PAIRS * messages[message, FILTER_COUNT]:
+    if adverts[_TURN_PAIRS] <= adverts[_QUESTION_PAIRS] * messages[message, FILTER_COUNT]:
         return _RELATED
     for index in range(messages[message, FILTER_COUNT]):
         number = long_at(numbers, index)
@@ -383,7 +386,7 @@ def _unrelated(adverts: Array, level: I64, messages: Array, message: I64, left: 
         Bits by their place in the RA; `_RELATED`; or the negative of an `Exit`.
     """
     numbers, found = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES, 0
-    if left <= _QUESTION_PAIRS * messages[message, FILTER_COUNT]:
+    if left <= adverts[_QUESTION_PAIRS] * messages[message, FILTER_COUNT]:
         return _RELATED
     store, count = 0, 0
     if level >= 0:
@@ -486,7 +489,7 @@ def _unite(adverts: Array, row: I64, messages: Array, message: I64, left: I64, w
         number = long_at(numbers, index)
         if has(members, number):
             continue
-        left = max(0, left - _QUESTION_PAIRS)
+        left = max(0, left - adverts[_QUESTION_PAIRS])
         if left == 0:
             # All further filters are added, too: nothing is left for them.
             include(members, number)
@@ -635,7 +638,7 @@ def _covered(adverts: Array, members: Address, number: I64, left: I64, words: I6
     Returns:
         Twice the pairs that may still be considered, and 1 if they do; or the negative of an `Exit`.
     """
-    left = max(0, left - _QUESTION_PAIRS)
+    left = max(0, left - adverts[_QUESTION_PAIRS])
     if left == 0:
         return 0
     place = int_at(adverts[_PLACES], number)
@@ -715,7 +718,7 @@ def _without_covered(
         put_word(members, word, item & ~(item & word_at(possible, word) & word_at(covered, word)))
     if candidates == 0:
         return left
-    left = max(0, left - _SEARCH_PAIRS * candidates)
+    left = max(0, left - max(_SEARCH_PAIRS, adverts[_QUESTION_PAIRS]) * candidates)
     if left == 0:
         return 0
     include(members, number)

@@ -67,6 +67,7 @@ class Advert(IntEnum):
     MEMORY_CAPACITY = 28
     SLOT = 29  # of the question that is open
     PLACES = 30  # int32 by filter: its place in `RELATIONS`; -1: none
+    QUESTION_PAIRS = 31  # that a question about the RA in hand uses up
 
 
 class Real(IntEnum):

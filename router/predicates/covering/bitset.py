@@ -17,13 +17,16 @@ K = TypeVar("K")
 #: sets of 10,000 members takes less time than the comparison of two members.
 Bits = int
 
-_BLOCK = 64
-#: Blocks, of 64 keys each, from which members are removed in one step.
-_REMOVED_FROM = 16
+#: Keys of a block of an index.
+_BLOCK = 256
+#: Blocks from which members are removed in one step.
+_REMOVED_FROM = 4
 #: Entries of a table from which members are removed in one step.
 _ENTRIES = 500
 #: A set with fewer numbers than one in so many bits is read bit by bit.
 _DENSE = 256
+#: A set of more bits and more numbers is read as an array.
+_LARGE, _FEW = 2_048, 32
 #: So many numbers are collected in an array.
 _MANY = 64
 #: The numbers of each set of eight bits.
@@ -33,15 +36,22 @@ _IN_BYTE = [tuple(number for number in range(8) if byte >> number & 1) for byte 
 def numbers_in(bits: Bits) -> Iterator[int]:
     """Yields the numbers of a set, in ascending order."""
     size = bits.bit_length()
-    if size > _DENSE and bits.bit_count() * _DENSE > size:
-        # Byte by byte: a step on the whole takes time that grows with its size.
-        base = -8
-        for byte in bits.to_bytes(size // 8 + 1, "little"):
-            base += 8
-            if byte:
-                for number in _IN_BYTE[byte]:
-                    yield base + number
-        return
+    if size > _DENSE:
+        count = bits.bit_count()
+        if size > _LARGE and count > _FEW:
+            # Each step on the whole of a large set takes a microsecond.
+            octets = np.frombuffer(bits.to_bytes(size // 8 + 1, "little"), np.uint8)
+            yield from np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+            return
+        if count * _DENSE > size:
+            # Byte by byte: a step on the whole takes time that grows with its size.
+            base = -8
+            for byte in bits.to_bytes(size // 8 + 1, "little"):
+                base += 8
+                if byte:
+                    for number in _IN_BYTE[byte]:
+                        yield base + number
+            return
     while bits:
         lowest = bits & -bits
         bits ^= lowest
@@ -83,13 +93,14 @@ def remove_from(table: dict[K, Bits], gone: Bits) -> Iterator[None]:
 class Thresholds:
     """An index of members by a key of one total order.
 
-    Keys are kept in ascending order, in blocks of at most 64. With n different keys, a query takes one
-    bisection and at most 64 unions; the first query after keys were added takes at most n/32 unions more.
+    Keys are kept in ascending order, in blocks of at most 256. With n different keys, a query takes one
+    bisection and at most 128 steps; the first query after keys were added takes at most n/128 unions more.
     """
 
     def __init__(self) -> None:
         self._keys: list[list[Key]] = []
-        self._bits: list[list[Bits]] = []
+        #: The members with each key: the number of a single one, or the complement of the set of several.
+        self._held: list[list[int]] = []
         #: The first key and the members of each block.
         self._firsts: list[Key] = []
         self._totals: list[Bits] = []
@@ -100,17 +111,17 @@ class Thresholds:
     def add(self, key: Key, bit: Bits) -> None:
         """Adds a member that the index does not hold yet."""
         if not self._firsts:
-            self._keys, self._bits, self._firsts = [[key]], [[bit]], [key]
+            self._keys, self._held, self._firsts = [[key]], [[bit.bit_length() - 1]], [key]
             self._totals, self._before, self._valid = [bit], [0], 1
             return
         number = max(bisect_right(self._firsts, key) - 1, 0)
-        keys, bits = self._keys[number], self._bits[number]
+        keys, held = self._keys[number], self._held[number]
         position = bisect_left(keys, key)
         if position < len(keys) and keys[position] == key:
-            bits[position] |= bit
+            held[position] = ~(_set_of(held[position]) | bit)
         else:
             keys.insert(position, key)
-            bits.insert(position, bit)
+            held.insert(position, bit.bit_length() - 1)
             self._firsts[number] = keys[0]
         self._totals[number] |= bit
         self._valid = min(self._valid, number + 1)
@@ -120,18 +131,22 @@ class Thresholds:
     def remove(self, gone: Bits) -> Iterator[None]:
         """Removes members in steps, between which others may be added."""
         number = read = 0
+        flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
         while number < len(self._keys):
             read += 1
-            pairs = zip(self._keys[number], self._bits[number], strict=True)
-            kept = [(key, some & ~gone) for key, some in pairs if some & ~gone]
+            kept = [
+                (key, left)
+                for key, held in zip(self._keys[number], self._held[number], strict=True)
+                if (left := _left(held, gone, flags)) is not None
+            ]
             if kept:
                 self._keys[number] = [key for key, _ in kept]
-                self._bits[number] = [some for _, some in kept]
+                self._held[number] = [left for _, left in kept]
                 self._firsts[number] = kept[0][0]
                 self._totals[number] &= ~gone
                 number += 1
             else:
-                for table in (self._keys, self._bits, self._firsts, self._totals, self._before):
+                for table in (self._keys, self._held, self._firsts, self._totals, self._before):
                     del table[number]
             self._valid = min(self._valid, number)
             if read % _REMOVED_FROM == 0:
@@ -156,24 +171,45 @@ class Thresholds:
             last = self._valid - 1
             self._before[self._valid] = self._before[last] | self._totals[last]
             self._valid += 1
-        found = self._before[number]
-        for bits in self._bits[number][:position]:
-            found |= bits
-        return found
+        held = self._held[number]
+        if 2 * position > len(held):
+            # Fewer are left out.
+            return self._before[number] | self._totals[number] & ~_union(held[position:])
+        return self._before[number] | _union(held[:position])
 
     def _split(self, number: int) -> None:
-        keys, bits = self._keys[number], self._bits[number]
+        keys, held = self._keys[number], self._held[number]
         half = len(keys) // 2
         self._keys[number : number + 1] = [keys[:half], keys[half:]]
-        self._bits[number : number + 1] = [bits[:half], bits[half:]]
+        self._held[number : number + 1] = [held[:half], held[half:]]
         self._firsts.insert(number + 1, keys[half])
-        self._totals[number : number + 1] = [_union(bits[:half]), _union(bits[half:])]
+        self._totals[number : number + 1] = [_union(held[:half]), _union(held[half:])]
         self._before.insert(number + 1, 0)
         self._valid = min(self._valid, number + 1)
 
 
-def _union(sets: list[Bits]) -> Bits:
+def _set_of(held: int) -> Bits:
+    """The members that an entry of `Thresholds` stands for."""
+    return ~held if held < 0 else 1 << held
+
+
+def _left(held: int, gone: Bits, flags: bytes) -> int | None:
+    """An entry of `Thresholds` without the members that are gone; None: it has no other."""
+    if held >= 0:
+        return None if held >> 3 < len(flags) and flags[held >> 3] >> (held & 7) & 1 else held
+    left = ~held & ~gone
+    if not left & (left - 1):
+        return left.bit_length() - 1 if left else None
+    return ~left
+
+
+def _union(entries: list[int]) -> Bits:
+    """The members that some entries of `Thresholds` stand for."""
     found: Bits = 0
-    for each in sets:
-        found |= each
-    return found
+    single = []
+    for held in entries:
+        if held < 0:
+            found |= ~held
+        else:
+            single.append(held)
+    return found | bits_of(single) if single else found

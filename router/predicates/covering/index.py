@@ -192,29 +192,35 @@ class FilterIndex:
         return found
 
     def possible_covers(self, filter_: NormalFilter) -> Bits:
-        """Returns the members that can cover the filter, alone or together with others.
-
-        They constrain no attribute that the filter does not constrain, overlap it on each, and require no
-        pattern that some of its values lack.
-        """
-        found = self.constraining_at_most(filter_)
-        for attribute, values in filter_.items():
-            index = self._attributes.get(attribute)
-            if index is not None and found & index.members:
-                found &= index.overlapping(values) & ~index.requiring_others(values) | ~index.members
-        return found
+        """Returns the members that can cover the filter, alone or together with others; see `related`."""
+        return self.related(filter_)[0]
 
     def possibly_covered(self, filter_: NormalFilter) -> Bits:
-        """Returns the members that the filter can cover: those of which it is a possible cover."""
-        found = self.members
+        """Returns the members that the filter can cover; see `related`."""
+        return self.related(filter_)[1]
+
+    def related(self, filter_: NormalFilter) -> tuple[Bits, Bits]:
+        """Returns the members that can cover a filter, alone or together with others, and those it can cover.
+
+        Possible covers constrain no attribute that the filter does not constrain, overlap it on each, and
+        require no pattern that some of its values lack. It can cover those of which it is a possible cover.
+        """
+        covers, covered = self.constraining_at_most(filter_), self.members
         for attribute, values in filter_.items():
             index = self._attributes.get(attribute)
-            if index is None or not found:
-                return 0
-            found &= index.overlapping(values)
-            if not values.is_plain and found and index.patterns is not None:
-                found &= index.patterns.with_patterns_of(values)
-        return found
+            if index is None:
+                covered = 0
+                continue
+            constrained = covers & index.members
+            if not constrained and not covered:
+                continue
+            overlapping = index.overlapping(values)
+            if constrained:
+                covers &= overlapping & ~index.requiring_others(values) | ~index.members
+            covered &= overlapping
+            if not values.is_plain and covered and index.patterns is not None:
+                covered &= index.patterns.with_patterns_of(values)
+        return covers, covered
 
     def mergeable(self, filter_: NormalFilter, attribute: Attribute, among: Bits = -1) -> Bits:
         """Returns the members of `among` that differ from a member in the intervals of one attribute only.

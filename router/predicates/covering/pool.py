@@ -35,8 +35,10 @@ V = TypeVar("V")
 _SWEEP_AT = 2048
 #: The weight of filters (`NormalFilter.weight`) with which a further step of a sweep is made; that of a turn.
 _SWEEP_WEIGHT, _SWEPT = 32, 128
-#: Each question takes the time of this many comparisons of two filters, even if no filter is related.
-_QUESTION_PAIRS = 4
+#: Each question takes the time of this many comparisons of two filters, even if no filter is related, and of
+#: so many more for each so many filters of a router's tables: its search on five attributes takes as long.
+QUESTION_PAIRS = 4
+SEARCH_PAIRS, SEARCHED = 6, 4_096
 #: A search in the index takes the time of this many comparisons of two filters.
 _SEARCH_PAIRS = 16
 #: The comparison of filters with suffixes or substrings takes the time of this many others.
@@ -84,8 +86,13 @@ class FilterAlgebra(Protocol):
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
         """Whether every message that matches the filter is known to match the set."""
 
-    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
-        """Bounds the pairs of filters that questions within a `with` block consider; None: no bound."""
+    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:
+        """Bounds the pairs of filters that questions within a `with` block consider; None: no bound.
+
+        Args:
+            filters: of the tables that share the pool in a router process: a search takes time that grows
+                with their number.
+        """
 
     def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
         """Takes over the numbers of all filters of a predicate, which `numbers` gave for parts of it."""
@@ -122,21 +129,29 @@ class FilterAlgebra(Protocol):
         """Returns all filters of the pool that match the message."""
 
 
+def question_pairs(filters: int) -> int:
+    """Returns the pairs of filters that a question uses up in a router with so many filters in its tables."""
+    return QUESTION_PAIRS + SEARCH_PAIRS * filters // SEARCHED
+
+
 class _Bound(AbstractContextManager[None]):
     """A `with` block of `FilterPool.bounded`; a generator would take a multiple of its time."""
 
-    __slots__ = ("_before", "_pairs", "_pool")
+    __slots__ = ("_before", "_pairs", "_pool", "_question")
 
-    def __init__(self, pool: FilterPool, pairs: int | None) -> None:
+    def __init__(self, pool: FilterPool, pairs: int | None, filters: int) -> None:
         self._pool = pool
         self._pairs = pairs
-        self._before: int | None = None
+        self._question = question_pairs(filters)
+        self._before: tuple[int | None, int] = None, QUESTION_PAIRS
 
     def __enter__(self) -> None:
-        self._before, self._pool.allowance = self._pool.allowance, self._pairs
+        pool = self._pool
+        self._before = pool.allowance, pool.question
+        pool.allowance, pool.question = self._pairs, self._question
 
     def __exit__(self, *_: object) -> None:
-        self._pool.allowance = self._before
+        self._pool.allowance, self._pool.question = self._before
 
 
 class FilterPool:
@@ -170,6 +185,8 @@ class FilterPool:
         self.sweeps = 0
         #: Pairs of filters that may still be considered; None: no bound. Set by `bounded`.
         self.allowance: int | None = None
+        #: Pairs that each question uses up; set by `bounded`.
+        self.question = QUESTION_PAIRS
         self.heaviest = 0
 
     def __len__(self) -> int:
@@ -189,18 +206,21 @@ class FilterPool:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
         self._holders.add(holder)
 
-    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
+    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:
         """Bounds the work of all questions within a `with` block.
 
-        A question about a filter uses up one unit for each filter of the table that has to do with it, at
-        most `pairs` units in all. When they are used up, `covers` answers "not known to be covered" and
-        `add` adds filters without simplifying. Tables then contain more filters than they need, and match
+        A question about a filter uses up one unit for each filter of the table that has to do with it, and
+        units for a search in the index, at most `pairs` units in all. A search is counted whether this
+        process has made it before or not. When they are used up, `covers` answers "not known to be covered"
+        and `add` adds filters without simplifying. Tables then contain more filters than they need, and match
         exactly the same messages.
 
         Args:
             pairs: None for no bound.
+            filters: see `FilterAlgebra`; the number of filters in the pool would not do, since it depends on
+                what the process has met before.
         """
-        return _Bound(self, pairs)
+        return _Bound(self, pairs, filters)
 
     def _spend(self, units: int) -> bool:
         """Uses up units of work; False if too few are left."""
@@ -313,7 +333,7 @@ class FilterPool:
         """
         if members >> number & 1:
             return True
-        if not self._spend(_QUESTION_PAIRS):
+        if not self._spend(self.question):
             return False
         relations = self._related(number, members)
         near = members & relations.possible_covers
@@ -361,7 +381,7 @@ class FilterPool:
         for number in left:
             if members >> number & 1:
                 continue
-            if not self._spend(_QUESTION_PAIRS):
+            if not self._spend(self.question):
                 # Nor is there any for the filters that follow.
                 return members | bits_of((number, *left))
             relations = self._related(number, members)
@@ -380,9 +400,7 @@ class FilterPool:
 
     def _answerable(self, members: Bits) -> list[int]:
         """The members about which the bound allows questions, the first in canonical order."""
-        return self.in_order(
-            members, None if self.allowance is None else 1 + self.allowance // _QUESTION_PAIRS
-        )
+        return self.in_order(members, None if self.allowance is None else 1 + self.allowance // self.question)
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """Whether the members are known to cover each of the others."""
@@ -479,7 +497,7 @@ class FilterPool:
     def _without_covered(self, members: Bits, candidates: Bits) -> Bits:
         """The members without those of the candidates that others cover together, on one attribute."""
         # Each of them may be related to filters that were interned after it: see `_related`.
-        if not self._spend(_SEARCH_PAIRS * candidates.bit_count()):
+        if not self._spend(max(_SEARCH_PAIRS, self.question) * candidates.bit_count()):
             return members
         found: Bits = 0
         for number in numbers_in(candidates):
@@ -594,8 +612,9 @@ class FilterPool:
         if relations.searched is not self._index.members and members & ~relations.searched:
             filter_, index = self.filter(number), self._index
             others = index.members & ~relations.bit
-            relations.possible_covers = index.possible_covers(filter_) & others
-            relations.affected = relations.possibly_covered = index.possibly_covered(filter_) & others
+            covers, covered = index.related(filter_)
+            relations.possible_covers = covers & others
+            relations.affected = relations.possibly_covered = covered & others
             for attribute in relations.mergeable:
                 found = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
                 relations.affected |= found

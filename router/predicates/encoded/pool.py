@@ -169,7 +169,7 @@ class BloomPool:
         """See `FilterAlgebra`: a filter is implied by a predicate iff one of its filters covers it."""
         return bool(members & (self._covers[number] | 1 << number))
 
-    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:  # noqa: ARG002
+    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002
         """Not needed: an answer takes a few operations on sets of numbers."""
         return nullcontext()
 

@@ -211,7 +211,7 @@ class PerSource(Identified):
     def _union(self, epoch: _Epoch, classes: int) -> PredicateBuilder:
         """The disjunction of the predicates of the nodes of some classes."""
         made = self.context.content.builder()
-        with self.context.content.pool.bounded(self.context.options.turn_pairs):
+        with self.routing.bounded(self.context.options.turn_pairs):
             for number in numbers_in(classes):
                 for issuer in sorted(epoch.receivers.get(number, ())):
                     made.unite(self.held[issuer])

@@ -177,7 +177,7 @@ class ApplicationPredicates:
         grown = self._content.builder()
         yield from self._unite(grown, fresh)
         for part in self._parts(gone):
-            with self._pool.bounded(self._step_pairs):
+            with self._routing.bounded(self._step_pairs):
                 if not grown.covers(part):
                     return False
             yield
@@ -196,7 +196,7 @@ class ApplicationPredicates:
             while searched < len(held):
                 searched = pool.search(numbers, searched, limits.turn_weight)
                 yield
-            with pool.bounded(self._step_pairs):
+            with self._routing.bounded(self._step_pairs):
                 union.add(part)
             yield
 
