@@ -179,7 +179,7 @@ class Intake(Part):
             self._done(sender, queue)
         assert isinstance(whole.body, Predicate)
         # In this turn: the pool forgets predicates when it removes filters.
-        self._pool.assume(whole.body, reading.numbers)
+        self._pool.assume(whole.body, reading.numbers, reading.members)
         return self._handle(FrameReceived(sender, whole), now)
 
     def _whole(self, reading: _Reading) -> Frame:

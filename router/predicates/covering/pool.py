@@ -94,8 +94,12 @@ class FilterAlgebra(Protocol):
                 with their number.
         """
 
-    def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
-        """Takes over the numbers of all filters of a predicate, which `numbers` gave for parts of it."""
+    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
+        """Takes over the numbers of all filters of a predicate, which `numbers` gave for parts of it.
+
+        Args:
+            members: their set.
+        """
 
     def search(self, numbers: Sequence[int], start: int, weight: int) -> int:
         """Looks up the filters to which each of some filters is related; later questions take less time.
@@ -257,7 +261,7 @@ class FilterPool:
         self._prepare(predicate, found)
         return found
 
-    def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
+    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:  # noqa: ARG002
         """See `FilterAlgebra`."""
         # In the order of the parts, each of which is in canonical order: to sort all of them takes longer
         # than a turn may last.

@@ -173,7 +173,7 @@ class BloomPool:
         """Not needed: an answer takes a few operations on sets of numbers."""
         return nullcontext()
 
-    def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
+    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
         """Not needed: a look-up takes less time than storing the answer."""
 
     def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002

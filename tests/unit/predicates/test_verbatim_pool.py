@@ -1,0 +1,62 @@
+"""The pool of filters that are kept as declared: removing filters in steps, and large predicates."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from router.content import verbatim
+from router.content.verbatim import VerbatimPool
+from router.predicates.covering.bitset import bits_of, numbers_in
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.printer import format_predicate
+
+
+def _points(numbers: list[int]) -> Predicate:
+    return Predicate(
+        tuple(Filter((Constraint("x", Type.INTEGER, Operator.EQ, number),)) for number in numbers)
+    )
+
+
+def test_filters_come_and_go_while_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbatim, "_SWEEP_AT", 64)
+    monkeypatch.setattr(verbatim, "_STEP_FILTERS", 10)
+    rng, pool = random.Random(4), VerbatimPool()
+    held: list[tuple[PredicateBuilder, Predicate]] = []
+    sweeps = steps = 0
+    for _ in range(600):
+        predicate = _points(rng.sample(range(400), 12))
+        was = pool._sweeping is not None
+        held.append((PredicateBuilder(predicate, pool=pool), predicate))
+        sweeps += was and pool._sweeping is None
+        steps += was
+        if len(held) > 5:
+            held.pop(rng.randrange(5))
+        for builder, expected in held:
+            texts = sorted(format_predicate(Predicate((filter_,))) for filter_ in expected)
+            assert [format_predicate(Predicate((each,))) for each in builder.predicate] == texts
+            x = rng.randrange(400)
+            wanted = any(filter_.constraints[0].value == x for filter_ in expected)
+            assert builder.matches(Message({"x": x})) == wanted
+    # Each took several steps.
+    assert sweeps >= 5
+    assert steps >= 3 * sweeps
+    assert len(pool) < 400
+    pool.sweep()
+    assert len(pool) == len({filter_ for _, predicate in held for filter_ in predicate})
+
+
+def test_the_numbers_of_a_predicate_are_taken_over() -> None:
+    pool, whole = VerbatimPool(), _points(list(range(1_000)))
+    numbers = [
+        number
+        for start in range(0, 1_000, 100)
+        for number in pool.numbers(_points(list(range(start, start + 100))))
+    ]
+    pool.assume(whole, numbers, bits_of(numbers))
+    # No filter is looked up again.
+    pool._numbers.clear()
+    builder = PredicateBuilder(whole, pool=pool)
+    assert list(numbers_in(builder.members)) == sorted(numbers)
