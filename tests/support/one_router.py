@@ -45,6 +45,15 @@ TABLE = table_of(
     ),
 )
 
+#: Source -> the nodes of the router's subtree: node 13 is below on the tree of 11, and not on that of 21.
+BELOW = {
+    NODE: frozenset({NODE, 11, 12, 13, 21}),
+    11: frozenset({NODE, 12, 13}),
+    21: frozenset({NODE, 12}),
+    12: frozenset({NODE, 11, 21}),
+    13: frozenset({NODE, 11}),
+}
+
 # Interface 3 has vanished.
 NEXT_TABLE = table_of(
     neighbours=((1, 11), (2, 12)),

@@ -12,9 +12,20 @@ from router.protocol.outgoing import AT_ONCE
 from router.protocol.router import Router
 from router.wire.codec import encode_body, encode_predicate_in_steps
 from router.wire.frames import ClassifiedPredicate, Commit, Flags, Frame, FrameType, SenderRequest
-from tests.support.one_router import FIRST, NEXT_TABLE, NODE, TABLE, control, msg, ra, received, sent, set_up
+from tests.support.one_router import (
+    BELOW,
+    FIRST,
+    NEXT_TABLE,
+    NODE,
+    TABLE,
+    control,
+    msg,
+    ra,
+    received,
+    sent,
+    set_up,
+)
 from tests.support.tree_entries import with_subtrees
-from tests.unit.protocol.test_per_class import BELOW
 
 #: Each RA from a neighbour is read at once.
 _OPTIONS = RouterOptions(turn_weight=20_000, turn_pairs=1, ur_freshness_s=0.0)
@@ -38,7 +49,7 @@ def _reply(predicate: Predicate, seq: int = 1, partial: bool = False) -> Frame:
 
 
 def _asked(router: Router, predicate: Predicate, seq: int = 1) -> list[Any]:
-    """What the router does when the URs of both children have come: nothing yet, if its UR is large."""
+    """The actions of the router when the URs of both children have come: nothing yet, if its UR is large."""
     received(router, 11, _request(seq))
     received(router, 13, _reply(Predicate(), seq))
     return received(router, 12, _reply(predicate, seq))

@@ -8,17 +8,8 @@ from router.protocol.events import RequestUpdate
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.wire.frames import ClassifiedPredicate, Frame, FrameType
-from tests.support.one_router import NODE, TABLE, msg, ra, received, sent, set_up
+from tests.support.one_router import BELOW, NODE, TABLE, msg, ra, received, sent, set_up
 from tests.support.tree_entries import with_subtrees
-
-#: Source -> the nodes of the router's subtree: node 13 is below on the tree of 11, and not on that of 21.
-BELOW = {
-    NODE: frozenset({NODE, 11, 12, 13, 21}),
-    11: frozenset({NODE, 12, 13}),
-    21: frozenset({NODE, 12}),
-    12: frozenset({NODE, 11, 21}),
-    13: frozenset({NODE, 11}),
-}
 
 
 def new() -> Router:

@@ -15,7 +15,7 @@ from router.runtime.json_lines import EncodedJson, json_line, rows_in_steps
 
 
 def _written(rows: list[Row]) -> tuple[EncodedJson, int]:
-    """What the steps make, and how many there are."""
+    """The rows as the steps make them, and the number of steps."""
     steps = rows_in_steps(rows)
     count = 1
     while True:
