@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,13 +29,6 @@ CLUSTER_ENVIRONMENT = {
 UNREACHABLE = "unreachable"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def _process(command: list[str], log: Path) -> Iterator[None]:
     environment = {**CLUSTER_ENVIRONMENT, "PYTHONPATH": ""}
@@ -51,12 +44,17 @@ def _process(command: list[str], log: Path) -> Iterator[None]:
         started.wait()
 
 
-def _wait_for(text: str, log: Path) -> None:
+def _wait_for(pattern: str, log: Path) -> str:
+    """Waits until a line of the log matches; returns the match."""
+
     def difference() -> str | None:
         said = log.read_text(errors="replace")
-        return None if text in said else f"{log.name} says: {said[-2000:]}"
+        return None if re.search(pattern, said) else f"{log.name} says: {said[-2000:]}"
 
-    wait_until(difference, 60.0, text)
+    wait_until(difference, 240.0, pattern)
+    found = re.search(pattern, log.read_text(errors="replace"))
+    assert found is not None
+    return found[0]
 
 
 @contextmanager
@@ -68,13 +66,14 @@ def running_cluster(folder: Path) -> Iterator[str]:
     """
     unreachable = folder / UNREACHABLE
     unreachable.mkdir()
-    port = _free_port()
     deploy = [str(_SPARK_CLASS), "org.apache.spark.deploy"]
     with ExitStack() as stack:
         log = folder / "master.log"
-        arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         stack.enter_context(_process([deploy[0], f"{deploy[1]}.master.Master", *arguments], log))
         _wait_for("I have been elected leader", log)
+        # The system has chosen a port that was free.
+        url = _wait_for(r"spark://127\.0\.0\.1:\d+", log)
         hide = " && ".join(
             f"mount -t tmpfs none {shlex.quote(str(path))}"
             for path in (*(ROOT / each for each in ("captures", "router", "testbed", "topos")), unreachable)
@@ -82,8 +81,8 @@ def running_cluster(folder: Path) -> Iterator[str]:
         for number in (1, 2):
             log = folder / f"worker-{number}.log"
             arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
-            arguments += ["--work-dir", str(folder / f"work-{number}"), f"spark://127.0.0.1:{port}"]
+            arguments += ["--work-dir", str(folder / f"work-{number}"), url]
             worker = shlex.join([deploy[0], f"{deploy[1]}.worker.Worker", *arguments])
             stack.enter_context(_process(["unshare", "-m", "sh", "-c", f"{hide} && exec {worker}"], log))
             _wait_for("Successfully registered with master", log)
-        yield f"spark://127.0.0.1:{port}"
+        yield url

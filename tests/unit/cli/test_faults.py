@@ -40,7 +40,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def _failed(*command: str) -> tuple[int, str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=60
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=240
     )
     return done.returncode, done.stderr.strip()
 

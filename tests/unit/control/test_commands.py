@@ -18,6 +18,7 @@ from testbed.control.commands import LINE_LIMIT, Commands
 from testbed.control.nodes import node_id
 from testbed.errors import InputError, RunError
 from testbed.workload.driver import Driver
+from tests.support.polling import TIMEOUT
 from topos.generators import ring
 from topos.model import Link
 
@@ -117,11 +118,11 @@ def test_the_socket_serves_several_commands_and_ends_with_the_workload(run: RunL
                     received += user.recv(4096)
                 return received.count(b"\n") == 3
 
-            assert driver.drain(answered, 10)
+            assert driver.drain(answered, TIMEOUT)
         first, second, third = map(json.loads, received.splitlines())
         assert first["ok"] and "line longer than" in second["error"] and "JSON" in third["error"]
         assert not path.exists()
-        user.settimeout(10)
+        user.settimeout(TIMEOUT)
         assert user.recv(1) == b""
     assert read_commands(run)[0]["at_s"] == 1.5
 
