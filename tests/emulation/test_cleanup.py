@@ -35,7 +35,7 @@ def _routers_up(run: Cbcb) -> dict[str, object]:
         whole = len(sockets) == 5 and len(state["processes"]) >= 2 + 1 + 2 + 5
         return state if whole and (folder / "control.sock").exists() else None
 
-    return poll(up, 60, "the network is up")
+    return poll(up, 300, "the network is up")
 
 
 def test_ctrl_c_leaves_nothing(cbcb: Start) -> None:
@@ -54,7 +54,7 @@ def test_ctrl_c_in_the_bring_up_has_a_status_of_its_own_and_leaves_nothing(cbcb:
         state = run.state()
         return state if state["processes"] else None
 
-    state = poll(begun, 60, "the bring-up has begun")
+    state = poll(begun, 300, "the bring-up has begun")
     run.interrupt()
     status, output = run.wait()
     assert status == 5, output

@@ -53,7 +53,7 @@ def test_the_examples_work_and_are_accounted_for(cbcb: Callable[..., Cbcb], tmp_
     run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = run.state()
     control = STATE / state["tag"] / "control.sock"
-    poll(lambda: control.exists() or None, 60, "the run takes commands")
+    poll(lambda: control.exists() or None, 300, "the run takes commands")
 
     for name, expected in EXAMPLES.items():
         assert _run(name) == expected

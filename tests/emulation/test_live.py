@@ -57,7 +57,7 @@ def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], t
         found = re.search(r"live: http://127\.0\.0\.1:(\d+)/", printed)
         return int(found.group(1)) if found else None
 
-    page = poll(port, 60, "the page is served")
+    page = poll(port, 300, "the page is served")
     seen: list[dict[str, Any]] = []
 
     def while_it_runs() -> bool | None:
@@ -99,7 +99,7 @@ def test_ctrl_c_ends_the_live_view_with_the_run(cbcb: Callable[..., Cbcb], tmp_p
     run = cbcb("run", str(file), "--live", "--live-port", "0")
     run_state = run.state()
     folder = Path(run_state["run_dir"])
-    poll(lambda: (folder / "logs" / "live-spark.log").exists() or None, 60, "Spark starts")
+    poll(lambda: (folder / "logs" / "live-spark.log").exists() or None, 300, "Spark starts")
     run.interrupt()
     status, printed = run.wait()
     # 5 if the network was still being brought up.

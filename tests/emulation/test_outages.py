@@ -46,7 +46,7 @@ def committed(run: Cbcb, routers: int, after: int = 0) -> int | None:
 def test_a_restart_of_open_vswitch_is_an_outage_that_ends(cbcb: Start) -> None:
     scale = ("--set", "duration_s=600", "--set", "time_scale=30")
     run = cbcb("run", "ring5", *scale, "--hold", "--engine", "duckdb")
-    first = poll(lambda: committed(run, 5), 60, "the network is up")
+    first = poll(lambda: committed(run, 5), 300, "the network is up")
     switches = RunningSwitches(run.state())
     switches.kill()
     switches.restart()
@@ -65,7 +65,7 @@ def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Star
     run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account")
     state = run.state()
     control = STATE / state["tag"] / "control.sock"
-    poll(lambda: control.exists() or None, 60, "the workload is played")
+    poll(lambda: control.exists() or None, 300, "the workload is played")
     RunningSwitches(state).kill()
     status, output = run.wait()
     assert status == 1, output
@@ -81,7 +81,7 @@ def test_a_full_disk_leaves_nothing_behind(small_disk: Path, cbcb: Start) -> Non
     # The preflight check knows that the disk is too small.
     run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account", "--force")
     state = run.state()
-    poll(lambda: committed(run, 5), 60, "the network is up")
+    poll(lambda: committed(run, 5), 300, "the network is up")
     with (
         (small_disk / "ballast").open("wb", buffering=0) as ballast,
         pytest.raises(OSError, match="No space"),

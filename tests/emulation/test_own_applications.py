@@ -39,9 +39,9 @@ class Held:
         self.state = self._run.state()
         run = RunLayout(Path(self.state["run_dir"]))
         # From then on Ctrl-C ends the workload and not the run.
-        poll(lambda: run.clock.exists() or None, 60, "the clock of the workload runs")
+        poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
         log = run.controller_log
-        poll(lambda: (log.exists() and '"committed"' in log.read_text()) or None, 60, "routers have trees")
+        poll(lambda: (log.exists() and '"committed"' in log.read_text()) or None, 300, "routers have trees")
 
     @property
     def folder(self) -> Path:

@@ -52,7 +52,7 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = running.state()
     run = RunLayout(Path(state["run_dir"]))
-    poll(lambda: committed(run.path), 60, "the emulation plays")
+    poll(lambda: committed(run.path), 300, "the emulation plays")
     key = ("--run", state["tag"], "--key-file", str(run.keys))
     wanted = 'product = "extension lead" and amount > 123456'
     subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "200")
@@ -67,7 +67,7 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
         return times[0] if times else None
 
     for app in ("outside", "doomed"):
-        poll(partial(recorded, app, "subscribe"), 60, "the subscription is recorded while the member runs")
+        poll(partial(recorded, app, "subscribe"), 300, "the subscription is recorded while the member runs")
     # It records nothing of its end, and gets none of the messages below.
     doomed.kill()
     doomed.wait()

@@ -28,7 +28,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     state = run.state()
     timeout = ("--timeout-s", "200")
     run_dir = Path(state["run_dir"])
-    poll(lambda: committed(run_dir), 60, "the emulation plays")
+    poll(lambda: committed(run_dir), 300, "the emulation plays")
 
     subscriber = cbcb("sub", "3", 'dest = "ORD" and price < 400', 'gate = "B7"', "--count", "2", *timeout)
     doomed = cbcb("sub", "1", 'dest = "ORD"', "--app", "doomed", *timeout)
@@ -94,9 +94,9 @@ def test_the_recording_of_a_router_that_was_killed(cbcb: Callable[..., Cbcb], tm
     state = run.state()
     routers = Path(state["run_dir"]) / "logs" / "routers.jsonl"
     poll(
-        lambda: True if routers.exists() and routers.read_text().count("ready") == 2 else None, 60, "routers"
+        lambda: True if routers.exists() and routers.read_text().count("ready") == 2 else None, 300, "routers"
     )
-    poll(lambda: committed(Path(state["run_dir"])), 60, "the emulation plays")
+    poll(lambda: committed(Path(state["run_dir"])), 300, "the emulation plays")
     status, printed = cbcb("pub", "0", *(f"x = {x}" for x in range(20))).wait()
     assert status == 0, printed
     pids = {line["node"]: line["pid"] for line in map(json.loads, routers.read_text().splitlines())}

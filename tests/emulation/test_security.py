@@ -61,9 +61,9 @@ def test_the_frames_of_a_rogue_host_without_the_key_are_refused_in_its_name(
     running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = running.state()
     run, tag = RunLayout(Path(state["run_dir"])), state["tag"]
-    poll(lambda: committed(run.path), 60, "the emulation plays")
+    poll(lambda: committed(run.path), 300, "the emulation plays")
     control = STATE / tag / "control.sock"
-    poll(lambda: control.exists() or None, 60, "the run takes commands")
+    poll(lambda: control.exists() or None, 300, "the run takes commands")
     with Client(STATE / tag / "r0.sock", "victim") as victim:
         victim.set_predicate(EVERYTHING)
         epoch = victim.status()["epoch"]
@@ -85,4 +85,4 @@ def test_the_frames_of_a_rogue_host_without_the_key_are_refused_in_its_name(
         def refused() -> bool | None:
             return True if victim.status()["counters"].get("refused") == {"1": {"untagged": 3}} else None
 
-        poll(refused, 60, "the victim counts the forged frames")
+        poll(refused, 300, "the victim counts the forged frames")

@@ -40,7 +40,7 @@ class Cbcb:
     def kill(self) -> None:
         self.process.kill()
 
-    def state(self, timeout_s: float = 60) -> dict[str, Any]:
+    def state(self, timeout_s: float = 300) -> dict[str, Any]:
         """Waits for the state of the run and returns it."""
 
         def mine() -> dict[str, Any] | None:
