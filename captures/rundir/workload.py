@@ -38,6 +38,7 @@ class WorkloadLine(TypedDict):
     freshness_s: NotRequired[
         Annotated[float, "of register: greatest age of a publication, experiment seconds"]
     ]
+    app: NotRequired[Annotated[str, "name of the application; without it `workload`"]]
 
 
 FILE = RunFile(

@@ -80,7 +80,7 @@ def _read(problems: Problems, section: str, entry: Mapping[str, Any]) -> Event |
     own = {option.key: option for option in options_of(event)}
     elsewhere = {option.key for each in EVENTS.values() for option in options_of(each)} - own.keys()
     if action is not None:
-        needed = [key for key in own if key not in _COMMON]
+        needed = [key for key, option in own.items() if key not in _COMMON and option.required]
         for key in needed:
             if key not in entry:
                 needs = " and ".join(needed)
@@ -121,6 +121,6 @@ def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) ->
     names = NamesInForce()
     for section, event in events:
         if isinstance(event, NAMED):
-            problem = names.follow(type(event), event.node, event.subscription, event.at_s)
+            problem = names.follow(type(event), (event.node, event.app), event.subscription, event.at_s)
             if problem is not None:
                 problems.add(section, "subscription", problem)

@@ -345,8 +345,9 @@ def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, dura
     def share(of: float, percent: float) -> float:
         return max(of * percent / 100, 1.0) if percent > 0 else 0.0
 
-    messages = share(nodes, options.senders_percent) * options.messages_per_minute / 60 * duration_s
-    changing = share(share(nodes, options.receivers_percent), options.changing_receivers_percent)
+    each = options.applications_per_node
+    messages = each * share(nodes, options.senders_percent) * options.messages_per_minute / 60 * duration_s
+    changing = each * share(share(nodes, options.receivers_percent), options.changing_receivers_percent)
     changes = changing * (duration_s / options.predicate_change_interval_s) if changing else 0.0
     for key, amount, what in (
         ("messages_per_minute", messages, "messages"),

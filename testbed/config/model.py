@@ -118,6 +118,12 @@ class WorkloadOptions:
     Without the section there is no workload, only the events.
     """
 
+    applications_per_node: int = field(
+        default=1,
+        metadata=option(
+            "Applications on each drawn node, each with predicates and messages of its own.", low=1, high=100
+        ),
+    )
     senders_percent: float = field(
         default=20.0,
         metadata=option("Nodes that send, drawn at random.", low=0, high=100, unit=Unit.PERCENT),

@@ -38,6 +38,7 @@ from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
 from testbed.errors import BringUpError, BringUpInterrupted, RunError
+from testbed.events.applications import Place
 from testbed.events.fault import steps_of
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
@@ -254,7 +255,7 @@ class Emulation:
         watch = self._lag_watch()
         try:
             driver = self._driver = Driver(
-                network.sockets, self.workload.nodes, private=self._private_applications()
+                network.sockets, self.workload.applications, private=self._private_applications()
             )
             played = play(
                 *(driver, self.experiment, self.workload, network, self.clock, watch),
@@ -274,7 +275,7 @@ class Emulation:
             "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self._router_pids),
         }
 
-    def _private_applications(self) -> dict[int, PrivateApplication] | None:
+    def _private_applications(self) -> dict[Place, PrivateApplication] | None:
         """The private side of the workload's applications; None: there is no privacy."""
         if not self.experiment.privacy.on:
             return None
@@ -283,7 +284,7 @@ class Emulation:
             self.progress.note(f"{self._folder.private_applications}: {error}")
 
         records = ApplicationRecords(self._folder.private_applications, failed)
-        return private_applications(self.experiment, self.workload.nodes, records)
+        return private_applications(self.experiment, self.workload.applications, records)
 
     def _lag_watch(self) -> LagWatch:
         experiment = self.experiment

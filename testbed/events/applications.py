@@ -16,45 +16,49 @@ from topos.model import Topology
 if TYPE_CHECKING:
     from router.predicates.model import Value
 
-_SUBSCRIPTION = option("Name of the subscription, unique among those in force at the node.")
+#: Name of the application of a workload on a node, unless another is given.
+APPLICATION = "workload"
+#: A node, and the name of an application on it.
+Place = tuple[int, str]
+_SUBSCRIPTION = option("Name of the subscription, unique among those in force of the application.")
 _PREDICATE = option('Predicate in the readable notation, such as `dest = "ORD" and price < 400`.')
 
 
 class ApplicationControl(Protocol):
-    """The requests of events to the application of a node; emulation and simulation implement them."""
+    """The requests of events to an application; emulation and simulation implement them."""
 
-    def set_predicate(self, node: int, predicate: str) -> None:
+    def set_predicate(self, place: Place, predicate: str) -> None:
         """Replaces the predicate of the application; `predicate` is in the readable notation."""
 
-    def subscribe(self, node: int, subscription: str, predicate: str) -> None:
+    def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
         """Adds a predicate under a name."""
 
-    def unsubscribe(self, node: int, subscription: str) -> None:
+    def unsubscribe(self, place: Place, subscription: str) -> None:
         """Removes the predicate of a name."""
 
-    def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
+    def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
         """Sends a message."""
 
     # With [service] `kind = "attention"`.
 
     def register(
-        self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+        self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
     ) -> None:
         """Registers a subscription under a name."""
 
-    def refresh(self, node: int, subscription: str) -> None:
+    def refresh(self, place: Place, subscription: str) -> None:
         """Refreshes the subscription of a name."""
 
-    def unregister(self, node: int, subscription: str) -> None:
+    def unregister(self, place: Place, subscription: str) -> None:
         """Withdraws the subscription of a name."""
 
-    def publish(self, node: int, attributes: Mapping[str, Value]) -> None:
+    def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
         """Uploads a publication."""
 
 
 @dataclass(frozen=True)
 class ApplicationEvent(Event):
-    """A request of the application on `node`; `action` is the command of the application socket.
+    """A request of the application `app` on `node`; `action` is the command of the application socket.
 
     Attributes:
         carries: the fields of the items of this action in a workload (`testbed.workload.model.Item`), beside
@@ -64,6 +68,11 @@ class ApplicationEvent(Event):
     carries: ClassVar[frozenset[str]]
 
     node: int = field(metadata=option("Node of the application.", low=0))
+    app: str = field(
+        default=APPLICATION,
+        kw_only=True,
+        metadata=option("Name of the application, of which a node may have several."),
+    )
 
     def check(self, topology: Topology) -> Iterator[Problem]:
         yield from check_node(self.node, topology)
@@ -81,8 +90,8 @@ class ApplicationEvent(Event):
         yield from ()
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        """Has the application of a node do it, with the values of `carries`."""
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        """Has an application do it, with the values of `carries`."""
         raise NotImplementedError
 
 
@@ -98,8 +107,8 @@ class SetPredicate(ApplicationEvent):
         yield from _check_predicate(self.predicate)
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.set_predicate(node, content["predicate"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.set_predicate(place, content["predicate"])
 
 
 @dataclass(frozen=True)
@@ -115,8 +124,8 @@ class Subscribe(ApplicationEvent):
         yield from _check_predicate(self.predicate)
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.subscribe(node, content["subscription"], content["predicate"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.subscribe(place, content["subscription"], content["predicate"])
 
 
 @dataclass(frozen=True)
@@ -128,8 +137,8 @@ class Unsubscribe(ApplicationEvent):
     subscription: str = field(metadata=_SUBSCRIPTION)
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.unsubscribe(node, content["subscription"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.unsubscribe(place, content["subscription"])
 
 
 @dataclass(frozen=True)
@@ -161,8 +170,8 @@ class SendMessage(_WithMessage):
     doc = "The application sends a message."
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.send_message(node, content["attributes"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.send_message(place, content["attributes"])
 
 
 @dataclass(frozen=True)
@@ -193,8 +202,8 @@ class Register(ApplicationEvent):
         yield from _check_predicate(self.predicate)
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.register(node, **content)
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.register(place, **content)
 
 
 @dataclass(frozen=True)
@@ -206,8 +215,8 @@ class Refresh(ApplicationEvent):
     subscription: str = field(metadata=_SUBSCRIPTION)
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.refresh(node, content["subscription"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.refresh(place, content["subscription"])
 
 
 @dataclass(frozen=True)
@@ -219,8 +228,8 @@ class Unregister(ApplicationEvent):
     subscription: str = field(metadata=_SUBSCRIPTION)
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.unregister(node, content["subscription"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.unregister(place, content["subscription"])
 
 
 @dataclass(frozen=True)
@@ -229,8 +238,8 @@ class Publish(_WithMessage):
     doc = "The application uploads a publication."
 
     @classmethod
-    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
-        applications.publish(node, content["attributes"])
+    def perform(cls, applications: ApplicationControl, place: Place, content: Mapping[str, Any]) -> None:
+        applications.publish(place, content["attributes"])
 
 
 def _check_predicate(text: str) -> Iterator[Problem]:

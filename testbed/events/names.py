@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from testbed.events.applications import (
     ApplicationEvent,
+    Place,
     Refresh,
     Register,
     Subscribe,
@@ -16,18 +17,18 @@ NAMED = Subscribe | Unsubscribe | Register | Refresh | Unregister
 
 
 class NamesInForce:
-    """Follows requests: subscribe and register take a name at a node, unsubscribe and unregister free it."""
+    """Follows requests: subscribe and register take a name of an application, others free it."""
 
     def __init__(self) -> None:
-        self._names: set[tuple[int, str]] = set()
+        self._names: set[tuple[Place, str]] = set()
 
     def follow(
-        self, event: type[ApplicationEvent], node: int, subscription: str | None, at_s: float
+        self, event: type[ApplicationEvent], place: Place, subscription: str | None, at_s: float
     ) -> str | None:
         """Returns the problem with the name of a request; None: there is none, or the request has no name."""
         if subscription is None:
             return None
-        key = node, subscription
+        key = place, subscription
         known = key in self._names
         if issubclass(event, Subscribe | Register):
             self._names.add(key)
@@ -35,5 +36,6 @@ class NamesInForce:
             self._names.discard(key)
         if issubclass(event, Subscribe | Register) == known:
             state = "is in force" if known else "is not in force"
-            return f'"{subscription}" {state} at node {node} at {at_s:g} s' + (" already" if known else "")
+            where = f"at node {place[0]} at {at_s:g} s"
+            return f'"{subscription}" {state} {where}{" already" if known else ""}'
         return None

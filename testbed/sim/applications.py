@@ -32,13 +32,11 @@ from router.protocol.events import (
 from router.protocol.services.subscriptions import Subscriptions
 from router.records.applications import ApplicationRecords
 from testbed.errors import RunError
+from testbed.events.applications import Place
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Workload
 
-#: Name of the application on every node, as in an emulation, and its number at its router.
-APPLICATION = "workload"
-_NUMBER = 1
 #: Virtual time between the predicates of second 0, which the emulation's driver paces as well.
 _PACE_NS = 1_000_000
 _NO_FIELDS: Mapping[str, Any] = {}
@@ -52,7 +50,7 @@ class RecordSink(Protocol):
 
 
 class Applications:
-    """Plays a workload, one application on each node that takes part.
+    """Plays a workload with its applications, as many on a node as it names.
 
     Args:
         workload: the workload.
@@ -62,7 +60,7 @@ class Applications:
         records: gets what the applications do; as routers write it, with virtual times.
         content: the content type, which unites the subscriptions of an application.
         service_records: gets the records of the service's actions; None: they are not kept.
-        members: node -> the member of the private network that its application is; None: there is no privacy.
+        members: application -> the member of the private network that it is; None: there is no privacy.
 
     Attributes:
         sent: messages and publications that routers accepted.
@@ -78,7 +76,7 @@ class Applications:
         records: ApplicationRecords,
         content: Content,
         service_records: RecordSink | None = None,
-        members: Mapping[int, Member] | None = None,
+        members: Mapping[Place, Member] | None = None,
     ) -> None:
         self._content = content
         self._members = {} if members is None else members
@@ -89,12 +87,17 @@ class Applications:
         self._records = records
         self._service_records = service_records
         self._start_ns = 0
-        #: Nodes whose application the records name.
-        self._connected: set[int] = set()
-        #: Node -> subscriptions, for nodes whose application has had a predicate; the number that a router
-        #: would give each subscription; and the count of such numbers.
-        self._subscriptions: dict[int, Subscriptions] = {}
-        self._numbers: dict[tuple[int, str], int] = {}
+        #: The number of each application at its router, from 1 in order of their requests; and the names by
+        #: node and number.
+        self._number_of: dict[Place, int] = {}
+        self._name_of: dict[tuple[int, int], str] = {}
+        self._applications: Counter[int] = Counter()
+        #: Applications that the records name.
+        self._connected: set[Place] = set()
+        #: Application -> subscriptions, if it has had a predicate; the number that a router would give each
+        #: subscription; and the count of such numbers of a router.
+        self._subscriptions: dict[Place, Subscriptions] = {}
+        self._numbers: dict[tuple[Place, str], int] = {}
         self._subscribed: Counter[int] = Counter()
         self._pending: Mapping[str, Value] | None = None
         #: The subscription that a router registered last.
@@ -115,18 +118,21 @@ class Applications:
         self._agenda.at(now + first * _PACE_NS, self._next)
 
     def tell(self, node: int, action: Deliver | Accepted | Refused | ServiceAction) -> None:
-        """Handles an action of a router for its application."""
-        if isinstance(action, Deliver) and (member := self._members.get(node)) is not None:
-            self._opened(node, member, action)
+        """Handles an action of a router for its applications."""
+        if isinstance(action, Deliver) and self._members:
+            for number in action.apps:
+                self._opened((node, self._name_of[node, number]), action)
         elif isinstance(action, Deliver):
             self.delivered += len(action.apps)
             now_ns = EPOCH_NS + self._agenda.now
-            for _ in action.apps:
-                self._records.delivered(now_ns, node, APPLICATION, action.source, action.seq)
+            for number in action.apps:
+                app = self._name_of[node, number]
+                self._records.delivered(now_ns, node, app, action.source, action.seq)
         elif isinstance(action, Accepted):
             self.sent += 1
             answer = {"source": action.source, "seq": action.seq}
-            self._served(node, {"op": "send_message", "attributes": self._pending}, answer)
+            place = node, self._name_of[node, action.app]
+            self._served(place, {"op": "send_message", "attributes": self._pending}, answer)
         elif isinstance(action, ServiceAction):
             self._of_service(node, action)
         else:
@@ -141,8 +147,18 @@ class Applications:
         elif isinstance(action, Registered):
             self._registered = action.subscription
         if self._service_records is not None and (record := action.record()) is not None:
-            app = APPLICATION if action.application == _NUMBER else None
+            number = action.application
+            app = None if number is None else self._name_of.get((node, number))
             self._service_records.write(EPOCH_NS + self._agenda.now, node, app, record)
+
+    def _number(self, place: Place) -> int:
+        """Returns the number of an application at its router."""
+        if place not in self._number_of:
+            node, app = place
+            self._applications[node] += 1
+            self._number_of[place] = self._applications[node]
+            self._name_of[node, self._number_of[place]] = app
+        return self._number_of[place]
 
     def _next(self) -> None:
         """Plays every item that is due and schedules the next item."""
@@ -153,72 +169,76 @@ class Applications:
                 return
             self._items.take().perform(self)
 
-    def _opened(self, node: int, member: Member, action: Deliver) -> None:
+    def _opened(self, place: Place, action: Deliver) -> None:
         """Opens a message that the router delivered, and records whether the member keeps it."""
         assert isinstance(action.message, BloomMessage)
         now_ns = EPOCH_NS + self._agenda.now
-        discarded = member.open(action.message).discarded
+        discarded = self._members[place].open(action.message).discarded
         if discarded is not None:
-            self._records.discarded(now_ns, node, APPLICATION, action.source, action.seq, discarded)
+            self._records.discarded(now_ns, *place, action.source, action.seq, discarded)
         else:
             self.delivered += 1
-            self._records.delivered(now_ns, node, APPLICATION, action.source, action.seq)
+            self._records.delivered(now_ns, *place, action.source, action.seq)
 
     # `testbed.events.applications.ApplicationControl`.
 
-    def set_predicate(self, node: int, predicate: str) -> None:
-        self._served(node, {"op": "set_predicate", "predicate": predicate})
-        self._subscriptions_of(node).declare(parse_predicate(predicate))
-        self._changed(node)
+    def set_predicate(self, place: Place, predicate: str) -> None:
+        self._served(place, {"op": "set_predicate", "predicate": predicate})
+        self._subscriptions_of(place).declare(parse_predicate(predicate))
+        self._changed(place)
 
-    def subscribe(self, node: int, subscription: str, predicate: str) -> None:
-        self._subscribed[node] += 1
-        number = self._numbers[node, subscription] = self._subscribed[node]
-        self._served(node, {"op": "subscribe", "subscription": number, "predicate": predicate})
-        self._subscriptions_of(node).add(number, parse_predicate(predicate))
-        self._changed(node)
+    def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
+        self._subscribed[place[0]] += 1
+        number = self._numbers[place, subscription] = self._subscribed[place[0]]
+        self._served(place, {"op": "subscribe", "subscription": number, "predicate": predicate})
+        self._subscriptions_of(place).add(number, parse_predicate(predicate))
+        self._changed(place)
 
-    def unsubscribe(self, node: int, subscription: str) -> None:
-        number = self._numbers.pop((node, subscription))
-        self._served(node, {"op": "unsubscribe", "subscription": number})
-        self._subscriptions_of(node).remove(number)
-        self._changed(node)
+    def unsubscribe(self, place: Place, subscription: str) -> None:
+        number = self._numbers.pop((place, subscription))
+        self._served(place, {"op": "unsubscribe", "subscription": number})
+        self._subscriptions_of(place).remove(number)
+        self._changed(place)
 
-    def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
+    def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
         self._pending = attributes
         message = Message(attributes)
-        member = self._members.get(node)
-        self._handle(node, SendMessage(_NUMBER, message if member is None else member.message(message)))
+        member = self._members.get(place)
+        sent = message if member is None else member.message(message)
+        self._handle(place[0], SendMessage(self._number(place), sent))
 
     def register(
-        self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+        self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
     ) -> None:
-        self._handle(node, Register(_NUMBER, parse_predicate(predicate), max, lifetime_s, freshness_s))
-        self._numbers[node, subscription] = self._registered
+        number = self._number(place)
+        self._handle(place[0], Register(number, parse_predicate(predicate), max, lifetime_s, freshness_s))
+        self._numbers[place, subscription] = self._registered
 
-    def refresh(self, node: int, subscription: str) -> None:
-        self._handle(node, Refresh(_NUMBER, self._numbers[node, subscription]))
+    def refresh(self, place: Place, subscription: str) -> None:
+        self._handle(place[0], Refresh(self._number(place), self._numbers[place, subscription]))
 
-    def unregister(self, node: int, subscription: str) -> None:
-        self._handle(node, Unregister(_NUMBER, self._numbers.pop((node, subscription))))
+    def unregister(self, place: Place, subscription: str) -> None:
+        self._handle(place[0], Unregister(self._number(place), self._numbers.pop((place, subscription))))
 
-    def publish(self, node: int, attributes: Mapping[str, Value]) -> None:
-        self._handle(node, Upload(_NUMBER, Message(attributes)))
+    def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
+        self._handle(place[0], Upload(self._number(place), Message(attributes)))
 
-    def _subscriptions_of(self, node: int) -> Subscriptions:
-        return self._subscriptions.setdefault(node, Subscriptions(self._content))
+    def _subscriptions_of(self, place: Place) -> Subscriptions:
+        return self._subscriptions.setdefault(place, Subscriptions(self._content))
 
-    def _changed(self, node: int) -> None:
+    def _changed(self, place: Place) -> None:
         """Passes the predicate of an application to its router."""
-        predicate, member = self._subscriptions[node].predicate, self._members.get(node)
+        predicate, member = self._subscriptions[place].predicate, self._members.get(place)
         if member is not None:
             predicate = member.set_predicate(predicate)
-        self._handle(node, SetPredicate(_NUMBER, predicate))
+        self._handle(place[0], SetPredicate(self._number(place), predicate))
 
-    def _served(self, node: int, request: Mapping[str, Any], answer: Mapping[str, Any] = _NO_FIELDS) -> None:
+    def _served(
+        self, place: Place, request: Mapping[str, Any], answer: Mapping[str, Any] = _NO_FIELDS
+    ) -> None:
         """Records a request of an application."""
         now_ns = EPOCH_NS + self._agenda.now
-        if node not in self._connected:
-            self._connected.add(node)
-            self._records.connected(now_ns, node, APPLICATION)
-        self._records.served(now_ns, node, APPLICATION, now_ns, request, answer)
+        if place not in self._connected:
+            self._connected.add(place)
+            self._records.connected(now_ns, *place)
+        self._records.served(now_ns, *place, now_ns, request, answer)

@@ -199,7 +199,7 @@ class Simulation:
             records,
             CONTENTS[experiment.protocol.covering](),
             service_records,
-            members_of(experiment, self.workload.nodes) if experiment.privacy.on else None,
+            members_of(experiment, self.workload.applications) if experiment.privacy.on else None,
         )
         options = router_options(
             experiment.protocol, experiment.routing, experiment.service, experiment.privacy

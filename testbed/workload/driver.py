@@ -1,4 +1,4 @@
-"""The driver of a workload: one application on every participating node, all in one thread.
+"""The driver of a workload: all applications of it, in one thread.
 
 The driver is an ordinary client of the routers' application sockets.
 """
@@ -25,6 +25,7 @@ from router.privacy.application import PrivateApplication
 from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
+from testbed.events.applications import APPLICATION, Place
 from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Item, Workload
 
@@ -91,9 +92,9 @@ class Driver:
 
     Args:
         sockets: application sockets by node.
-        nodes: the nodes on which to run an application, such as `Workload.nodes`.
-        app: name of the application, the same on every node.
-        private: node -> the private side of its application; None: routers read predicates and messages.
+        applications: the applications to run, such as `Workload.applications`; a node alone stands for its
+            application `workload`.
+        private: application -> its private side; None: routers read predicates and messages.
 
     Attributes:
         delivered: deliveries so far.
@@ -105,34 +106,33 @@ class Driver:
     def __init__(
         self,
         sockets: Mapping[int, Path],
-        nodes: Iterable[int],
-        app: str = "workload",
-        private: Mapping[int, PrivateApplication] | None = None,
+        applications: Iterable[Place | int],
+        private: Mapping[Place, PrivateApplication] | None = None,
     ) -> None:
         self._private = {} if private is None else private
-        wanted = sorted(set(nodes))
-        missing = [node for node in wanted if node not in sockets]
+        wanted = sorted({(each, APPLICATION) if isinstance(each, int) else each for each in applications})
+        missing = sorted({node for node, _ in wanted if node not in sockets})
         if missing:
             raise RunError(f"no application socket for node {', '.join(map(str, missing))}")
         _allow_open_files(len(wanted))
         self.delivered = 0
         self._answers: Counter[str] = Counter()
-        #: (node, name) -> the request that subscribed; the router numbers subscriptions.
-        self._subscriptions: dict[tuple[int, str], Request] = {}
+        #: (application, name) -> the request that subscribed; the router numbers subscriptions.
+        self._subscriptions: dict[tuple[Place, str], Request] = {}
         self._outstanding = 0
         #: Wall seconds from each request to its answer.
         self.answer_delays_s = array("d")
         self._late: Callable[[float], None] | None = None
-        #: Node -> when each unanswered request was made, `time.monotonic()`.
-        self._asked: defaultdict[int, deque[float]] = defaultdict(deque)
+        #: Application -> when each unanswered request was made, `time.monotonic()`.
+        self._asked: defaultdict[Place, deque[float]] = defaultdict(deque)
         self._stopping = False
-        self._clients: dict[int, Client] = {}
-        self._waiting: dict[int, deque[Request]] = {}
+        self._clients: dict[Place, Client] = {}
+        self._waiting: dict[Place, deque[Request]] = {}
         self._selector = selectors.DefaultSelector()
         try:
-            for node in wanted:
-                client = self._connect(node, sockets[node], app)
-                self._selector.register(client, selectors.EVENT_READ, node)
+            for place in wanted:
+                client = self._connect(place, sockets[place[0]])
+                self._selector.register(client, selectors.EVENT_READ, place)
         except BaseException:
             self.close()
             raise
@@ -151,8 +151,8 @@ class Driver:
         Routers may have ended.
         """
         self._selector.close()
-        for node, client in self._clients.items():
-            if node in self._private:
+        for place, client in self._clients.items():
+            if place in self._private:
                 self._read_rest(client)
             client.close()
         self._clients.clear()
@@ -283,13 +283,14 @@ class Driver:
             quiet = until()
         return quiet
 
-    def _connect(self, node: int, path: Path, app: str) -> Client:
+    def _connect(self, place: Place, path: Path) -> Client:
+        node, app = place
         try:
-            client = Client(path, app, key=self._private.get(node))
+            client = Client(path, app, key=self._private.get(place))
         except ClientError as error:
             raise RunError(f"node {node}: {error}") from error
-        self._clients[node] = client
-        self._waiting[node] = deque()
+        self._clients[place] = client
+        self._waiting[place] = deque()
         if client.node != node:
             raise RunError(f"node {node}: the router at {path} is that of node {client.node}")
         return client
@@ -320,51 +321,51 @@ class Driver:
 
     # `testbed.events.applications.ApplicationControl`: each sends a request and returns before the answer.
 
-    def set_predicate(self, node: int, predicate: str) -> None:
-        self._await_answer(node, self._clients[node].request_set_predicate(predicate))
+    def set_predicate(self, place: Place, predicate: str) -> None:
+        self._await_answer(place, self._clients[place].request_set_predicate(predicate))
 
-    def subscribe(self, node: int, subscription: str, predicate: str) -> None:
-        request = self._clients[node].request_subscribe(predicate)
-        self._subscriptions[node, subscription] = request
-        self._await_answer(node, request)
+    def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
+        request = self._clients[place].request_subscribe(predicate)
+        self._subscriptions[place, subscription] = request
+        self._await_answer(place, request)
 
-    def unsubscribe(self, node: int, subscription: str) -> None:
-        number = self._number_of(node, subscription)
-        del self._subscriptions[node, subscription]
-        self._await_answer(node, self._clients[node].request_unsubscribe(number))
+    def unsubscribe(self, place: Place, subscription: str) -> None:
+        number = self._number_of(place, subscription)
+        del self._subscriptions[place, subscription]
+        self._await_answer(place, self._clients[place].request_unsubscribe(number))
 
-    def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
-        self._await_answer(node, self._clients[node].request_send_message(Message(attributes)))
+    def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
+        self._await_answer(place, self._clients[place].request_send_message(Message(attributes)))
 
     def register(
-        self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+        self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
     ) -> None:
-        request = self._clients[node].request_register(predicate, max, lifetime_s, freshness_s)
-        self._subscriptions[node, subscription] = request
-        self._await_answer(node, request)
+        request = self._clients[place].request_register(predicate, max, lifetime_s, freshness_s)
+        self._subscriptions[place, subscription] = request
+        self._await_answer(place, request)
 
-    def refresh(self, node: int, subscription: str) -> None:
-        number = self._number_of(node, subscription)
-        self._await_answer(node, self._clients[node].request_refresh(number))
+    def refresh(self, place: Place, subscription: str) -> None:
+        number = self._number_of(place, subscription)
+        self._await_answer(place, self._clients[place].request_refresh(number))
 
-    def unregister(self, node: int, subscription: str) -> None:
-        number = self._number_of(node, subscription)
-        del self._subscriptions[node, subscription]
-        self._await_answer(node, self._clients[node].request_unregister(number))
+    def unregister(self, place: Place, subscription: str) -> None:
+        number = self._number_of(place, subscription)
+        del self._subscriptions[place, subscription]
+        self._await_answer(place, self._clients[place].request_unregister(number))
 
-    def publish(self, node: int, attributes: Mapping[str, Value]) -> None:
-        self._await_answer(node, self._clients[node].request_publish(Message(attributes)))
+    def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
+        self._await_answer(place, self._clients[place].request_publish(Message(attributes)))
 
-    def _await_answer(self, node: int, request: Request) -> None:
-        self._waiting[node].append(request)
-        self._asked[node].append(time.monotonic())
+    def _await_answer(self, place: Place, request: Request) -> None:
+        self._waiting[place].append(request)
+        self._asked[place].append(time.monotonic())
         self._outstanding += 1
-        if self._clients[node].wants_write:
-            self._watch(node)
+        if self._clients[place].wants_write:
+            self._watch(place)
 
-    def _number_of(self, node: int, subscription: str) -> int:
+    def _number_of(self, place: Place, subscription: str) -> int:
         """Returns the router's number of a subscription."""
-        request = self._subscriptions.get((node, subscription))
+        request = self._subscriptions.get((place, subscription))
         if request is None:
             raise ValueError(f"no subscription {subscription!r} is in force")
         if request.answer is None:
@@ -372,10 +373,10 @@ class Driver:
         assert request.answer is not None
         return int(request.answer["subscription"])
 
-    def _watch(self, node: int) -> None:
-        client = self._clients[node]
+    def _watch(self, place: Place) -> None:
+        client = self._clients[place]
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.wants_write else 0)
-        self._selector.modify(client, mask, node)
+        self._selector.modify(client, mask, place)
 
     def _turn(self, wait_s: float) -> None:
         """Waits for routers, at most `wait_s` and at most a tick, and handles their answers and
@@ -386,24 +387,24 @@ class Driver:
             if callable(key.data):
                 key.data()
                 continue
-            node: int = key.data
-            client = self._clients[node]
+            place: Place = key.data
+            client = self._clients[place]
             try:
                 if mask & selectors.EVENT_WRITE:
                     client.flush()
-                    self._watch(node)
+                    self._watch(place)
                 if mask & selectors.EVENT_READ:
                     self.delivered += len(client.read_events())
             except ClientError as error:
-                raise RunError(f"node {node}: {error}") from error
-            self._take_answers(node)
+                raise RunError(f"node {place[0]}: {error}") from error
+            self._take_answers(place)
 
-    def _take_answers(self, node: int) -> None:
-        waiting = self._waiting[node]
+    def _take_answers(self, place: Place) -> None:
+        waiting = self._waiting[place]
         # A router answers in the order of the requests.
         while waiting and waiting[0].answer is not None:
             request = waiting.popleft()
-            delay_s = time.monotonic() - self._asked[node].popleft()
+            delay_s = time.monotonic() - self._asked[place].popleft()
             self.answer_delays_s.append(delay_s)
             if self._late is not None:
                 self._late(delay_s)
@@ -411,14 +412,14 @@ class Driver:
             answer = request.answer
             if answer is None or not answer.get("ok"):
                 reason = answer.get("error") if answer else "no answer"
-                raise RunError(f"node {node}: {request.op} refused: {reason}")
+                raise RunError(f"node {place[0]}: {request.op} refused: {reason}")
             self._answers[request.op] += 1
 
     def _await_answers(self, at_most: int = 0) -> None:
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S
         while self._outstanding > at_most:
             if time.monotonic() >= deadline:
-                late = [f"{node} ({len(queue)})" for node, queue in self._waiting.items() if queue]
+                late = [f"{node} ({len(queue)})" for (node, _), queue in self._waiting.items() if queue]
                 raise RunError(
                     f"no answer in {_ANSWER_TIMEOUT_S:g} s from node (requests): {', '.join(late)}"
                 )

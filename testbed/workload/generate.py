@@ -16,7 +16,7 @@ from testbed.content.distributions import Distributions
 from testbed.content.drawing import Contents
 from testbed.content.schema import Schema
 from testbed.errors import InputError
-from testbed.events.applications import ApplicationEvent
+from testbed.events.applications import APPLICATION, ApplicationEvent, Place
 from testbed.events.names import NamesInForce
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.attention import PLAYED
@@ -64,10 +64,11 @@ def generate(experiment: Experiment) -> Workload:
         elif options.schema is not None:
             share = None if options.selectivity_percent is None else options.selectivity_percent / 100
             contents = Schema(Path(options.schema), share)
-        for node in receivers:
-            items.extend(_receive(experiment, options, contents, node, node in changing))
-        for node in senders:
-            items.extend(_send(experiment, options, contents, node))
+        for number in range(options.applications_per_node):
+            for node in receivers:
+                items.extend(_receive(experiment, options, contents, node, number, node in changing))
+            for node in senders:
+                items.extend(_send(experiment, options, contents, node, number))
     # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
@@ -86,7 +87,7 @@ def _check_names(experiment: Experiment, items: list[Item]) -> None:
     place = experiment.workload.trace or f"workload.generator: {experiment.workload.generator}"
     names = NamesInForce()
     for item in items:
-        if problem := names.follow(item.event, item.node, item.subscription, item.at_s):
+        if problem := names.follow(item.event, item.place, item.subscription, item.at_s):
             raise InputError(f"{place}: subscription: {problem}")
 
 
@@ -119,15 +120,15 @@ def match_distribution(workload: Workload) -> list[float]:
     texts = sorted({item.predicate for item in workload.items if item.predicate is not None})
     number_of = {text: number for number, text in enumerate(texts)}
     index = PredicateIndex(predicate_to_json(parse_predicate(text)) for text in texts)
-    in_force: dict[int, dict[str | None, int]] = {}
+    in_force: dict[Place, dict[str | None, int]] = {}
     shares: list[float] = []
     for item in workload.items:
         if item.max is not None:
             continue  # The item does not say when such a subscription is full.
         if item.predicate is not None:
-            in_force.setdefault(item.node, {})[item.subscription] = number_of[item.predicate]
+            in_force.setdefault(item.place, {})[item.subscription] = number_of[item.predicate]
         elif item.subscription is not None:
-            in_force.get(item.node, {}).pop(item.subscription, None)
+            in_force.get(item.place, {}).pop(item.subscription, None)
         elif item.attributes is not None and in_force:
             matching = index.matching(item.attributes)
             selecting = sum(not matching.isdisjoint(own.values()) for own in in_force.values())
@@ -159,28 +160,47 @@ def _poisson(random: Random, rate: float, start_s: float, end_s: float) -> Itera
 
 
 def _receive(
-    experiment: Experiment, options: WorkloadOptions, contents: Contents, node: int, changing: bool
+    experiment: Experiment,
+    options: WorkloadOptions,
+    contents: Contents,
+    node: int,
+    number: int,
+    changing: bool,
 ) -> Iterator[Item]:
-    texts = _stream(experiment.seed, f"predicates of {node}")
+    which = _which(node, number)
+    texts = _stream(experiment.seed, f"predicates of {which}")
     times = [0.0]
     if changing:
-        random = _stream(experiment.seed, f"changes of {node}")
+        random = _stream(experiment.seed, f"changes of {which}")
         times += _poisson(random, 1 / options.predicate_change_interval_s, 0.0, experiment.duration_s)
     for at_s in times:
-        yield Item(
-            at_s, node, "set_predicate", predicate=format_predicate(contents.draw_predicate(texts, options))
-        )
+        predicate = format_predicate(contents.draw_predicate(texts, options))
+        yield Item(at_s, node, "set_predicate", predicate=predicate, app=_name(number))
 
 
-def _send(experiment: Experiment, options: WorkloadOptions, contents: Contents, node: int) -> Iterator[Item]:
-    texts = _stream(experiment.seed, f"messages of {node}")
-    random = _stream(experiment.seed, f"sending times of {node}")
+def _which(node: int, number: int) -> str:
+    """Names an application in the labels of streams; the first on a node as if it were the only one."""
+    return f"{node}/{number}" if number else str(node)
+
+
+def _name(number: int) -> str:
+    """The name of the application of a number on its node, from 0."""
+    return f"{APPLICATION}-{number + 1}" if number else APPLICATION
+
+
+def _send(
+    experiment: Experiment, options: WorkloadOptions, contents: Contents, node: int, number: int
+) -> Iterator[Item]:
+    which = _which(node, number)
+    texts = _stream(experiment.seed, f"messages of {which}")
+    random = _stream(experiment.seed, f"sending times of {which}")
     rate = options.messages_per_minute / 60
     for at_s in _poisson(random, rate, options.first_message_s, experiment.duration_s):
-        yield Item(at_s, node, "send_message", attributes=contents.draw_message(texts, options))
+        message = contents.draw_message(texts, options)
+        yield Item(at_s, node, "send_message", attributes=message, app=_name(number))
 
 
 def _events(experiment: Experiment) -> Iterator[Item]:
     for event in experiment.events:
         if isinstance(event, ApplicationEvent):
-            yield Item(event.at_s, event.node, event.action, **event.content())
+            yield Item(event.at_s, event.node, event.action, **event.content(), app=event.app)

@@ -29,7 +29,7 @@ from topos.suggest import unknown
 #: return `Item`s.
 GROUP = "cbcb.workloads"
 #: The fields of a request; `message` is `attributes` in the readable notation.
-_COLUMNS = ("at_s", "node", "action", *(name for name in CONTENT if name != "attributes"), "message")
+_COLUMNS = ("at_s", "node", "app", "action", *(name for name in CONTENT if name != "attributes"), "message")
 _FIELDS = (*_COLUMNS, "attributes")
 #: The types of the columns that are numbers.
 _NUMBERS: Mapping[str, Callable[[str], float]] = {
@@ -169,12 +169,15 @@ def _checked(values: Mapping[str, Any], topology: Topology, served: Collection[s
     if event is None:
         raise _FieldError(f"action: {action!r} is not valid; expected {actions}")
     carried = ("at_s", "node", *(name for name in CONTENT if name in event.carries))
+    optional = {"action", "app"}
     for name in values:
-        if name not in carried and name != "action":
+        if name not in carried and name not in optional:
             raise _FieldError(f"{name}: has no meaning for {action}; expected {' and '.join(carried)}")
     options = {option.key: option for option in options_of(event)}
     checked: dict[str, Any] = {}
-    for name in carried:
+    for name in (*carried, "app"):
+        if name in optional and name not in values:
+            continue
         if name == "attributes":
             checked[name] = _attributes(values)
             continue
@@ -230,7 +233,13 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
     for number, item in enumerate(_made(place, offered[name], experiment, random), 1):
         if not isinstance(item, Item):
             raise InputError(f"{place}, item {number}: {item!r}; expected an Item")
-        values = {"at_s": item.at_s, "node": item.node, "action": item.action, **item.content}
+        values = {
+            "at_s": item.at_s,
+            "node": item.node,
+            "app": item.app,
+            "action": item.action,
+            **item.content,
+        }
         try:
             items.append(_checked(values, experiment.topology, served))
         except _FieldError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 from router.privacy.application import PrivateApplication
@@ -15,6 +16,7 @@ from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from testbed.config.model import Experiment
 from testbed.errors import InputError
+from testbed.events.applications import APPLICATION, Place
 
 
 def key_ring(experiment: Experiment) -> KeyRing:
@@ -39,18 +41,25 @@ def key_ring(experiment: Experiment) -> KeyRing:
 
 
 def private_applications(
-    experiment: Experiment, nodes: Iterable[int], records: ApplicationRecords
-) -> dict[int, PrivateApplication]:
-    """The private side of the application on each node; all write the same records."""
-    return {
-        node: PrivateApplication(member, records) for node, member in members_of(experiment, nodes).items()
-    }
+    experiment: Experiment, applications: Iterable[Place], records: ApplicationRecords
+) -> dict[Place, PrivateApplication]:
+    """The private side of each application; all write the same records."""
+    members = members_of(experiment, applications)
+    return {place: PrivateApplication(member, records) for place, member in members.items()}
 
 
-def members_of(experiment: Experiment, nodes: Iterable[int]) -> dict[int, Member]:
-    """The member on each node; the number of its client is that of the node."""
+def members_of(experiment: Experiment, applications: Iterable[Place]) -> dict[Place, Member]:
+    """The member that each application is.
+
+    No two members have the number of one client: with it they would seal under the same nonces. That of the
+    application `workload` is the number of its node.
+    """
     ring, hardening = key_ring(experiment), experiment.privacy.hardening
-    return {
-        node: Member(ring, hardening, random.Random(f"{experiment.seed}/{node}/member"), client=node)
-        for node in nodes
-    }
+    others = count(len(experiment.topology.nodes))
+    found = {}
+    for node, app in sorted(applications):
+        first = app == APPLICATION
+        label = f"{node}" if first else f"{node}/{app}"
+        source = random.Random(f"{experiment.seed}/{label}/member")
+        found[node, app] = Member(ring, hardening, source, client=node if first else next(others))
+    return found

@@ -12,7 +12,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.workload import WorkloadLine
 from router.predicates.model import Message, Value
-from testbed.events.applications import ApplicationControl, ApplicationEvent
+from testbed.events.applications import APPLICATION, ApplicationControl, ApplicationEvent, Place
 from testbed.events.catalogue import EVENTS
 
 #: The fields of items that depend on the action.
@@ -21,10 +21,10 @@ CONTENT = ("subscription", "predicate", "attributes", "max", "lifetime_s", "fres
 
 @dataclass(frozen=True)
 class Item:
-    """One request of the application on `node` at `at_s` experiment seconds.
+    """One request of the application `app` on `node` at `at_s` experiment seconds.
 
     `predicate` (readable notation) belongs to set_predicate, subscribe and register, `subscription` (its
-    name, on that node) to subscribe, unsubscribe, register, refresh and unregister, `attributes` to
+    name, of that application) to subscribe, unsubscribe, register, refresh and unregister, `attributes` to
     send_message and publish, `max`, `lifetime_s` and `freshness_s` to register; the others are None.
 
     Raises:
@@ -40,6 +40,7 @@ class Item:
     max: int | None = None
     lifetime_s: float | None = None
     freshness_s: float | None = None
+    app: str = APPLICATION
 
     def __post_init__(self) -> None:
         if self.content.keys() != self.event.carries:
@@ -80,11 +81,18 @@ class Item:
             line["lifetime_s"] = self.lifetime_s
         if self.freshness_s is not None:
             line["freshness_s"] = self.freshness_s
+        if self.app != APPLICATION:
+            line["app"] = self.app
         return line
 
+    @property
+    def place(self) -> Place:
+        """Returns the application: its node and its name."""
+        return self.node, self.app
+
     def perform(self, applications: ApplicationControl) -> None:
-        """Performs the request at the application of the node."""
-        self.event.perform(applications, self.node, self.content)
+        """Performs the request at its application."""
+        self.event.perform(applications, self.place, self.content)
 
 
 class Generated(Collection[Item]):
@@ -120,9 +128,9 @@ class Workload:
     receivers: tuple[int, ...] = ()
 
     @property
-    def nodes(self) -> list[int]:
-        """Returns the participating nodes, ascending."""
-        return sorted({item.node for item in self.items})
+    def applications(self) -> list[Place]:
+        """Returns the participating applications, ascending by node and name."""
+        return sorted({item.place for item in self.items})
 
 
 def write_workload(run: RunLayout, workload: Workload) -> None:
@@ -157,6 +165,7 @@ def _item(where: str, line: WorkloadLine) -> Item:
             line.get("max"),
             line.get("lifetime_s"),
             line.get("freshness_s"),
+            line.get("app", APPLICATION),
         )
     except (ValueError, TypeError) as error:
         raise RunFolderError(f"{where}: {error}") from error

@@ -180,7 +180,7 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
         )
     )
     reports: list[tuple[float, int, int]] = []
-    with Driver(network.sockets, workload.nodes) as driver:
+    with Driver(network.sockets, workload.applications) as driver:
         played = driver.play(
             workload,
             AnsweredClock(60, driver),
@@ -208,6 +208,31 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     assert (second - first) / 1e9 > 0.05
 
 
+def test_applications_of_a_node_are_connections_of_their_own(network: IdealNetwork, tmp_path: Path) -> None:
+    workload = Workload(
+        (
+            Item(0, 1, "set_predicate", predicate="a < 5"),
+            Item(0, 1, "set_predicate", predicate="a > 2", app="board"),
+            Item(6, 1, "subscribe", predicate="a = 9", subscription="s"),
+            Item(6, 1, "subscribe", predicate="a = 0", subscription="s", app="board"),
+            Item(12, 0, "send_message", attributes={"a": 1}, app="feed"),
+            Item(12, 0, "send_message", attributes={"a": 9}),
+            Item(18, 1, "unsubscribe", subscription="s"),
+            Item(24, 0, "send_message", attributes={"a": 9}, app="feed"),
+        )
+    )
+    with Driver(network.sockets, workload.applications) as driver:
+        played = driver.play(workload, AnsweredClock(60, driver), duration_s=30)
+        assert driver.drain(lambda: driver.delivered == 4, timeout_s=TIMEOUT)
+    assert (played.sent, played.predicates) == (3, 5)
+    network.stop()
+    log = application_events(tmp_path)
+    got = sorted((e["app"], e["seq"]) for e in log if e["event"] == "deliver")
+    assert got == [("board", 2), ("board", 3), ("workload", 1), ("workload", 2)]
+    sent = sorted((e["app"], e["seq"]) for e in log if e["event"] == "send_message")
+    assert sent == [("feed", 1), ("feed", 3), ("workload", 2)]
+
+
 def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path: Path) -> None:
     def subscribe(at_s: float, name: str, predicate: str) -> Item:
         return Item(at_s, 1, "subscribe", predicate=predicate, subscription=name)
@@ -225,7 +250,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
             *(send(24, 0, a=a) for a in (1, 3, 6, 9)),
         )
     )
-    with Driver(network.sockets, workload.nodes) as driver:
+    with Driver(network.sockets, workload.applications) as driver:
         played = driver.play(workload, AnsweredClock(60, driver), duration_s=30)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
         assert (played.sent, played.predicates) == (8, 6)
@@ -248,7 +273,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
 
 def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> None:
     workload = Workload((want(0, 1, "a < 5"), *(send(1 + n, 0, a=n) for n in range(10))))
-    with Driver(network.sockets, workload.nodes) as driver:
+    with Driver(network.sockets, workload.applications) as driver:
         driver.play(workload, FixedClock(1000), duration_s=20)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
     network.stop()
@@ -261,7 +286,7 @@ def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> 
 def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
     count = 4000
     workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
-    with Driver(network.sockets, workload.nodes) as driver:
+    with Driver(network.sockets, workload.applications) as driver:
         played = driver.play(workload, FixedClock(1), duration_s=0.5)
         assert driver.drain(lambda: driver.delivered == count, timeout_s=TIMEOUT)
     assert played.sent == count
@@ -294,7 +319,7 @@ def test_stop_ends_a_play_early(network: IdealNetwork) -> None:
 def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
     workload = Workload((want(0, 2, "a = 1"), send(3600, 0, a=1)))
     timer = threading.Timer(0.2, network.close_router, [2])
-    with Driver(network.sockets, workload.nodes) as driver:
+    with Driver(network.sockets, workload.applications) as driver:
         timer.start()
         with pytest.raises(RunError, match=r"^node 2: .*closed the connection"):
             driver.play(workload, FixedClock(1), duration_s=3600)

@@ -195,7 +195,7 @@ def test_events_are_merged_in() -> None:
         Item(20, 0, "send_message", attributes={"alert": "red", "level": 3}),
         Item(1800, 0, "send_message", attributes={"last": True}),
     )
-    assert workload.nodes == [0, 3]
+    assert workload.applications == [(0, "workload"), (3, "workload")]
     drawn = generate(experiment())
     assert len(generate(experiment(events=events)).items) == len(drawn.items) + 3
 

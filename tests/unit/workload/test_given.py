@@ -186,7 +186,7 @@ _PLAIN = "set_predicate or subscribe or unsubscribe or send_message"
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("t.csv", "", "line 1: is empty; expected the names of the columns: at_s, node, action, "),
+        ("t.csv", "", "line 1: is empty; expected the names of the columns: at_s, node, app, action"),
         ("t.csv", "at_s,nod\n", "line 1: unknown column 'nod'; did you mean 'node'?"),
         ("t.csv", "at_s,node,node\n", "line 1: column 'node' is there twice"),
         ("t.csv", "at_s,node,action\n1,9,send_message\n", "line 2: node: node 9: expected 0 to 2"),
