@@ -123,7 +123,8 @@ def _arrivals(sender: Guard | None, messages: int) -> list[bytes]:
 
 
 def _router(matcher: str) -> Router:
-    router = set_up(RouterOptions(), matcher=matcher)
+    # Without patience the matcher has the predicates after the first message.
+    router = set_up(RouterOptions(match_patience=0), matcher=matcher)
     for node in (12, 13):
         received(router, node, ra(node, 'class = "alert" and severity > 3'))
     return router

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import select
+import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,17 +16,30 @@ import pytest
 from captures.rundir.layout import RunLayout
 from router.predicates.model import EVERYTHING, Message
 from router.runtime.client import Client
-from router.wire.addresses import CONTROLLER_DESTINATION, node_address, port_addresses
+from router.security.guard import make_guard
+from router.security.signing_keys import read_signer
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    ETHERNET_HEADER_LENGTH,
+    node_address,
+    port_addresses,
+)
 from router.wire.codec import encode
 from router.wire.format import Flags
-from router.wire.frames import Frame, FrameType, Hello
+from router.wire.frames import COUNTER_BITS, Frame, FrameType, Hello
+from router.wire.signature import covered
+from router.wire.trailer import read_trailer
+from testbed.network.names import port_device
 from tests.support.command import STATE, Cbcb, committed
 from tests.support.guarded import head
 from tests.support.polling import poll
+from tests.support.runtime_wire import socket_in
 
 pytestmark = pytest.mark.emulation
 
-#: Sends the Ethernet frames that standard input has, a line of hex each, by the device of the host.
+REPLAYS = 50
+
+#: Sends the Ethernet frames that its arguments have, each in hex, by the device of the host.
 _SEND = """
 import os, socket, sys
 made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -32,8 +49,11 @@ for line in sys.argv[1:]:
 """
 
 
-def test_the_verdict_holds_and_the_accounts_are_equal(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    chosen = ("--set", "security.mode=mac", "--set", "duration_s=120")
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_the_verdict_holds_and_the_accounts_are_equal(
+    cbcb: Callable[..., Cbcb], tmp_path: Path, mode: str
+) -> None:
+    chosen = ("--set", f"security.mode={mode}", "--set", "duration_s=120")
     status, printed = cbcb("run", "ring5", *chosen).wait()
     assert status == 0, printed
     (manifest,) = tmp_path.glob("*/manifest.json")
@@ -45,27 +65,42 @@ def test_the_verdict_holds_and_the_accounts_are_equal(cbcb: Callable[..., Cbcb],
     assert run.network_keys.stat().st_mode & 0o777 == 0o600
     counters = json.loads(run.routers_counters.read_text())
     assert not any("refused" in each for each in counters.values())
-    # The recordings repeat what the routers did, without keys.
+    # The recordings repeat what the routers did, without private keys.
     status, printed = cbcb("replay", str(manifest.parent)).wait()
     assert status == 0, printed
 
 
-def test_the_frames_of_a_rogue_host_without_the_key_are_refused_in_its_name(
-    cbcb: Callable[..., Cbcb], tmp_path: Path
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_forged_and_replayed_frames_change_nothing(
+    cbcb: Callable[..., Cbcb], tmp_path: Path, mode: str
 ) -> None:
+    """Those of an outsider in both modes; in mode `signed` those of a router of the network, too."""
     experiment = tmp_path / "guarded.toml"
     experiment.write_text(
-        'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 3\n[security]\nmode = "mac"\n'
-        "[workload]\nmessages_per_minute = 1\n[oracle]\nin_flight_window_s = 0.05\n"
+        'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 3\n'
+        f'[security]\nmode = "{mode}"\n'
+        "[oracle]\nin_flight_window_s = 0.05\n"
     )
     running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = running.state()
     run, tag = RunLayout(Path(state["run_dir"])), state["tag"]
-    poll(lambda: committed(run.path), 300, "the emulation plays")
+    # From then on Ctrl-C ends the workload and not the run.
+    poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
+    poll(lambda: committed(run.path), 300, "routers have trees")
     control = STATE / tag / "control.sock"
     poll(lambda: control.exists() or None, 300, "the run takes commands")
-    with Client(STATE / tag / "r0.sock", "victim") as victim:
-        victim.set_predicate(EVERYTHING)
+    at = [STATE / tag / f"r{node}.sock" for node in range(3)]
+    with Client(at[0], "victim") as victim, Client(at[1]) as middle, Client(at[2], "other") as other:
+        victim.set_predicate("m any integer or forged any integer")
+        other.set_predicate("m any integer")
+
+        def spread() -> bool | None:
+            # Both ends have their own predicate and that of the other, the node between them both.
+            found = [each.status() for each in (victim, middle, other)]
+            return all(each["idle"] and len(each["table"]) == 2 for each in found) or None
+
+        poll(spread, 300, "the predicates of both ends are known everywhere")
+        tables = [each.status()["table"] for each in (victim, other)]
         epoch = victim.status()["epoch"]
         # To all ports of its switch, in the name of its own router, as switches demand.
         # Both neighbours get the frames.
@@ -81,8 +116,89 @@ def test_the_frames_of_a_rogue_host_without_the_key_are_refused_in_its_name(
         sent = cbcb("exec", "--run", tag, "1", "--", sys.executable, "-c", _SEND, *map(bytes.hex, data))
         status, printed = sent.wait()
         assert status == 0, printed
+        counter = _replay_a_message(STATE / tag)
+        refused_there = {"replayed": REPLAYS, "untagged": 3}
+        if mode == "signed":
+            _forge_inside(run, STATE / tag, epoch, counter)
+            refused_there |= {"bad_signature": 2}
+        expected = {victim: {"1": refused_there}, other: {"1": {"untagged": 3}}}
+        for each, refused in expected.items():
+            poll(partial(_refused, each, refused), 300, "the neighbours count the frames")
+            assert next(each.deliveries(300)).attributes == {"m": 1}
+            assert each.status()["counters"]["messages_delivered"] == 1
+        assert [each.status()["table"] for each in (victim, other)] == tables
+        assert victim.status()["epoch"] == epoch
+    running.interrupt()
+    running.wait()
+    (ended,) = tmp_path.glob("*-guarded")
+    summary = json.loads(RunLayout(ended).summary.read_text())
+    assert summary["deliveries_made"] == summary["deliveries_expected"] == 2
+    named = "in the name of node 1"
+    untagged = [f"router {n} refused 3 frames {named}: untagged" for n in (0, 2)]
+    inside = [f"router 0 refused 2 frames {named}: bad_signature"] if mode == "signed" else []
+    by_controller = [f"the controller refused 1 frames {named}: untagged"]
+    assert sorted(summary["frames_refused"]) == sorted(untagged + inside + by_controller)
+    assert summary["frames_replayed"] == [f"router 0 refused {REPLAYS} frames {named}: replayed"]
+    reasons = [text for text in summary["verdict_reasons"] if "not authentic" in text]
+    assert reasons == [f"not authentic: {text}" for text in summary["frames_refused"]]
+    (counters,) = [json.loads(line) for line in controller_lines(ended) if '"counters"' in line]
+    assert counters["rejected"] == {"untagged": 1}
 
-        def refused() -> bool | None:
-            return True if victim.status()["counters"].get("refused") == {"1": {"untagged": 3}} else None
 
-        poll(refused, 300, "the victim counts the forged frames")
+def _refused(client: Client, expected: dict[str, dict[str, int]]) -> bool | None:
+    return client.status()["counters"].get("refused") == expected or None
+
+
+def _end_of_link(folder: Path, node: int) -> socket.socket:
+    """A raw socket on the device of node 0 or 1 that leads to the other."""
+    daemon = int((folder / "switches" / "0.pid").read_text())
+    return socket_in(Path(f"/proc/{daemon}/ns/net"), port_device(node, 1))
+
+
+def _forge_inside(run: RunLayout, folder: Path, epoch: int, counter: int) -> None:
+    """Sends node 0 two frames in the name of node 2, with tags and signatures under the keys of node 1."""
+    insider = make_guard(node_address(1), run.network_keys, 0, None, run.signing_keys)
+    # Above what the router has sent, and so near that the router may go on below.
+    insider._counters = [(counter >> COUNTER_BITS << COUNTER_BITS) + 500] * 2
+    key = read_signer(run.signing_keys, 1)._key
+    number = (counter >> COUNTER_BITS << COUNTER_BITS) + 9
+    (port,) = port_addresses([1])
+    with _end_of_link(folder, 1) as link:
+        for frame in (
+            Frame(FrameType.RA, 2, number, epoch, 9, EVERYTHING),
+            Frame(FrameType.MSG, 2, number, epoch, 9, Message({"forged": 3})),
+        ):
+            signed = replace(frame, signature=key.sign(covered(frame)))
+            for data in insider.frames(head(port, node_address(1)), signed, [node_address(0)], 1500):
+                link.send(data)
+
+
+def _replay_a_message(folder: Path) -> int:
+    """Sends a message from node 1; its frame on the link to node 0 crosses the link `REPLAYS` times more.
+
+    Returns the counter of the hop that the frame has.
+    """
+    with (
+        _end_of_link(folder, 0) as end,
+        _end_of_link(folder, 1) as beginning,
+        Client(folder / "r1.sock", "genuine") as genuine,
+    ):
+        genuine.send_message("m = 1")
+
+        def of_message() -> bytes | None:
+            while select.select([end], [], [], 0)[0]:
+                data: bytes = end.recv(65_535)
+                if data[15] == FrameType.MSG and data[16] & Flags.TAGGED:
+                    return data
+            return None
+
+        data = poll(of_message, 300, "the message crosses the link")
+        for _ in range(REPLAYS):
+            beginning.send(data)
+    trailer = read_trailer(data[ETHERNET_HEADER_LENGTH:])
+    assert trailer is not None
+    return trailer.hop_counter
+
+
+def controller_lines(run: Path) -> list[str]:
+    return RunLayout(run).controller_log.read_text().splitlines()
