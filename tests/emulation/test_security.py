@@ -60,7 +60,9 @@ def test_the_verdict_holds_and_the_accounts_are_equal(
     run = RunLayout(manifest.parent)
     summary = json.loads(run.summary.read_text())
     assert summary["verdict"] == "holds"
-    assert summary["deliveries_expected"] == summary["deliveries_made"] > 0
+    # Before convergence, which takes as long as the machine needs, a delivery may be missed.
+    assert summary["deliveries_made"] >= summary["deliveries_decided"] > 0
+    assert summary["false_negatives_after_convergence"] == 0
     assert summary["reconciliation"]["routers"]["differences"] == []
     assert run.network_keys.stat().st_mode & 0o777 == 0o600
     counters = json.loads(run.routers_counters.read_text())
