@@ -23,6 +23,7 @@ from captures.rundir.topology import read_topology
 from captures.tables.query import Database, in_memory
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
 from testbed.errors import InputError
 from testbed.oracle.decide import answer_of, judge
 from testbed.oracle.history import Sending, read_history
@@ -30,13 +31,15 @@ from testbed.terminal.numbers import message
 from testbed.trace import publications
 from testbed.trace.build import trace
 from testbed.trace.find import find, is_message_id, listed
+from testbed.trace.model import Trace
 from testbed.trace.show import lines, sent_so_far
 
 #: Wall seconds after which records, captured frames and confirmations are in their files.
 _WRITTEN_S = 1.0
-#: Longest wait, in wall seconds, for the evidence on a message that was sent a moment ago.
-_WAIT_S = 3.0
-_POLL_S = 0.05
+#: Longest waits, in wall seconds: for the record of the sending, and for the evidence on a message that was
+#: sent a moment ago. On a busy machine what should be written at once may take seconds.
+_LOOKUP_S, _WAIT_S = 3.0, 10.0
+_POLL_S = 0.1
 _COLUMNS = (
     *("kind", "node", "direction", "from_node", "to_node", "type", "time_ns", "issuer", "seq", "epoch"),
     *("destination", "undecodable", "fragment_index"),
@@ -57,7 +60,7 @@ def live_trace(
 ) -> Iterator[str]:
     """Returns the way of a message of a live run as lines, and what is not known yet.
 
-    Waits for the evidence on a message that was sent a moment ago, at most 3 wall seconds.
+    Waits for the evidence on a message that was sent a moment ago, at most 10 wall seconds.
 
     Args:
         tables: asks the routers for the rows of their tables, by node.
@@ -75,27 +78,51 @@ def live_trace(
         yield from publications.lines(found, read_topology(run))
         return
     experiment = load_experiment(run.experiment)
-    window_s = experiment.oracle.in_flight_window_s
-    deadline = time.monotonic() + _WRITTEN_S
-    while not (named := _named(run, name)) and time.monotonic() < deadline:
+    # The oracle has judged a message when its window has passed, and records are written.
+    due_s = experiment.oracle.in_flight_window_s + _WRITTEN_S
+    started = time.monotonic()
+    while not _named(run, name) and time.monotonic() < started + _LOOKUP_S:
         time.sleep(_POLL_S)
-    if len(named) == 1:
-        age_s = (time.time_ns() - named[0].confirmed_ns) / 1e9
-        time.sleep(max(0.0, min(window_s + _WRITTEN_S - age_s, _WAIT_S)))
-    now_ns = time.time_ns()
+    while True:
+        now_ns = time.time_ns()
+        way = _way(run, tables(), name, experiment, now_ns)
+        left_s = _WAIT_S - (time.monotonic() - started)
+        age_s = (now_ns - way.sent_ns) / 1e9
+        if (
+            left_s <= 0
+            or age_s > due_s + _WAIT_S
+            or (_is_whole(way) and (way.judged or due_s > age_s + left_s))
+        ):
+            break
+        time.sleep(_POLL_S)
+    yield from lines(way)
+    yield ""
+    age = f"{age_s:.1f} s after its sending"
+    unknown = "" if way.judged else ": who should have got it is not known yet"
+    yield f"the run goes on; this is what it had recorded {age}{unknown}"
+
+
+def _way(
+    run: RunLayout, tables: Mapping[int, Sequence[TableRow]], name: str, experiment: Experiment, now_ns: int
+) -> Trace:
+    """Returns the trace of a message by what has been written; judged, if it is old enough at `now_ns`."""
+    window_s = experiment.oracle.in_flight_window_s
     history = read_history(run, hop_limit_of(experiment), unfinished=True)
-    history.sendings = [each for each in history.sendings if _name(each) == name]
+    history.sendings = [each for each in history.sendings if _has_name(each, name)]
     margin_ns = (window_s + _WRITTEN_S) * 1e9
     judged = all(now_ns - each.confirmed_ns >= margin_ns for each in history.sendings)
     answers = [answer_of(each) for each in judge(history, window_s)] if judged else []
-    with _database(run, tables(), answers) as database:
+    with _database(run, tables, answers) as database:
         way = trace(run.path, database, find(database, name), live=True)
     way.judged = judged
-    yield from lines(way)
-    yield ""
-    age = f"{(now_ns - way.sent_ns) / 1e9:.1f} s after its sending"
-    unknown = "" if judged else ": who should have got it is not known yet"
-    yield f"the run goes on; this is what it had recorded {age}{unknown}"
+    return way
+
+
+def _is_whole(way: Trace) -> bool:
+    """Whether each part of the evidence agrees: no frame, and no expected delivery, seems to be missing."""
+    receivers = [each for stop in way.stops for each in stop.receivers]
+    arrived = all(stop.arrived_s is not None for stop in way.stops)
+    return arrived and not way.unreached and not any(each.missed for each in receivers)
 
 
 def live_listing(run: RunLayout) -> Iterator[str]:
@@ -111,12 +138,13 @@ def _has_publications(run: RunLayout) -> bool:
     return any(run.service_folder.glob("*.jsonl"))
 
 
-def _name(sending: Sending) -> str:
-    return message(sending.source, sending.seq)
+def _has_name(sending: Sending, name: str) -> bool:
+    """Whether a message has a name such as 3:17, with its router's count or the whole sequence number."""
+    return name in (message(sending.source, sending.seq), f"{sending.source}:{sending.seq}")
 
 
 def _named(run: RunLayout, name: str) -> list[Sending]:
-    return [each for each in read_history(run, unfinished=True).sendings if _name(each) == name]
+    return [each for each in read_history(run, unfinished=True).sendings if _has_name(each, name)]
 
 
 def _database(

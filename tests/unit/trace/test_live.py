@@ -77,11 +77,33 @@ def test_a_message_of_this_moment_is_not_judged(tmp_path: Path, monkeypatch: pyt
     assert not any("MISSED" in line for line in shown)
 
 
+def test_evidence_that_is_written_late_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_folder, "START_NS", time.time_ns())
+    run = _live(tmp_path / "run")
+    late = run.applications_of(2), run.capture("link-1-2")
+    contents = [path.read_bytes() for path in late]
+    late[0].write_bytes(b"")
+    late[1].write_bytes(contents[1][:24])  # the header of the file
+    asked = 0
+
+    def tables() -> Mapping[int, Sequence[TableRow]]:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            for path, content in zip(late, contents, strict=True):
+                path.write_bytes(content)
+        return _tables()
+
+    shown = list(live_trace(run, tables, f"0:{SEQ + 1}"))
+    assert asked >= 3
+    assert shown[2] == "2 delivered, 2 expected; at 3 routers; pruned at 0 interfaces"
+
+
 def test_a_message_that_is_not_there_is_an_error_that_names_those_that_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = _live(tmp_path / "run")
-    monkeypatch.setattr("testbed.trace.live._WRITTEN_S", 0.0)
+    monkeypatch.setattr("testbed.trace.live._LOOKUP_S", 0.0)
     with pytest.raises(InputError, match=r"0:9: no such message; node 0 sent 4, 0:1 to 0:4"):
         list(live_trace(run, _tables, "0:9"))
     with pytest.raises(InputError, match="expected SOURCE:NUMBER"):
