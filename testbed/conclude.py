@@ -11,7 +11,6 @@ from captures.accounting.account import TooLargeError, account, account_directly
 from captures.accounting.reconcile import TsharkError
 from captures.accounting.verdict import FAILS, HOLDS, INVALID
 from captures.pcap.reader import PcapError
-from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import write_summary
@@ -99,7 +98,6 @@ def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
         "routers": len(experiment.topology.nodes),
         "links": len(experiment.topology.links),
         "duration_s": experiment.duration_s,
-        "time_scale": round(read_clock(run).mean_rate(experiment.duration_s), 6),
         "datapath": manifest["datapath"],
         **{key: round(value, 3) for key, value in timings.items()},
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import count_if, experiment_seconds
+from captures.accounting.expressions import count_if
 from captures.accounting.registry import ALWAYS, step, table
+from captures.accounting.times import experiment_seconds
 from captures.accounting.traffic import CONTROL_TYPES
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.clock import Clock
@@ -31,7 +32,7 @@ def trailing_share(
     steps = max(1, round(window_s / step_s))
     trailing = Window.orderBy("step").rangeBetween(-(steps - 1), Window.currentRow)
     return (
-        events.groupBy(F.floor(experiment_seconds(clock, F.col(time)) / step_s).alias("step"))
+        events.groupBy(F.floor(F.expr(experiment_seconds(clock, time)) / step_s).alias("step"))
         .agg(F.sum(F.expr(part)).alias("part"), F.sum(F.expr(whole)).alias("whole"))
         .select(
             ((F.col("step") + 1) * F.lit(step_s)).alias("t_s"),
@@ -83,7 +84,7 @@ def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
     counted = (
         frames.where("kind = 'link'")
         .where(F.col("type").isin("MSG", *CONTROL_TYPES))
-        .groupBy(F.floor(experiment_seconds(clock, F.col("time_ns")) / STEP_S).alias("step"))
+        .groupBy(F.floor(F.expr(experiment_seconds(clock, "time_ns")) / STEP_S).alias("step"))
         .agg(*(count_if(f"type = '{kind}'").alias(kind) for kind in ("MSG", *CONTROL_TYPES)))
     )
     # The last step before the next step that holds a frame.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import MESSAGE, RECEIVER, count_if, experiment_seconds
+from captures.accounting.expressions import MESSAGE, RECEIVER, count_if
 from captures.accounting.registry import ALWAYS, step, summary, table
+from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
 
 
@@ -79,7 +80,7 @@ def messages(sent: DataFrame, outcomes: DataFrame, clock: Clock) -> DataFrame:
         sent.select(
             *MESSAGE,
             F.expr("seq & 4294967295").alias("number"),
-            experiment_seconds(clock, F.col("sent_ns")).alias("sent_s"),
+            F.expr(experiment_seconds(clock, "sent_ns")).alias("sent_s"),
             "message",
         )
         .join(counted, MESSAGE, "left")
@@ -100,7 +101,7 @@ def delivered(outcomes: DataFrame, arrivals: DataFrame, clock: Clock) -> DataFra
         .join(arrivals.select(*MESSAGE, "node", *path), [*MESSAGE, "node"], "left")
         .select(
             *RECEIVER,
-            experiment_seconds(clock, F.col("sent_ns")).alias("sent_s"),
+            F.expr(experiment_seconds(clock, "sent_ns")).alias("sent_s"),
             ((F.col("delivered_ns") - F.col("sent_ns")) / F.lit(1e9)).alias("delay_wall_s"),
             F.col("deliveries").alias("times"),
             "expected",
@@ -155,8 +156,8 @@ def predicates(declared: DataFrame, deliveries: DataFrame, last_ns: int, clock: 
         .agg(F.count("delivered_ns").alias("deliveries"))
         .select(
             *("node", "app", "predicate", "filters"),
-            experiment_seconds(clock, F.col("t_ns")).alias("from_s"),
-            experiment_seconds(clock, F.col("until_ns")).alias("until_s"),
+            F.expr(experiment_seconds(clock, "t_ns")).alias("from_s"),
+            F.expr(experiment_seconds(clock, "until_ns")).alias("until_s"),
             "deliveries",
         )
     )

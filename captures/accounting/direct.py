@@ -28,7 +28,7 @@ from captures.accounting.reconcile import Total
 from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
 from captures.accounting.routers import Convergence
-from captures.accounting.times import experiment_seconds
+from captures.accounting.times import double, experiment_seconds
 from captures.accounting.traffic import frames_by_type, link_directions
 from captures.accounting.uncaptured import processed_by_counters
 from captures.accounting.unrecorded import NAMED
@@ -415,11 +415,11 @@ class Direct:
         steps = max(1, round(window_s / step_s))
         second = experiment_seconds(clock, time)
         return self.sql(
-            f"with steps as (select floor({second} / {step_s!r}::double)::bigint as step, "
+            f"with steps as (select floor({second} / {double(step_s)})::bigint as step, "
             f"count(*) filter ({part}) as part, count(*) filter ({whole}) as whole from {source} group by 1"
             "), summed as (select step, sum(part) over moving as part, sum(whole) over moving as whole "
             f"from steps window moving as (order by step range between {steps - 1} preceding "
-            f"and current row)) select (step + 1) * {step_s!r}::double as t_s, part / whole as fraction "
+            f"and current row)) select (step + 1) * {double(step_s)} as t_s, part / whole as fraction "
             "from summed where whole > 0 order by step"
         )
 

@@ -6,7 +6,7 @@ Each query is under the name of its table, and gives the rows of the function th
 
 from __future__ import annotations
 
-from captures.accounting.times import experiment_seconds, wall_seconds
+from captures.accounting.times import double, experiment_seconds, wall_seconds
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.clock import Clock
 
@@ -33,7 +33,7 @@ def _way(name: str, direction: str) -> str:
 #: The moving sums of `captures.accounting.curves.control_curve`.
 _CONTROL = f"""
     with counted as (
-        select floor({{frame_s}} / {STEP_S!r}::double)::bigint as step,
+        select floor({{frame_s}} / {double(STEP_S)})::bigint as step,
             count(*) filter (type = 'MSG') as msg, count(*) filter (type = 'RA') as ra,
             count(*) filter (type in ('SR', 'UR')) as pull
         from frames where kind = 'link' and type in ('MSG', 'RA', 'SR', 'UR') and time_ns is not null
@@ -44,7 +44,7 @@ _CONTROL = f"""
         select distinct unnest(list_append(range(step, least(until, step + {_STEPS}) + 1), until)) as step
         from spans
     ), sums as (
-        select (step + 1) * {STEP_S!r}::double as t_s, coalesce(sum(msg) over moving, 0) as msg,
+        select (step + 1) * {double(STEP_S)} as t_s, coalesce(sum(msg) over moving, 0) as msg,
             coalesce(sum(ra) over moving, 0) as ra, coalesce(sum(pull) over moving, 0) as pull
         from every_step left join counted using (step)
         window moving as (order by step range between {_STEPS - 1} preceding and current row)
@@ -145,8 +145,8 @@ QUERIES: dict[str, str] = {
     "schemes": "select node, {scheme} as scheme, part, unit, value from memory",
     "control_share_curve": f"{_CONTROL} select t_s, (ra + pull) / (msg + ra + pull) as fraction, "
     "ra / (msg + ra + pull) as ra_fraction from sums where msg + ra + pull > 0 order by t_s",
-    "control_rate_curve": f"{_CONTROL} select t_s, msg / {WINDOW_S!r}::double as msg_per_s, "
-    f"ra / {WINDOW_S!r}::double as ra_per_s, pull / {WINDOW_S!r}::double as sr_ur_per_s from sums "
+    "control_rate_curve": f"{_CONTROL} select t_s, msg / {double(WINDOW_S)} as msg_per_s, "
+    f"ra / {double(WINDOW_S)} as ra_per_s, pull / {double(WINDOW_S)} as sr_ur_per_s from sums "
     "order by t_s",
 }
 
@@ -170,7 +170,7 @@ def expressions(clock: Clock, bin_s: float, bins: int, last_ns: int, scheme: str
     }
     return {
         **{name: experiment_seconds(clock, column) for name, column in times.items()},
-        "bin_s": f"{bin_s!r}::double",
+        "bin_s": double(bin_s),
         "bins": str(bins),
         "wall_s": wall_seconds(clock, "bin_s", bin_s),
         "last_ns": str(last_ns),

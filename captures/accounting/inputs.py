@@ -111,12 +111,22 @@ class Inputs:
         return not self.links or any(capture.identity.kind == "link" for capture in self.captures)
 
     @property
+    def last_s(self) -> float | None:
+        """The experiment second of the last event of an application; None: there was no event."""
+        return self.clock.experiment_s(self.log.last_ns) if self.log.last_ns else None
+
+    @property
+    def time_scale(self) -> float:
+        """Experiment seconds per wall second, from second 0 to the last event."""
+        return round(self.clock.mean_rate(self.last_s or 0.0), 6)
+
+    @property
     def bin_s(self) -> float:
         """Width of a time bin in experiment seconds.
 
         The least of 1, 2 or 5 times a power of ten, and of 0.1 s or more, that makes at most 300 bins.
         """
-        span_s = max(0.0, self.clock.experiment_s(self.log.last_ns))
+        span_s = max(0.0, self.last_s or 0.0)
         for power in range(-1, 9):
             for factor in (1, 2, 5):
                 width = factor * 10.0**power
@@ -127,8 +137,7 @@ class Inputs:
     @property
     def bins(self) -> int:
         """Number of the time bins from second 0 to the last event of the run; 0: there was no event."""
-        last_s = self.clock.experiment_s(self.log.last_ns)
-        return max(0, math.floor(last_s / self.bin_s) + 1) if self.log.last_ns else 0
+        return 0 if self.last_s is None else max(0, math.floor(self.last_s / self.bin_s) + 1)
 
 
 def read_inputs(run: RunLayout) -> Inputs:

@@ -13,16 +13,15 @@ from captures.tables.catalogue import TABLES
 @log_table("run")
 def run(inputs: Inputs) -> pa.Table:
     """The run as a whole."""
-    clock, last_ns = inputs.clock, inputs.log.last_ns
-    last_s = clock.experiment_s(last_ns) if last_ns else None
+    clock = inputs.clock
     row = {
         "experiment": inputs.manifest.get("experiment"),
         "seed": inputs.manifest.get("seed"),
         "datapath": inputs.manifest["datapath"],
         "start_ns": clock.start_ns,
-        "last_ns": last_ns,
-        "last_s": last_s,
-        "time_scale": clock.mean_rate(max(0.0, last_s or 0.0)),
+        "last_ns": inputs.log.last_ns,
+        "last_s": inputs.last_s,
+        "time_scale": inputs.time_scale,
         "width_s": inputs.bin_s,
         "clock": [
             {"start_ns": piece.start_ns, "experiment_s": piece.experiment_s, "rate": piece.rate}

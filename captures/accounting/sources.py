@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import experiment_seconds
 from captures.accounting.inputs import Inputs
 from captures.accounting.kinds import PLAIN_NAMES
 from captures.accounting.registry import SMALL, step, table
 from captures.accounting.stages import Stages
+from captures.accounting.times import experiment_seconds
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 
@@ -70,7 +70,7 @@ def frames(run: Run) -> DataFrame:
     """
     decoded = (
         run.decoded.replace(PLAIN_NAMES, subset=["type"])
-        .withColumn("time_s", experiment_seconds(run.inputs.clock, F.col("time_ns")))
+        .withColumn("time_s", F.expr(experiment_seconds(run.inputs.clock, "time_ns")))
         .withColumn("source", F.when(F.col("type") == "MSG", F.col("issuer")))
         .select(TABLES[store.FRAMES].schema.names)
     )

@@ -9,7 +9,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "routers": ("count", "routers (nodes) of the topology"),
     "links": ("count", "links between routers"),
     "duration_s": ("experiment seconds", "length of the experiment"),
-    "time_scale": ("1", "experiment seconds per wall second; the mean where the rate changed"),
+    "time_scale": (
+        "1",
+        "experiment seconds per wall second, from second 0 to the last event of an application: the mean "
+        "where the rate changed",
+    ),
     "datapath": ("text", "switch datapath: `kernel` or `user`; `simulated` of a simulation"),
     "bring_up_s": ("wall seconds", "from the start of the run until every router could originate"),
     "run_s": ("wall seconds", "from the first predicate that was set until the network was quiet at the end"),

@@ -1,8 +1,15 @@
-"""Experiment time as SQL, for both engines."""
+"""Experiment time as SQL, for Spark and DuckDB.
+
+The operations and their order are those of `router.clock.pieces.Piece`, so that each engine computes the
+double that `Clock.experiment_s` returns.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from captures.rundir.clock import Clock
+from router.clock.pieces import NS
 
 
 def experiment_seconds(clock: Clock, time_ns: str) -> str:
@@ -11,7 +18,8 @@ def experiment_seconds(clock: Clock, time_ns: str) -> str:
         time_ns,
         [str(piece.start_ns) for piece in clock.pieces],
         [
-            f"({time_ns} - {piece.start_ns}) * {piece.rate / 1e9!r}::double + {piece.experiment_s!r}::double"
+            f"({time_ns} - {piece.start_ns}) * {double(piece.rate)} / {double(NS)}"
+            f" + {double(piece.experiment_s)}"
             for piece in clock.pieces
         ],
     )
@@ -20,24 +28,36 @@ def experiment_seconds(clock: Clock, time_ns: str) -> str:
 def wall_seconds(clock: Clock, from_s: str, length_s: float) -> str:
     """Returns the wall seconds that `length_s` experiment seconds last from a second on, as SQL."""
     if len(clock.pieces) == 1:
-        return f"{length_s / clock.pieces[0].rate!r}::double"
+        return double(length_s / clock.pieces[0].rate)
 
     def wall(experiment_s: str) -> str:
         return _of_pieces(
             experiment_s,
-            [f"{piece.experiment_s!r}::double" for piece in clock.pieces],
+            [double(piece.experiment_s) for piece in clock.pieces],
             [
-                f"({experiment_s} - {piece.experiment_s!r}::double) / {piece.rate!r}::double"
-                f" + {(piece.start_ns - clock.start_ns) / 1e9!r}::double"
+                f"({experiment_s} - {double(piece.experiment_s)}) / {double(piece.rate)}"
+                f" + {double((piece.start_ns - clock.start_ns) / NS)}"
                 for piece in clock.pieces
             ],
         )
 
-    return f"({wall(f'({from_s} + {length_s!r}::double)')} - {wall(from_s)})"
+    return f"({wall(f'({from_s} + {double(length_s)})')} - {wall(from_s)})"
 
 
-def _of_pieces(value: str, starts: list[str], of_piece: list[str]) -> str:
-    """Returns the expression of the last piece that starts at or before a value."""
-    first, *others = of_piece
-    cases = [f"when {value} >= {start} then {each}" for start, each in zip(starts[1:], others, strict=True)]
-    return f"(case {' '.join(reversed(cases))} else {first} end)" if cases else f"({first})"
+def double(value: float) -> str:
+    """Returns a number as SQL.
+
+    Of a number without an exponent, engines make a decimal number, which they round a second time.
+    """
+    text = f"{float(value):.16e}"
+    return f"({text})" if value < 0 else text
+
+
+def _of_pieces(value: str, starts: Sequence[str], of_piece: Sequence[str]) -> str:
+    """Returns the expression of the last piece that starts at or before a value: a binary search."""
+    if len(of_piece) == 1:
+        return f"({of_piece[0]})"
+    middle = len(of_piece) // 2
+    before = _of_pieces(value, starts[:middle], of_piece[:middle])
+    after = _of_pieces(value, starts[middle:], of_piece[middle:])
+    return f"(case when {value} < {starts[middle]} then {before} else {after} end)"

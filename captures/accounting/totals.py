@@ -19,6 +19,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
     refused = {f"router {node}": each.get("refused", {}) for node, each in inputs.router_counters.items()}
     refused["the controller"] = _refused_by_controller(inputs.run)
     return {
+        "time_scale": inputs.time_scale,
         "messages_sent": inputs.log.sent.num_rows,
         "held": inputs.held,
         "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),

@@ -10,11 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import experiment_seconds, total, wall_seconds
+from captures.accounting.expressions import total
 from captures.accounting.kinds import plain_name
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.sources import Run
+from captures.accounting.times import experiment_seconds, wall_seconds
 from captures.frames.columns import FROM_ROUTER, TO_ROUTER
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.clock import Clock
@@ -35,7 +36,7 @@ def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
     """
     return (
         frames.withColumn("type", F.coalesce("type", F.lit(UNDECODABLE)))
-        .withColumn("bin_s", F.floor(experiment_seconds(clock, F.col("time_ns")) / bin_s) * F.lit(bin_s))
+        .withColumn("bin_s", F.floor(F.expr(experiment_seconds(clock, "time_ns")) / bin_s) * F.lit(bin_s))
         .groupBy(*_CAPTURE, "bin_s")
         .agg(
             F.count("*").alias("frames"),
@@ -116,7 +117,7 @@ def utilisation(
     key = ("link", "from_node", "to_node", "bin_s")
     starts = directions.sparkSession.range(bins).select((F.col("id") * F.lit(bin_s)).alias("bin_s"))
     idle = directions.crossJoin(starts).withColumn("bytes", F.lit(0))
-    bits_per_s = F.col("bytes") * F.lit(8) / wall_seconds(clock, F.col("bin_s"), bin_s)
+    bits_per_s = F.col("bytes") * F.lit(8) / F.expr(wall_seconds(clock, "bin_s", bin_s))
     return (
         link_bins.where("from_node is not null")
         .select(*key, "bytes")
@@ -171,8 +172,8 @@ def capture_health(capture_totals: DataFrame, files: DataFrame, clock: Clock) ->
     """
     held = capture_totals.groupBy("capture").agg(
         *(total(name) for name in ("frames", "bytes", "undecodable")),
-        experiment_seconds(clock, F.min("first_ns")).alias("first_s"),
-        experiment_seconds(clock, F.max("last_ns")).alias("last_s"),
+        F.expr(experiment_seconds(clock, "min(first_ns)")).alias("first_s"),
+        F.expr(experiment_seconds(clock, "max(last_ns)")).alias("last_s"),
     )
     return files.join(held, "capture", "left").fillna(0, ["frames", "bytes", "undecodable"])
 

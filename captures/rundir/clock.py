@@ -71,9 +71,9 @@ class Clock:
         )
 
     def mean_rate(self, until_s: float) -> float:
-        """The mean rate from experiment second 0 to another one."""
+        """The mean rate from experiment second 0 to a later second; for an earlier second, the rate at 0."""
         rates = self.rates
-        if len(set(rates)) == 1:
+        if len(set(rates)) == 1 or until_s <= 0:
             return rates[0]
         return until_s * NS / max(1, self.wall_ns(until_s) - self.start_ns)
 

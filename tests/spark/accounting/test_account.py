@@ -29,7 +29,7 @@ pytestmark = pytest.mark.spark
 
 #: Keys that the runner adds.
 RUNNERS = {
-    *("experiment", "routers", "links", "duration_s", "time_scale", "datapath", "bring_up_s", "run_s"),
+    *("experiment", "routers", "links", "duration_s", "datapath", "bring_up_s", "run_s"),
     *("teardown_s", "workload_lateness_max_s", "memory_per_router_bytes"),
 }
 

@@ -39,6 +39,7 @@ def test_rates_are_those_of_the_workload(run: RunLayout) -> None:
     clock = read_clock(run)
     assert clock.rates == (60.0, 30.0)
     assert clock.mean_rate(1200.0) == 40.0
+    assert [clock.mean_rate(at_s) for at_s in (-7.0, 0.0, 600.0)] == [60.0, 60.0, 60.0]
     assert Clock([Piece(0, -3.0, 1.0), Piece(3 * NS, 0.0, 7.3)]).mean_rate(55.0) == 7.3
 
 

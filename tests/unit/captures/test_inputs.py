@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from captures.accounting.direct import Direct
 from captures.accounting.inputs import read_inputs
 from captures.rundir.layout import RunLayout
 from tests.support.run_folder import TIME_SCALE, asked_run
@@ -30,3 +33,15 @@ def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> Non
     assert after.clock.experiment_s(after.log.last_ns) > 100 * TIME_SCALE
     assert (before.bin_s, after.bin_s) == (0.1, 5.0)
     assert after.bins == 1 + after.clock.experiment_s(after.log.last_ns) // after.bin_s
+
+
+def test_summary_and_tables_have_one_time_scale(tmp_path: Path) -> None:
+    run = RunLayout(asked_run().write(tmp_path / "run"))
+    (first,) = map(json.loads, run.clock.read_text().splitlines())
+    later = {"t_ns": first["t_ns"] + 50_000_000, "experiment_s": 0.5, "rate": 3.0}
+    run.clock.write_text(f"{json.dumps(first)}\n{json.dumps({**first, **later})}\n")
+    with Direct(run.path, whole=True) as direct:
+        (row,) = direct.tables["run"].to_pylist()
+        assert direct.summary()["time_scale"] == row["time_scale"]
+        assert 3.0 < row["time_scale"] < 10.0
+        assert row["time_scale"] == pytest.approx(row["last_s"] * 1e9 / (row["last_ns"] - row["start_ns"]))
