@@ -3,7 +3,8 @@
 An RA, an SR and a UR are verified when they come in, a message when it is delivered to applications, TABLE
 and COMMIT when they come from the controller. Numbers of an issuer that came before are refused, by the type
 of the frame: only what its signature stands for moves a window, so nobody can push that of another. A restart
-begins with empty windows: it is given tables of a new epoch, and a signature covers the epoch.
+begins with empty windows: it is given tables of a new epoch, and a signature covers the epoch. Epochs of
+another run have the same numbers: what issuers sent in earlier runs is below the floor of the verifier.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ _NUMBERED = SIGNED_TYPES - REPLIES - OF_CONTROLLER
 
 
 class Verifier(Protocol):
-    """Verifies signatures: `router.security.signatures.PublicKeys`."""
+    """Verifies signatures: `router.security.signatures.PublicKeys`.
+
+    Attributes:
+        floor: numbers of issuers up to this one are of earlier runs under the same keys.
+    """
+
+    floor: int
 
     def stands(self, frame: Frame, signer: int) -> bool:
         """Whether the signature of a frame is that of a node, or of `addresses.CONTROLLER`."""
@@ -59,7 +66,7 @@ class Signatures:
         window = None
         if frame.type in _NUMBERED:
             window = advanced(*self._windows.get(stream, (-1, 0)), frame.seq)
-            if window is None:
+            if window is None or frame.seq <= self._verifier.floor:
                 return Drop.ISSUER_REPLAYED
         if not self._verifier.stands(frame, signer):
             return Drop.BAD_SIGNATURE

@@ -66,6 +66,7 @@ class Origin:
         incarnation: see `Router`.
         public_keys: those that frames are verified with (`router.security.signatures.PublicKeys`), in hex;
             None: frames need no signature.
+        floor: see `router.protocol.signatures.Verifier`.
     """
 
     node: int
@@ -74,12 +75,14 @@ class Origin:
     seed: int
     incarnation: int
     public_keys: str | None = None
+    floor: int = 0
 
     def router(self) -> Router:
         """Returns a new core.
 
         Raises:
-            ValueError: `matcher` is not the name of a matcher, or the incarnation is out of range.
+            ValueError: `matcher` is not the name of a matcher, the incarnation is out of range, or the public
+                keys have another form.
         """
         jitter = random.Random(f"{self.seed}/{self.node}")
         content = content_of(self.options.covering, self.options.privacy)
@@ -87,7 +90,7 @@ class Origin:
         if self.public_keys is not None:
             from router.security.signatures import PublicKeys  # it comes with cryptography
 
-            verifier = PublicKeys(bytes.fromhex(self.public_keys))
+            verifier = PublicKeys(bytes.fromhex(self.public_keys), self.floor)
         matcher = content.matcher(self.matcher)
         return Router(self.node, self.options, matcher, self.incarnation, jitter, verifier)
 

@@ -199,7 +199,9 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         from router.security.signing_keys import read_public_keys  # it comes with cryptography
 
         public_keys = read_public_keys(Path(spec.signing_keys_path)).hex()
-    origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation, public_keys)
+    guard = _guard(spec)
+    floor = 0 if guard is None else guard.floor
+    origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation, public_keys, floor)
     recorder = (
         None if spec.recording_path is None else _recorder(Path(spec.recording_path), origin, log, clock)
     )
@@ -212,7 +214,6 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     service_records = (
         None if spec.service_records_path is None else ServiceRecords(spec.service_records_path, failed)
     )
-    guard = _guard(spec)
     if guard is not None and guard.windows_lost:
         log.write_always(WINDOWS_LOST, {"file": spec.windows_path})
     loop = RouterLoop(

@@ -84,6 +84,11 @@ class Guard:
         """See `Windows.lost`."""
         return self._windows.lost
 
+    @property
+    def floor(self) -> int:
+        """See `Windows.floor`: issuers of this run have begun above it, too."""
+        return self._windows.floor
+
     def signed(self, frame: Frame) -> Frame:
         """The frame with the signature of this sender, if it issues the frame and the mode has signatures.
 

@@ -54,14 +54,16 @@ class PublicKeys:
 
     Args:
         keys: one behind the other, the controller's first.
+        floor: see `router.protocol.signatures.Verifier`.
 
     Raises:
         ValueError: the length is none of such keys.
     """
 
-    def __init__(self, keys: bytes) -> None:
+    def __init__(self, keys: bytes, floor: int = 0) -> None:
         if not keys or len(keys) % KEY_BYTES:
             raise ValueError(f"public keys of {len(keys)} bytes; expected a multiple of {KEY_BYTES}")
+        self.floor = floor
         self._keys = keys
         self._key = lru_cache(len(keys) // KEY_BYTES)(self._made)
 

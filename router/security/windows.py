@@ -35,6 +35,7 @@ class Windows:
         floor: counters up to this one are replays, from every sender. A file that is there has its own.
 
     Attributes:
+        floor: see there; of a file that was lost, 0.
         lost: whether what an earlier process had accepted is not known.
 
     Raises:
@@ -45,9 +46,10 @@ class Windows:
     def __init__(self, path: Path | None, floor: int) -> None:
         self._path = path
         self._map = _open(path, floor)
-        magic, self._floor, lost = _HEAD.unpack_from(self._map)
+        magic, floor, lost = _HEAD.unpack_from(self._map)
         if magic != _MAGIC:
             raise ValueError(f"{path}: no file of replay windows")
+        self.floor: int = floor
         self.lost = bool(lost)
         #: (Address, stream) -> place of the row, greatest counter, bits.
         self._streams: dict[tuple[bytes, int], tuple[int, int, int]] = {}
@@ -79,7 +81,7 @@ class Windows:
         self._end += _ROW.size
         if self._end > len(self._map):
             self._grow()
-        return place, max(self._floor, counter - 1) if self.lost else self._floor, _MASK
+        return place, max(self.floor, counter - 1) if self.lost else self.floor, _MASK
 
     def _grow(self) -> None:
         size = 2 * len(self._map)
@@ -115,6 +117,9 @@ def _open(path: Path | None, floor: int) -> mmap.mmap:
             if head[: len(_MAGIC)].strip(b"\0") and not head.startswith(_MAGIC[: len(head)]):
                 raise ValueError(f"{path}: no file of replay windows")
             os.pwrite(descriptor, _HEAD.pack(_MAGIC, 0, True), 0)
+            # Of a row that was cut off, some numbers would count as new.
+            if rest := max(0, size - _HEAD.size) % _ROW.size:
+                os.pwrite(descriptor, bytes(rest), size - rest)
         return mmap.mmap(descriptor, 0)
     finally:
         os.close(descriptor)

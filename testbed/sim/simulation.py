@@ -31,7 +31,7 @@ from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
 from router.security.registry import SECURITY_MODES
-from router.wire.frames import Frame
+from router.wire.frames import COUNTER_BITS, Frame
 from testbed.config.model import Experiment, SecurityOptions
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_period_s
@@ -410,7 +410,7 @@ def _verifier(security: SecurityOptions, run: RunLayout) -> Verifier | None:
     from router.security.signatures import PublicKeys
     from router.security.signing_keys import read_public_keys
 
-    return PublicKeys(read_public_keys(run.signing_keys))
+    return PublicKeys(read_public_keys(run.signing_keys), INCARNATION << COUNTER_BITS)
 
 
 def _pays(experiment: Experiment) -> bool:

@@ -295,6 +295,19 @@ def test_rows_that_are_left_of_a_file_count(tmp_path: Path) -> None:
     assert not any(Windows(path, 10).accept(node_address(node), 0, 20) for node in (1, 2, 39))
 
 
+def test_of_a_row_that_was_cut_off_nothing_is_taken_a_second_time(tmp_path: Path) -> None:
+    path, sender = tmp_path / "windows", node_address(1)
+    first = Windows(path, 10)
+    assert all(first.accept(sender, 0, number) for number in range(900, 1100))
+    with path.open("r+b") as file:
+        # The row ends after 16 bytes of fields and 8 of its bits.
+        file.truncate(24 + 16 + 8)
+    again = Windows(path, 10)
+    assert again.lost
+    assert again.accept(sender, 0, 1100)
+    assert not any(again.accept(sender, 0, number) for number in range(900, 1101))
+
+
 def test_a_disk_without_room_for_further_rows_ends_no_router(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,84 @@
+"""Frames of issuers at a router: those of earlier runs, and what a router without signatures does not do."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from router.matching.factory import factory
+from router.predicates.model import EVERYTHING, Message
+from router.protocol.events import ControllerFrame, Deliver, FrameReceived, SetPredicate
+from router.protocol.messages import Messages
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.recording.file import Origin
+from router.security.signatures import PublicKeys, Signer
+from router.security.windows import Windows
+from router.wire.addresses import CONTROLLER
+from router.wire.frames import COUNTER_BITS, Body, Commit, Frame, FrameType, SenderRequest
+from tests.support.guarded import private_key, public_keys
+from tests.support.one_router import CONTROL, INCARNATION, NODE, TABLE, msg, set_up
+
+FLOOR = INCARNATION << COUNTER_BITS
+#: Number of an issuer of the run before.
+EARLIER = (INCARNATION - 1) << COUNTER_BITS | 5
+
+
+def signed(frame: Frame, owner: int) -> Frame:
+    return Signer(owner, private_key(owner)).signed(frame)
+
+
+def in_epoch(router: Router) -> Router:
+    """The router in epoch 1, with an application that gets all messages."""
+    for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
+        frame = signed(Frame(kind, NODE, CONTROL | 1, 1, 1, body), CONTROLLER)
+        router.handle(ControllerFrame(frame), 0.0)
+    assert router.epoch == 1
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    return router
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (FrameType.MSG, Message({"a": 1})),
+        (FrameType.RA, EVERYTHING),
+        (FrameType.SR, SenderRequest(10_000_000)),
+    ],
+    ids=["MSG", "RA", "SR"],
+)
+def test_nothing_of_an_earlier_run_under_the_same_keys_is_taken(kind: FrameType, body: Body) -> None:
+    """Its issuer signed it, and epochs of all runs have the same numbers."""
+    keys = PublicKeys(public_keys(), FLOOR)
+    router = in_epoch(Router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys))
+    rows = router.rows()
+    assert router.handle(FrameReceived(11, signed(Frame(kind, 21, EARLIER, 1, 9, body), 21)), 1.0) == []
+    assert router.counters.dropped == {"issuer_replayed": 1}
+    assert router.rows() == rows
+    # The first number of this run is taken.
+    assert router.handle(FrameReceived(11, signed(Frame(kind, 21, FLOOR | 1, 1, 9, body), 21)), 1.0)
+    assert router.counters.dropped == {"issuer_replayed": 1}
+
+
+def test_a_restarted_router_knows_where_the_run_began(tmp_path: Path) -> None:
+    """Issuers that have not restarted go on below the incarnation of a router that has."""
+    Windows(tmp_path / "windows", FLOOR)
+    assert Windows(tmp_path / "windows", (INCARNATION + 1) << COUNTER_BITS).floor == FLOOR
+
+
+def test_a_replay_refuses_what_the_live_router_has_refused() -> None:
+    origin = Origin(NODE, RouterOptions(), "counting", 1, INCARNATION, public_keys().hex(), FLOOR)
+    router = in_epoch(origin.router())
+    frame = signed(Frame(FrameType.MSG, 21, EARLIER, 1, 9, Message({"a": 1})), 21)
+    assert router.handle(FrameReceived(11, frame), 1.0) == []
+    assert router.counters.dropped == {"issuer_replayed": 1}
+
+
+def test_without_signatures_a_delivery_does_no_work_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    router = set_up()
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    monkeypatch.delattr(Messages, "_neighbour")
+    actions = router.handle(FrameReceived(11, msg(21)), 0.0)
+    assert [(each.source, each.seq) for each in actions if isinstance(each, Deliver)] == [(21, 1)]
