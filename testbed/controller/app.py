@@ -75,7 +75,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.ip_rules import ip_rules
+from testbed.controller.ip_rules import SentRules, ip_rules
 from testbed.controller.rules import Rule, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.subtrees import router_tables
@@ -161,8 +161,7 @@ class ControllerApp(RyuApp):
         self._layer = LAYERS[settings.layer]
         self._subtrees = settings.subtrees
         self._ip = settings.ip
-        #: Node -> destination -> the rule for IP that its switch has.
-        self._ip_rules: dict[int, dict[int, Rule]] = {}
+        self._ip_rules = SentRules()
         self._machine = Distribution(settings.topology)
         self._inbox = hub.Queue()
         self._switches: dict[int, _Switch] = {}
@@ -246,7 +245,9 @@ class ControllerApp(RyuApp):
             self.done.send_exception(error)
             return
         for node, rules in forwarding.items():
-            self._forward_ip(node, rules)
+            self._forward_ip(request.epoch, node, rules)
+            # Hundreds of nodes have as many rules each, and switches need answers to their echoes meanwhile.
+            hub.sleep(0)
         self._inbox.put(TablesComputed(request.epoch, tables))
 
     # --- to the switches
@@ -258,7 +259,7 @@ class ControllerApp(RyuApp):
         datapath = switch.datapath
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
         # The switch may have restarted without its rules; the next epoch, which follows, sends those for IP.
-        self._ip_rules.pop(node, None)
+        self._ip_rules.forget(node)
         if node not in self._cleared:
             # Deletes flows of an earlier controller. On a reconnection, this controller's flows are installed
             # and must keep working.
@@ -278,19 +279,13 @@ class ControllerApp(RyuApp):
         switch.barrier = datapath.set_xid(barrier)
         switch.send(barrier)
 
-    def _forward_ip(self, node: int, rules: dict[int, Rule]) -> None:
-        """Makes a switch forward IP by these rules, by destination; only what differs is sent."""
+    def _forward_ip(self, epoch: int, node: int, rules: dict[int, Rule]) -> None:
+        """Makes a switch forward IP by the rules of an epoch."""
         switch = self._switches.get(node)
         if switch is None:
             return  # disconnected: another epoch follows
-        before = self._ip_rules.get(node, {})
-        self._ip_rules[node] = rules
-        for destination, rule in before.items():
-            if destination not in rules:
-                switch.send(_flow_mod(switch.datapath, rule, delete=True))
-        for destination, rule in rules.items():
-            if before.get(destination) != rule:
-                switch.send(_flow_mod(switch.datapath, rule))  # takes the place of a rule with the same match
+        for rule, delete in self._ip_rules.changes(epoch, node, rules):
+            switch.send(_flow_mod(switch.datapath, rule, delete=delete))
 
     def _send_frame(self, node: int, action: SendFrame) -> None:
         switch = self._switches.get(node)
@@ -395,7 +390,7 @@ def _port_up(datapath: Any, port: Any) -> bool:
 
 
 def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
-    """Returns the OpenFlow message that adds a rule, or deletes it."""
+    """Returns the OpenFlow message that adds a rule, or deletes all that its match selects."""
     ofproto, parser = datapath.ofproto, datapath.ofproto_parser
     fields: dict[str, Any] = {}
     if rule.match.in_port is not None:
@@ -428,7 +423,7 @@ def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
         instructions.append(parser.OFPInstructionGotoTable(rule.goto_table))
     return parser.OFPFlowMod(
         datapath,
-        command=ofproto.OFPFC_DELETE_STRICT if delete else ofproto.OFPFC_ADD,
+        command=ofproto.OFPFC_DELETE if delete else ofproto.OFPFC_ADD,
         out_port=ofproto.OFPP_ANY,
         out_group=ofproto.OFPG_ANY,
         table_id=rule.table,

@@ -7,11 +7,51 @@ with CBCB frames, and a packet in a transient loop ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from router.wire.addresses import HOST_PORT, IPV4_ETHERTYPE, node_address
 from testbed.controller.rules import CLASSIFY_TABLE, MATCH_PRIORITY, Match, Rule
 from testbed.controller.trees import NO_PARENT, Forest
 from testbed.network.names import ip_address
 from topos.model import Topology
+
+#: Selects every rule of `ip_rules`.
+_ALL = Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(eth_type=IPV4_ETHERTYPE, untagged=True))
+
+
+class SentRules:
+    """The rules for IP that each switch was sent last, so that only what differs is sent."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._sent: dict[int, Mapping[int, Rule]] = {}
+
+    def forget(self, node: int) -> None:
+        """Takes it that a switch may have any rules for IP, for example after a restart."""
+        self._sent.pop(node, None)
+
+    def changes(self, epoch: int, node: int, rules: Mapping[int, Rule]) -> Iterator[tuple[Rule, bool]]:
+        """Yields what a switch is to be sent: a rule, and whether all that its match selects are deleted.
+
+        Nothing, if the rules of a later epoch were sent: epochs are computed at the same time, and one that
+        is superseded may be the last to be done.
+
+        Args:
+            rules: by destination node.
+        """
+        if epoch < self._epoch:
+            return
+        self._epoch = epoch
+        if node not in self._sent:
+            yield _ALL, True
+        before = self._sent.get(node, {})
+        self._sent[node] = rules
+        for destination, rule in before.items():
+            if destination not in rules:
+                yield rule, True
+        for destination, rule in rules.items():
+            if before.get(destination) != rule:
+                yield rule, False  # takes the place of a rule with the same match
 
 
 def ip_rules(topology: Topology, forest: Forest) -> dict[int, dict[int, Rule]]:
