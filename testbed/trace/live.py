@@ -34,8 +34,9 @@ from testbed.trace.find import find, is_message_id, listed
 from testbed.trace.model import Trace
 from testbed.trace.show import lines, sent_so_far
 
-#: Wall seconds after which records, captured frames and confirmations are in their files.
-_WRITTEN_S = 1.0
+#: Wall seconds after which records, captured frames and confirmations are in their files: twice what the
+#: recorder of the captures takes, which a busy machine delays.
+_WRITTEN_S = 2.0
 #: Longest waits, in wall seconds: for the record of the sending, and for the evidence on a message that was
 #: sent a moment ago. On a busy machine what should be written at once may take seconds.
 _LOOKUP_S, _WAIT_S = 3.0, 10.0

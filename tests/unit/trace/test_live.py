@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from captures.capturing import recorder, ring
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
 from testbed.errors import InputError
+from testbed.trace import live
 from testbed.trace.live import live_listing, live_trace
 from tests.support import run_folder
 from tests.support.run_folder import SEQ, good_run
@@ -109,3 +111,9 @@ def test_a_message_that_is_not_there_is_an_error_that_names_those_that_are(
     with pytest.raises(InputError, match="expected SOURCE:NUMBER"):
         list(live_trace(run, _tables, "17"))
     assert SEQ >> 63  # numbers that no signed integer of 64 bits holds
+
+
+def test_a_trace_waits_twice_as_long_as_the_recorder_takes_to_write_a_frame() -> None:
+    recorder_s = ring.BLOCK_MS / 1000 + recorder._LOOK_S + recorder._WRITE_S
+    assert 2 * recorder_s <= live._WRITTEN_S
+    assert live._WAIT_S > live._WRITTEN_S
