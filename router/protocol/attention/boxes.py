@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from math import inf
 
 from router.predicates.model import Message, Predicate
 from router.protocol.attention.cache import PublicationId
 from router.protocol.attention.events import Register
 from router.protocol.attention.index import PredicateIndex
 from router.protocol.attention.timers import Timer
+
+#: See `Box.lacks`.
+NEVER, UNKNOWN = inf, 0
 
 
 class BoxState(Enum):
@@ -36,6 +40,7 @@ class Box:
         max, lifetime_s, freshness_s: see `Register`.
         weight: of its predicate.
         round: number of the round.
+        began_after: how many publications the router had delivered for the first time when the round began.
         deadline: the end of the round, seconds of the router's clock.
         got: the publications that were delivered in the round; empty when it is over.
         count, remote: how many were delivered in the round, and how many of them another router sent.
@@ -47,6 +52,7 @@ class Box:
 
     __slots__ = (
         "app",
+        "began_after",
         "count",
         "deadline",
         "ever",
@@ -76,6 +82,7 @@ class Box:
         self.state = BoxState.EXPIRED
         # The first round is begun by `begin`, which adds 1.
         self.round = 0 if event.refreshed else -1
+        self.began_after = 0
         self.deadline = 0.0
         self.got: set[PublicationId] = set()
         self.ever: set[PublicationId] | None = set() if remembers else None
@@ -98,18 +105,20 @@ class Box:
         """Whether a round is the present one, and is not over."""
         return self.round == round_ and self.state is BoxState.COLLECTING and now < self.deadline
 
-    def lacks(self, id_: PublicationId, new: bool) -> bool:
+    def lacks(self, id_: PublicationId, first: float) -> bool:
         """Whether the subscription may get a publication: the rule that gives the paper's (RQ).
 
         Args:
-            new: no subscription of this router ever got it. Otherwise only one without former rounds may, or
-                one whose former rounds are remembered.
+            first: the number of the publication among those that the router delivered for the first time
+                (`NEVER`: it delivered it to no subscription; `UNKNOWN`: to none that is known). A
+                subscription with former rounds may get it if the present round is older, or if its former
+                rounds are remembered.
         """
         if id_ in self.got:
             return False
         if self.ever is not None:
             return id_ not in self.ever
-        return new or not self.refreshed
+        return first > self.began_after or not self.refreshed
 
 
 class Boxes:
@@ -145,10 +154,11 @@ class Boxes:
         del self._boxes[box.number]
         self.weight -= box.weight
 
-    def begin(self, box: Box, now: float) -> None:
-        """Begins the next round."""
+    def begin(self, box: Box, now: float, began_after: int) -> None:
+        """Begins the next round; see `Box.began_after`."""
         box.state = BoxState.COLLECTING
         box.round += 1
+        box.began_after = began_after
         box.deadline = now + box.lifetime_s
         box.count = box.remote = 0
         box.forwarded_to = frozenset()
@@ -164,12 +174,14 @@ class Boxes:
             timer.cancel()
         box.timers.clear()
 
-    def takers(self, id_: PublicationId, message: Message, age_s: float, new: bool, now: float) -> list[Box]:
+    def takers(
+        self, id_: PublicationId, message: Message, age_s: float, first: float, now: float
+    ) -> list[Box]:
         """The boxes to which a publication may be delivered now; see `Box.lacks`."""
         if not self._collecting:
             return []
         return [
             box
             for box in self._collecting.matching(message)
-            if age_s <= box.freshness_s and now < box.deadline and box.lacks(id_, new)
+            if age_s <= box.freshness_s and now < box.deadline and box.lacks(id_, first)
         ]

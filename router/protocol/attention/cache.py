@@ -72,6 +72,11 @@ class Cached:
         #: Its place in the order of replacement; None: it is not in the cache.
         self.place: tuple[float, float, int] | None = None
 
+    @property
+    def untouched(self) -> bool:
+        """Whether no subscription of this router ever got it (I2 of docs/attention.md)."""
+        return self.index is Index.OPT or (self.index is Index.PPT and not self.dispatched)
+
 
 class Cache:
     """The cache of one router.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
-from router.protocol.attention.boxes import Box, BoxState
+from router.protocol.attention.boxes import NEVER, UNKNOWN, Box, BoxState
 from router.protocol.attention.cache import Cached, PublicationId
 from router.protocol.attention.events import (
     DeliverPublication,
@@ -106,9 +106,11 @@ class Homes:
 
     # Deliveries.
 
-    def takers(self, id_: PublicationId, message: Message, age_s: float, new: bool, now: float) -> list[Box]:
+    def takers(
+        self, id_: PublicationId, message: Message, age_s: float, first: float, now: float
+    ) -> list[Box]:
         """The boxes that may get a publication; see `Box.lacks`."""
-        return self._state.boxes.takers(id_, message, age_s, new, now)
+        return self._state.boxes.takers(id_, message, age_s, first, now)
 
     def deliver(
         self,
@@ -140,7 +142,7 @@ class Homes:
 
     def _begin(self, box: Box, now: float) -> list[Action]:
         state = self._state
-        state.boxes.begin(box, now)
+        state.boxes.begin(box, now, state.delivered.added)
         self._context.counters.rounds_begun += 1
         actions: list[Action] = [
             Registered(
@@ -163,10 +165,9 @@ class Homes:
     def _serve(self, box: Box, now: float) -> Work:
         """Delivers from the cache (row L1), then asks other routers for the rest."""
         state, round_ = self._state, box.round
-        # I2: a publication in OPT, or pending and not dispatched, was never delivered here.
         indexes = _ALL if not box.refreshed or box.ever is not None else {Index.OPT, Index.PPT}
         fit: Callable[[Cached], bool] = lambda cached: box.lacks(  # noqa: E731
-            cached.id, cached.index is Index.OPT or (cached.index is Index.PPT and not cached.dispatched)
+            cached.id, NEVER if cached.untouched else UNKNOWN
         )
         search = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
         found, now = yield from ended(search, now)

@@ -1,4 +1,4 @@
-"""A set that forgets its oldest members, so that its memory has a bound."""
+"""A set with a bound: it forgets its oldest members, and knows in what order they were added."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class Recent(Generic[T]):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._members: dict[T, None] = {}
+        self._members: dict[T, int] = {}
+        #: Additions so far.
+        self.added = 0
 
     def __contains__(self, member: T) -> bool:
         return member in self._members
@@ -31,5 +33,10 @@ class Recent(Generic[T]):
             return False
         if len(self._members) >= self._capacity:
             del self._members[next(iter(self._members))]
-        self._members[member] = None
+        self.added += 1
+        self._members[member] = self.added
         return True
+
+    def number(self, member: T) -> int | None:
+        """Returns the number of the addition of a member, from 1 on; None: it is no member."""
+        return self._members.get(member)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from router.options import SECONDS_MAX
 from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
+from router.protocol.attention.boxes import NEVER, UNKNOWN
 from router.protocol.attention.cache import Cached, PublicationId
 from router.protocol.attention.events import Index, Upload, Uploaded, Whence
 from router.protocol.attention.flushing import Flushing
@@ -90,7 +91,7 @@ class Relay:
             flushed: this router takes custody of it; what it replaces is not flushed.
         """
         state, age_s = self._state, now - uploaded_at
-        boxes = self._homes.takers(id_, message, age_s, True, now)
+        boxes = self._homes.takers(id_, message, age_s, NEVER, now)
         entries = self._reachable(state.table.matching(message, age_s, now))
         pushed = state.strategy.pushes(entries, now)
         row = transition(Occasion.UPLOAD, bool(boxes), pushed)
@@ -357,11 +358,15 @@ class Relay:
         id_ = (body.source, body.seq)
         age_s = min(body.age_us / 1e6, SECONDS_MAX)
         cached = state.cache.get(id_)
-        new = pending and cached is None and id_ not in state.delivered
-        untouched = cached is not None and (
-            cached.index is Index.OPT or (cached.index is Index.PPT and not cached.dispatched)
-        )
-        boxes = self._homes.takers(id_, body.message, age_s, new or untouched, now)
+        number = state.delivered.number(id_)
+        new = pending and cached is None and number is None
+        first: float = UNKNOWN
+        if (cached is not None and cached.untouched) or (pending and number is None):
+            first = NEVER
+        elif pending and number is not None:
+            # A copy without the flag may overtake the one with it.
+            first = number
+        boxes = self._homes.takers(id_, body.message, age_s, first, now)
         if addressed and not boxes:
             self._context.counters.publications_overload += 1
         actions: list[Action] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from router.protocol.attention.boxes import Box
@@ -54,6 +54,7 @@ def test_no_subscription_gets_what_it_must_not(
 
 @pytest.mark.parametrize("strategy", tuple(STRATEGIES))
 @given(st.integers(0, 2**32), st.booleans(), st.booleans())
+@example(1609, False, True).via("a copy without the flag PENDING overtakes the one with it")
 @settings(deadline=None, max_examples=15)
 def test_without_loss_and_eviction_no_subscription_starves(
     strategy: str, seed: int, en_route: bool, everything: bool
@@ -136,7 +137,7 @@ def test_a_subscription_that_outlives_its_router_gets_nothing_twice(
 def test_the_check_fails_without_the_rule_of_the_pending_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `remote = "all"` the flag PF keeps what others had away from refreshed subscriptions."""
 
-    def lacks(self: Box, id_: PublicationId, new: bool) -> bool:  # noqa: ARG001
+    def lacks(self: Box, id_: PublicationId, first: float) -> bool:  # noqa: ARG001
         return id_ not in self.got
 
     monkeypatch.setattr(Box, "lacks", lacks)
