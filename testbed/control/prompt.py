@@ -210,13 +210,12 @@ class Prompt(cmd.Cmd):
         from testbed.trace.live import live_listing, live_trace
 
         run = RunLayout(Path(self._running.state.run_dir))
-        if run.attention.exists():
-            raise InputError(
-                f"trace: publications are traced when the run has ended: cbcb trace {run.path.name}"
-            )
         found = live_trace(run, self._running.tables, operands[0]) if operands else live_listing(run)
-        for line in found:
-            print(line)
+        try:
+            for line in found:
+                print(line)
+        except ValueError as error:  # a record or a capture is malformed
+            raise InputError(str(error)) from error
 
     @_operands(3)
     def do_link(self, operands: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,10 @@ import pytest
 from captures.capturing import recorder, ring
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
+from testbed.control.prompt import Prompt
+from testbed.control.running import Running
 from testbed.errors import InputError
+from testbed.network.state import ProcessId, RunState
 from testbed.trace import live
 from testbed.trace.live import live_listing, live_trace
 from tests.support import run_folder
@@ -117,3 +121,15 @@ def test_a_trace_waits_twice_as_long_as_the_recorder_takes_to_write_a_frame() ->
     recorder_s = ring.BLOCK_MS / 1000 + recorder._LOOK_S + recorder._WRITE_S
     assert 2 * recorder_s <= live._WRITTEN_S
     assert live._WAIT_S > live._WRITTEN_S
+
+
+def test_a_malformed_record_is_an_error_of_the_prompt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _live(tmp_path / "run")
+    run.applications_of(2).write_text("no record\n")
+    running = Running(RunState("run", ProcessId.of(os.getpid()), str(run.path)))
+    with Prompt(running, interactive=False) as prompt:
+        assert prompt.onecmd("trace")
+        assert prompt.status == InputError.status
+    assert f"cbcb: {run.applications_of(2)}" in capsys.readouterr().err
