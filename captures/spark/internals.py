@@ -7,6 +7,7 @@ PySpark has public names for none of these. They are those of PySpark 4; pyproje
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pyspark import SparkContext
@@ -90,10 +91,17 @@ def activate(session: SparkSession) -> None:
 
 
 def silence_accumulator_server() -> None:
-    """Replaces `handle_error` of `_accumulatorServer`, which prints a traceback when the JVM is killed."""
+    """Replaces `handle_error` of `_accumulatorServer`, which prints a traceback when the JVM ends first: a
+    signal to the process group reaches the JVM too, perhaps before this process has handled it."""
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
-        server.handle_error = lambda *_: None
+        printing = type(server).handle_error
+
+        def handle_error(request: Any, address: Any) -> None:
+            if not isinstance(sys.exc_info()[1], EOFError | OSError):
+                printing(server, request, address)
+
+        server.handle_error = handle_error
 
 
 def clear_properties(properties: dict[str, str]) -> None:

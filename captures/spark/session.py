@@ -120,7 +120,9 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
     with _output_to(log), _temporary_files_in(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
         starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
         try:
-            return starting.result()
+            session = starting.result()
+            internals.silence_accumulator_server()
+            return session
         except (PySparkException, Py4JError, OSError) as error:
             why = _lack_of_memory(error, log, before) or _reason(error)
             said = f"Spark on {settings['spark.master']} does not start: {why}{_see(log)}"

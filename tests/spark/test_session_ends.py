@@ -35,6 +35,26 @@ except SessionError as error:
     print(error)
 """
 
+#: Kills the JVM, and waits until the server of accumulators has noticed.
+KILLER = """
+import sys
+from pathlib import Path
+import psutil
+from captures.spark.session import spark_session
+from testbed.polling import wait_until
+def connections(port):
+    found = psutil.Process().net_connections("tcp")
+    return [each for each in found if each.laddr.port == port and each.raddr]
+with spark_session("local[1]", Path(sys.argv[1])) as spark:
+    spark.sparkContext.parallelize([1], 1).count()
+    port = spark.sparkContext._accumulatorServer.server_address[1]
+    assert connections(port)
+    for process in psutil.Process().children(recursive=True):
+        process.kill()
+    wait_until(lambda: str(connections(port)) if connections(port) else None, 60, "the connection has ended")
+print("done")
+"""
+
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -104,6 +124,13 @@ def test_ctrl_c_during_a_query_leaves_nothing(tmp_path: Path, temporary: Path) -
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert _of_spark(temporary) == []
     assert [*temporary.iterdir()] == []
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_jvm_that_is_killed_leaves_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLER, str(tmp_path / "spark.log")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert (done.stdout, done.stderr) == ("done\n", "")
 
 
 def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) -> None:
