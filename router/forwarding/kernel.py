@@ -62,7 +62,7 @@ from router.native.memory import (
 from router.native.system import epoll_wait, ioctl, recvmmsg
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import node_address
-from router.wire.format import MAX_BODY_LENGTH, VERSION, FrameType
+from router.wire.format import MAX_BODY_LENGTH, VERSION, Flags, FrameType
 from router.wire.header import HEADER_LENGTH as _HEADER
 from router.wire.layouts import HEADER_OFFSETS
 
@@ -108,12 +108,13 @@ _RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
 
 _MONOTONIC, _REALTIME, _EPOLLIN = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME), int(EPOLLIN)
 _RECEIVE_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC)
-_MESSAGE = int(FrameType.MSG)
+_MESSAGE, _SIGNED = int(FrameType.MSG), int(Flags.SIGNED)
 #: Offsets in the header of a frame.
-_TYPE, _HOP_LIMIT, _ISSUER, _SEQ, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LENGTH, _RESERVED = (
+_TYPE, _FLAGS, _HOP_LIMIT, _ISSUER, _SEQ, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LENGTH, _RESERVED = (
     HEADER_OFFSETS[name]
     for name in (
         "type",
+        "flags",
         "hop_limit",
         "issuer",
         "seq",
@@ -346,6 +347,7 @@ def _class_of_message(state: Address, frame: Address, size: I64) -> Address:
     if (
         load_u8(at) != VERSION
         or load_u8(at + _TYPE) != _MESSAGE
+        or load_u8(at + _FLAGS) & _SIGNED
         or load_u8(at + _HOP_LIMIT) < 2
         or load_u16(at + _INDEX) != 0
         or load_u16(at + _FRAGMENTS) != 1

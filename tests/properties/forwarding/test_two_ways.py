@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from router.content.registry import CONTENTS
@@ -70,6 +70,7 @@ Play = Callable[[CoreRouter, float], None]
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
 @settings(max_examples=cases(25), deadline=None)
 @given(SEEDS, st.sets(st.integers(1, APPLICATIONS)), PREDICATES, PREDICATES, PREDICATES)
+@example(2782512, set(), NOTHING, NOTHING, NOTHING).via("a message comes with a signature")
 def test_compiled_forwarding_equals_the_core(
     options: RouterOptions,
     seed: int,

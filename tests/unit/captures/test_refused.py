@@ -24,7 +24,9 @@ def _keys(
         event = {"t_ns": 1, "event": "counters", **counts, **controller}
         run.controller_log.write_text(json_line(event))
     sent = SimpleNamespace(sent=pa.table({"seq": [1]}))
-    inputs = SimpleNamespace(router_counters=routers, log=sent, held=False, workload=[], captures=[], run=run)
+    inputs = SimpleNamespace(
+        router_counters=routers, log=sent, held=False, workload=[], captures=[], run=run, time_scale=1.0
+    )
     return log_keys(cast(Inputs, inputs))
 
 
