@@ -121,7 +121,7 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
         starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
         try:
             session = starting.result()
-            internals.silence_accumulator_server()
+            _expect_end_of_jvm()
             return session
         except (PySparkException, Py4JError, OSError) as error:
             why = _lack_of_memory(error, log, before) or _reason(error)
@@ -153,12 +153,20 @@ def _temporary_files_in(folder: Path) -> Iterator[None]:
 
 def _end_jvm(folder: SparkFolder) -> None:
     """Kills the JVM if a session of this process has started it; the next session starts another."""
-    # The callers raise an error; messages of py4j's on the terminal would repeat it.
-    logging.getLogger().addFilter(_is_not_of_py4j)
-    internals.silence_accumulator_server()
+    _expect_end_of_jvm()
     folder.end_processes()
     if not internals.jvm_runs():
         internals.forget_jvm()
+
+
+def _expect_end_of_jvm() -> None:
+    """Keeps PySpark and py4j from printing tracebacks when the JVM ends.
+
+    They would repeat the error that the session raises. A signal to the process group may reach the JVM
+    first.
+    """
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    internals.silence_accumulator_server()
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

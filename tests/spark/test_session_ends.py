@@ -35,24 +35,35 @@ except SessionError as error:
     print(error)
 """
 
-#: Kills the JVM, and waits until the server of accumulators has noticed.
+#: Kills the JVM in the middle of a job, and waits until the server of accumulators has noticed.
 KILLER = """
-import sys
+import sys, threading
 from pathlib import Path
 import psutil
-from captures.spark.session import spark_session
+from captures.spark.session import SessionError, spark_session
 from testbed.polling import wait_until
-def connections(port):
-    found = psutil.Process().net_connections("tcp")
-    return [each for each in found if each.laddr.port == port and each.raddr]
-with spark_session("local[1]", Path(sys.argv[1])) as spark:
-    spark.sparkContext.parallelize([1], 1).count()
-    port = spark.sparkContext._accumulatorServer.server_address[1]
-    assert connections(port)
+def until_none(ask, what):
+    wait_until(lambda: str(ask()) if ask() else None, 60, what)
+def kill(tracker):
+    until_none(lambda: not tracker.getActiveJobsIds(), "a job runs")
     for process in psutil.Process().children(recursive=True):
         process.kill()
-    wait_until(lambda: str(connections(port)) if connections(port) else None, 60, "the connection has ended")
-print("done")
+def connections():
+    found = psutil.Process().net_connections("tcp")
+    return [each for each in found if each.laddr.port == port and each.raddr]
+try:
+    with spark_session("local[1]", Path(sys.argv[1])) as spark:
+        context = spark.sparkContext
+        context.parallelize([1], 1).count()
+        port = context._accumulatorServer.server_address[1]
+        assert connections()
+        threading.Thread(target=kill, args=(context.statusTracker(),)).start()
+        try:
+            spark.range(10**12).selectExpr("sum(id % 7)").collect()
+        finally:
+            until_none(connections, "the connection has ended")
+except SessionError as error:
+    print(error)
 """
 
 
@@ -128,9 +139,11 @@ def test_ctrl_c_during_a_query_leaves_nothing(tmp_path: Path, temporary: Path) -
 
 @pytest.mark.usefixtures("temporary")
 def test_a_jvm_that_is_killed_leaves_no_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", KILLER, str(tmp_path / "spark.log")]
+    log = tmp_path / "spark.log"
+    command = [sys.executable, "-c", KILLER, str(log)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
-    assert (done.stdout, done.stderr) == ("done\n", "")
+    said = f"Spark on local[1] ended before it was done; {log} says more\n"
+    assert (done.stdout, done.stderr) == (said, "")
 
 
 def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) -> None:
