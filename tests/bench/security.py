@@ -35,7 +35,8 @@ _TO_PORT, _TO_TWO = port_addresses([1])[0], port_addresses([2, 3])[0]
 
 
 def _message(number: int) -> Frame:
-    return Frame(FrameType.MSG, 11, number, 1, 9, _MESSAGE)
+    # Routers count from 1 on.
+    return Frame(FrameType.MSG, 11, number + 1, 1, 9, _MESSAGE)
 
 
 def _microseconds(action: Callable[[int], object], times: int) -> float:
