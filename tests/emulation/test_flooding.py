@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from captures.accounting.direct import Direct
-from captures.rundir.layout import RunLayout
-from testbed.config.load import load_experiment
 from testbed.controller.trees import LAYERS
-from testbed.judges import judge_run
-from tests.support.command import CBCB
-from tests.support.paths import ROOT
+from tests.support.judged_run import judged_run
 
 pytestmark = pytest.mark.emulation
 
@@ -39,17 +34,7 @@ first_message_s = 10
 def test_flooding_crosses_what_broadcast_is_said_to(layer: str, tmp_path: Path) -> None:
     path = tmp_path / "flooding.toml"
     path.write_text(_EXPERIMENT.format(layer=layer))
-    done = subprocess.run(
-        [*CBCB, "run", str(path), "--no-account", "--runs", str(tmp_path / "runs")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (tmp_path / "runs").iterdir()
-    judge_run(RunLayout(folder), load_experiment(path))
+    folder = judged_run(path, tmp_path / "runs")
     with Direct(folder) as run:
         summary = run.summary()
         of_messages = run.sql("select cbcb, broadcast from savings").to_pylist()

@@ -60,16 +60,6 @@ class FullDisk(Recorder):
         super().event(event, at, wire)
 
 
-@pytest.fixture
-def wire() -> Iterator[Wire]:
-    made = Wire()
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
-
-
 class Loops:
     """Loops of routers on one device, closed in the end.
 

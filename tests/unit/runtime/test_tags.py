@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,42 +20,13 @@ from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import Frame, FrameType
 from tests.support.guarded import INCARNATION, RING, guard, head, private_key
+from tests.support.live_routers import Routers
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
 
 pytestmark = pytest.mark.root
 
 (TO_PORT,) = port_addresses([1])
-
-
-class Routers:
-    """The parent of some routers."""
-
-    def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
-        path = folder / "specs.json"
-        path.write_text(json.dumps([spec.as_json() for spec in specs]))
-        command = [sys.executable, "-m", "router.runtime.parent", str(path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        for _ in specs:
-            assert json.loads(self._process.stdout.readline())["event"] == "ready"
-
-    def stop(self) -> None:
-        self._process.communicate(timeout=TIMEOUT)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
-@pytest.fixture
-def wire() -> Iterator[Wire]:
-    made = Wire()
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture(params=["mac", "signed"])

@@ -1,0 +1,44 @@
+"""Routers as processes of one parent, as an emulation starts them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from router.runtime.process import RouterSpec
+from tests.support.polling import TIMEOUT
+
+PARENT = [sys.executable, "-m", "router.runtime.parent"]
+
+
+class Routers:
+    """A running parent and its output."""
+
+    def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
+        path = folder / "specs.json"
+        path.write_text(json.dumps([spec.as_json() for spec in specs]))
+        self.specs = specs
+        self.process = subprocess.Popen(
+            [*PARENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pids: dict[int, int] = {}
+        assert self.process.stdout is not None
+        for _ in specs:
+            event = json.loads(self.process.stdout.readline())
+            assert event["event"] == "ready", event
+            self.pids[event["node"]] = event["pid"]
+
+    def stop(self) -> dict[int, dict[str, Any]]:
+        """Ends the parent's input; returns the counters of every node."""
+        output, _ = self.process.communicate(timeout=TIMEOUT)
+        exits = [json.loads(line) for line in output.splitlines()]
+        assert {(event["node"], event["status"]) for event in exits} == {(n, 0) for n in self.pids}
+        assert self.process.returncode == 0
+        return {spec.node: json.loads(Path(spec.counters_path).read_text()) for spec in self.specs}
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
