@@ -51,6 +51,7 @@ _COLUMN_OF: dict[FrameType, tuple[str, Callable[[Any], Any]]] = {
     FrameType.HELLO: ("incarnation", attrgetter("incarnation")),
     FrameType.COMMIT: ("oldest_epoch", attrgetter("oldest_epoch")),
     FrameType.ACK: ("acknowledged", attrgetter("acknowledged.name")),
+    FrameType.RECEIPT: ("acknowledged", attrgetter("acknowledged.name")),
 }
 #: Longer bodies are decoded each time, so that the cache has a bound: 16,384 bodies of so many bytes.
 _REMEMBERED_BYTES = 2_048

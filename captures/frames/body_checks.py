@@ -32,7 +32,7 @@ ATTRIBUTE, FILTER = int(Tlv.ATTRIBUTE), int(Tlv.FILTER)
 MOST_ATTRIBUTES = 32
 
 #: Frames whose body is one number in one TLV.
-NUMBERS = (FrameType.SR, FrameType.HELLO, FrameType.COMMIT, FrameType.ACK)
+NUMBERS = (FrameType.SR, FrameType.HELLO, FrameType.COMMIT, FrameType.ACK, FrameType.RECEIPT)
 #: Frame type -> TLV of the number (0: no such frame), bytes of the number, and whether it is a frame type.
 _NUMBER_TLV, _NUMBER_SIZE = np.zeros(256, np.int64), np.zeros(256, np.int64)
 _NAMES_A_TYPE = np.zeros(256, np.bool_)

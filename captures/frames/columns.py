@@ -89,7 +89,11 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "of a HELLO: greater at each start of the router; seconds since 1970 in an emulation",
     ),
     "oldest_epoch": (pa.int64(), "bigint", "of a COMMIT: the oldest epoch that is still forwarded"),
-    "acknowledged": (pa.string(), "string", "of an ACK: the type of the frame that is acknowledged"),
+    "acknowledged": (
+        pa.string(),
+        "string",
+        "of an ACK or RECEIPT: the type of the frame that is acknowledged",
+    ),
     "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
 }
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.

@@ -23,10 +23,10 @@ Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _NUMBER_COLUMNS = {
-    "timeout_us": FrameType.SR,
-    "incarnation": FrameType.HELLO,
-    "oldest_epoch": FrameType.COMMIT,
-    "acknowledged": FrameType.ACK,
+    "timeout_us": (FrameType.SR,),
+    "incarnation": (FrameType.HELLO,),
+    "oldest_epoch": (FrameType.COMMIT,),
+    "acknowledged": (FrameType.ACK, FrameType.RECEIPT),
 }
 _TYPE_LABELS = pa.array([TYPE_NAMES.get(number) for number in range(max(TYPE_NAMES) + 1)])
 
@@ -54,7 +54,7 @@ def compiled_columns(
             has = buffers.accepted & ((types == FrameType.RA) | (types == FrameType.UR))
             columns[name] = _strings(buffers.text_start, buffers.texts, has)
         else:
-            columns[name] = _numbers(name, buffers, buffers.accepted & (types == _NUMBER_COLUMNS[name]))
+            columns[name] = _numbers(name, buffers, buffers.accepted & np.isin(types, _NUMBER_COLUMNS[name]))
     return columns, ~buffers.accepted & (length >= 0)
 
 

@@ -69,6 +69,8 @@ class Drop(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     #: A signed frame of an issuer that came before.
     ISSUER_REPLAYED = "issuer_replayed"
+    #: A RECEIPT of a frame that was confirmed before, or given up.
+    RECEIPT_LATE = "receipt_late"
     #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
     INTAKE_FULL = "intake_full"
 
@@ -89,6 +91,10 @@ class Counters:
     router's table; `urs_missed` are interfaces from which none came in time.
 
     `predicates_widened` counts RAs and URs whose predicate exceeded a limit and was widened.
+
+    With `reliable_control`, `control_repeated` counts RAs, SRs and URs that were sent again, whatever their
+    fan-out, `control_copies` those that came again, and `control_unconfirmed` interfaces on which a frame was
+    given up in its epoch, or sent without a flag for want of room.
 
     The others are those of the attention-limited service. `publications_delivered` counts a publication once
     for each subscription; `publications_overload` those that came for a local subscription that was satisfied
@@ -117,6 +123,9 @@ class Counters:
     urs_reused: int = 0
     urs_missed: int = 0
     predicates_widened: int = 0
+    control_repeated: int = 0
+    control_copies: int = 0
+    control_unconfirmed: int = 0
     rounds_begun: int = 0
     rounds_satisfied: int = 0
     publications_uploaded: int = 0

@@ -162,6 +162,23 @@ class ChosenOptions:
             unit=Unit.EXPERIMENT_SECONDS,
         ),
     )
+    reliable_control: bool = field(
+        default=False,
+        metadata=option(
+            "Neighbours confirm RAs, SRs and URs, which are sent again until they do; false: best effort, as"
+            " in the papers."
+        ),
+    )
+    control_retry_s: float = field(
+        default=0.5,
+        metadata=option(
+            "First wait for the confirmation of a control frame; later ones double, up to 8 times this one.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
     max_filters: int | None = field(
         default=None,
         metadata=option(

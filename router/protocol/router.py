@@ -18,6 +18,7 @@ from router.content.registry import content_of
 from router.matching.common.interface import Matcher
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
+from router.protocol.confirmation import Confirmation
 from router.protocol.context import Context
 from router.protocol.counters import Counters
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Settle, Tick
@@ -91,9 +92,15 @@ class Router:
             Tick: self._tick,
             Settle: self._settle,
         }
+        confirmation = Confirmation(context) if options.reliable_control else None
+        if confirmation is not None:
+            self._parts.join([confirmation])
         for part in self._parts:
             self._frames.add(part.frames())
             self._events.update(part.events())
+        if confirmation is not None:
+            self._events[FrameReceived] = confirmation.confirmed(self._events[FrameReceived])
+            self._events = {event: confirmation.confirming(each) for event, each in self._events.items()}
 
     # What an observer may ask.
 

@@ -170,6 +170,7 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.XRA: _encoded_predicate(FrameType.XRA, sent_on=True),
     FrameType.XUR: _encoded_predicate(FrameType.XUR, sent_on=False),
     FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table, describe_table),
+    FrameType.RECEIPT: _number(FrameType.RECEIPT, Ack, frame_type_of),
 }
 
 

@@ -42,6 +42,7 @@ class FrameType(IntEnum):
     XRA = 14
     XUR = 15
     TABLE = 16
+    RECEIPT = 17
 
 
 class Tlv(IntEnum):
@@ -77,6 +78,7 @@ class Flags(IntFlag):
     IDENTIFIED = 2
     TAGGED = 4
     SIGNED = 8
+    RELIABLE = 16
 
 
 class SubscriptionFlags(IntFlag):
@@ -265,7 +267,7 @@ HEADER = (
         "Issuer",
         "a node: source of a MSG, issuer of an RA or SR, issuer of the SR that a UR answers, home of the "
         "subscription of a SUB or OVERLOAD, the router itself for PUB, FLUSH, HELLO and ACK, the addressed "
-        "router for TABLE and COMMIT",
+        "router for TABLE and COMMIT, and that of the frame that a RECEIPT answers",
     ),
     Field(
         "seq",
@@ -274,7 +276,7 @@ HEADER = (
         "sequence number (MSG, RA, PUB, FLUSH), request number (SR, UR), number of the subscription (SUB, "
         "OVERLOAD), number of the controller (TABLE, COMMIT and their ACK). The high 32 bits are the "
         "incarnation of the router, in numbers of the controller that of the addressed router; the low 32 "
-        "bits are a counter",
+        "bits are a counter. A RECEIPT has the number of the frame that it answers",
     ),
     Field(
         "epoch",
@@ -318,6 +320,10 @@ FLAGS = {
     Flags.SIGNED: (
         "Signed",
         "behind the body, before any trailer, is a signature of the whole frame, below",
+    ),
+    Flags.RELIABLE: (
+        "Reliable",
+        "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT. No meaning in other frames",
     ),
 }
 
@@ -473,11 +479,19 @@ FRAMES = (
         ),
         "the router's part in every broadcast tree of `epoch`",
     ),
+    FrameFormat(
+        FrameType.RECEIPT,
+        "router → router",
+        ((Tlv.ACKNOWLEDGED, Occurs.ONCE),),
+        "the answer over one hop to a frame with the flag RELIABLE, whose `issuer`, `seq` and `epoch` it has",
+    ),
 )
 
 #: Types of frames that carry a message of an application, and of those that answer an SR.
 MESSAGES = frozenset({FrameType.MSG, FrameType.XMSG})
 REPLIES = frozenset({FrameType.UR, FrameType.XUR})
+#: Types of frames that the neighbours of a router confirm, where the flag RELIABLE says so.
+CONFIRMED = REPLIES | {FrameType.RA, FrameType.XRA, FrameType.SR}
 #: Types of frames of the controller, and of all that are signed where issuers have keys for it.
 OF_CONTROLLER = frozenset({FrameType.TABLE, FrameType.COMMIT})
 SIGNED_TYPES = MESSAGES | REPLIES | OF_CONTROLLER | {FrameType.RA, FrameType.XRA, FrameType.SR}

@@ -122,11 +122,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Body of an ACK to the controller: a frame of this type, and of the header's `seq`, came in.
+    """Body of an ACK to the controller, or of a RECEIPT to a neighbour.
 
-    The header's epoch is the router's own: after a TABLE the newest epoch that it has a table of, after a
-    COMMIT the epoch in which it originates. They are those of the frame, unless the router took no notice of
-    it because it is ahead.
+    A frame of this type, and of the header's `seq`, came in. The epoch of a RECEIPT is that of the frame. The
+    epoch of an ACK is the router's own: after a TABLE the newest epoch that it has a table of, after a COMMIT
+    the epoch in which it originates. They are those of the frame, unless the router took no notice of it
+    because it is ahead.
     """
 
     acknowledged: FrameType
@@ -282,7 +283,8 @@ class Frame:
         type: what it is; determines the type of `body` (MSG: Message, EncodedMessage or AddressedMessage;
             RA: Predicate or EncodedPredicate; UR: also ClassifiedPredicate).
         issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
-            the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
+            the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT; that of the frame
+            that a RECEIPT answers.
         seq: sequence number (MSG, RA, PUB, FLUSH), request number (SR, UR), number of the subscription (SUB,
             OVERLOAD), controller's number (others); 64 bits.
         epoch: the version of the broadcast tables that it was sent under; 0 before any.

@@ -1,4 +1,5 @@
-"""Bodies that are one number: the one field of the one TLV that an SR, HELLO, COMMIT or ACK must have."""
+"""Bodies that are one number: the one field of the one TLV that a frame must have (SR, HELLO, COMMIT, ACK,
+RECEIPT, OVERLOAD)."""
 
 from __future__ import annotations
 

@@ -450,15 +450,17 @@ def can_run(cores: list[Router]) -> bool:
 def of_adverts(cores: list[Router], issued: int) -> PredicateLimits | None:
     """The limits of all routers, if compiled code may handle RAs as these routers would; None: it may not.
 
-    Nothing is over-simplified, and the RAs of no issuer together use up what it may send, so its allowance
-    (`router.protocol.intake`) never matters.
+    Nothing is over-simplified or confirmed, and the RAs of no issuer together use up what it may send, so its
+    allowance (`router.protocol.intake`) never matters.
 
     Args:
         issued: the greatest weight of all RAs of a node together.
     """
     options = cores[0].options
     limits = options.limits
-    if options.max_filters is not None or issued > limits.burst - limits.predicate_weight:
+    if options.max_filters is not None or options.reliable_control:
+        return None
+    if issued > limits.burst - limits.predicate_weight:
         return None
     return limits
 

@@ -55,6 +55,7 @@ OPTIONS = RouterOptions(
 #: Every scheme, every content.
 VARIANTS = (
     *(replace(OPTIONS, covering=covering) for covering in CONTENTS),
+    replace(OPTIONS, reliable_control=True),
     *(
         RouterOptions(scheme=name)
         if scheme.conflicts(OPTIONS.sr_policy, None)

@@ -31,6 +31,7 @@ local FRAME_TYPES = {
   [14] = "XRA",
   [15] = "XUR",
   [16] = "TABLE",
+  [17] = "RECEIPT",
 }
 local MSG = 1
 local RA = 2
@@ -47,6 +48,7 @@ local XMSG = 13
 local XRA = 14
 local XUR = 15
 local TABLE = 16
+local RECEIPT = 17
 local TLV_TYPES = {
   [1] = "ATTRIBUTE",
   [2] = "FILTER",
@@ -160,6 +162,7 @@ local ALLOWED = {
   [XRA] = { [KEY] = true, [BLOOM] = true },
   [XUR] = { [KEY] = true, [BLOOM] = true },
   [TABLE] = { [NEIGHBOUR] = true, [TREE_CLASS] = true, [CLASS_OF] = true, [SUBTREES] = true },
+  [RECEIPT] = { [ACKNOWLEDGED] = true },
 }
 local REQUIRED = {
   [SR] = TIMEOUT,
@@ -171,6 +174,7 @@ local REQUIRED = {
   [OVERLOAD] = ROUND,
   [FLUSH] = PUBLICATION,
   [TABLE] = CLASS_OF,
+  [RECEIPT] = ACKNOWLEDGED,
 }
 -- Those that must have several.
 local REQUIRED_ALL = {
@@ -184,6 +188,7 @@ local fields = {
   identified = ProtoField.bool("cbcb.flags.identified", "Identified receiver advertisement", 8, nil, 2),
   tagged = ProtoField.bool("cbcb.flags.tagged", "Tagged", 8, nil, 4),
   signed = ProtoField.bool("cbcb.flags.signed", "Signed", 8, nil, 8),
+  reliable = ProtoField.bool("cbcb.flags.reliable", "Reliable", 8, nil, 16),
   hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
   issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
   seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
@@ -896,7 +901,7 @@ local function read_tlvs(state, tree, at, stop, kind)
     if not seen[tlv] then refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[tlv]) end
   end
   -- After the TLVs, as the codec does: what else is wrong with them comes first.
-  if kind == ACK and FRAME_TYPES[state.single] == nil then
+  if (kind == ACK or kind == RECEIPT) and FRAME_TYPES[state.single] == nil then
     refuse("bad_value", "acknowledged frame type " .. state.single)
   end
   if kind == TABLE and state.largest > state.classes then
@@ -934,6 +939,7 @@ local function info_text(header, state)
     local predicate = content ~= "" and content or "none"
     return (kind == RA and "from " or "to ") .. issuer .. (header.partial and " (partial): " or ": ") .. predicate
   end
+  if kind == RECEIPT then return content .. " " .. issuer .. "/" .. header.seq end
   if kind == SR then return "from " .. issuer .. " request " .. header.seq .. ", " .. content end
   if kind == TABLE then
     return "to " .. issuer .. " epoch " .. header.epoch_text .. ", " .. state.neighbours .. " neighbours, "
@@ -1258,6 +1264,7 @@ local function read_header(state, tree)
       put(state, item, fields.identified, at, size)
       put(state, item, fields.tagged, at, size)
       put(state, item, fields.signed, at, size)
+      put(state, item, fields.reliable, at, size)
     end
     if name == "issuer" and node_names[number32(raw, at)] then
       generate(state, tree, fields.issuer_name, node_names[number32(raw, at)])

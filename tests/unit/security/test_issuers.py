@@ -9,7 +9,7 @@ import pytest
 
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, Message
-from router.protocol.events import ControllerFrame, Deliver, FrameReceived, SetPredicate
+from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -17,7 +17,7 @@ from router.recording.file import Origin
 from router.security.signatures import PublicKeys, Signer
 from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER
-from router.wire.frames import COUNTER_BITS, Body, Commit, Frame, FrameType, SenderRequest
+from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.guarded import private_key, public_keys
 from tests.support.one_router import CONTROL, INCARNATION, NODE, TABLE, msg, set_up
 
@@ -82,3 +82,19 @@ def test_without_signatures_a_delivery_does_no_work_for_them(monkeypatch: pytest
     monkeypatch.delattr(Messages, "_neighbour")
     actions = router.handle(FrameReceived(11, msg(21)), 0.0)
     assert [(each.source, each.seq) for each in actions if isinstance(each, Deliver)] == [(21, 1)]
+
+
+def test_a_copy_that_was_sent_again_is_confirmed_and_is_no_replay() -> None:
+    """The RECEIPT of a genuine frame may be lost; a frame of a rogue is never confirmed."""
+    keys = PublicKeys(public_keys(), FLOOR)
+    options = RouterOptions(reliable_control=True)
+    router = in_epoch(Router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
+    number = FLOOR | 1
+    unsigned = Frame(FrameType.RA, 21, number, 1, 9, EVERYTHING, Flags.RELIABLE)
+    assert router.handle(FrameReceived(11, unsigned), 1.0) == []
+    assert router.counters.dropped == {"unsigned": 1}
+    receipt = Send(frozenset({1}), Frame(FrameType.RECEIPT, 21, number, 1, 1, Ack(FrameType.RA)))
+    for _ in range(2):
+        assert router.handle(FrameReceived(11, signed(unsigned, 21)), 1.0)[0] == receipt
+    assert router.counters.control_copies == 1
+    assert "issuer_replayed" not in router.counters.dropped

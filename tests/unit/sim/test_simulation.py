@@ -120,7 +120,7 @@ def _digest(run_dir: Path) -> dict[str, str]:
 def test_two_runs_are_equal_byte_for_byte(tmp_path: Path) -> None:
     experiment = tmp_path / "lossy.toml"
     links = "[links]\ndelay_ms = 3\nloss_percent = 2\nbandwidth_mbps = 1\n"
-    experiment.write_text(RING + links + WORKLOAD)
+    experiment.write_text(RING + links + "[protocol]\nreliable_control = true\n" + WORKLOAD)
     digests = []
     for hash_seed in ("1", "2"):
         runs = tmp_path / hash_seed

@@ -90,7 +90,7 @@ def _reason(payload: bytes) -> str | None:
 def test_reserved_frame_types_are_unknown_types() -> None:
     reserved = [number for row in RESERVED_FRAMES for number in range(row.first, row.last + 1)]
     assert reserved == [6]
-    for number in [0, *reserved, 17, 255]:
+    for number in [0, *reserved, 18, 255]:
         assert _reason(_frame(number, b"")) == "bad_type"
 
 

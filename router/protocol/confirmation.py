@@ -1,0 +1,257 @@
+"""Control frames that neighbours confirm: `reliable_control`, an option beside the papers' best effort.
+
+An RA, SR or UR goes out with the flag RELIABLE. Each neighbour that takes it answers with a RECEIPT; to those
+that do not, the frame is sent again, after waits that double, until it has been sent `SENDINGS` times. A copy
+of a frame that was taken is dropped and confirmed once more, since its RECEIPT may be what was lost.
+
+**What is confirmed.** A frame that a router took, or dropped for a reason that a copy of it would meet.
+One that it may take later (its table of the epoch has not come, its intake is full), or that is not authentic
+is not confirmed: the first will be sent again, the second was never sent.
+
+**Epochs.** In a new epoch every router advertises again, and issuers give up the SRs of older epochs. What
+waits for RECEIPTs of an older epoch is given up with them.
+
+**Order.** A frame that is sent again is overtaken by later ones. The protocol needs no order: an RA only
+widens tables, and identified RAs, SRs and URs have numbers. An RA that overtakes a UR is added to it
+(`requests`, `replies`); an RA that a UR overtakes was in the tables of which the UR was made.
+
+The clock is that of the events, and nothing is drawn at random: a replay gives the same answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from router.protocol.context import Context
+from router.protocol.counters import Drop
+from router.protocol.events import Action, FrameReceived, Send
+from router.protocol.frame_table import FrameHandler, FromNeighbour
+from router.protocol.parts import EventHandler, Part
+from router.wire.format import CONFIRMED
+from router.wire.frames import Ack, Flags, Frame, FrameType, SenderRequest
+
+#: How often a frame is sent at most: over a link that loses a fifth of all frames, one in ten million control
+#: frames never arrives.
+SENDINGS = 10
+#: The longest wait for a RECEIPT, in first waits.
+_LONGEST_WAIT = 8
+#: Frames of one neighbour whose RECEIPTs are awaited, and frames of it that are remembered as taken.
+NEIGHBOUR_FRAMES = 4_096
+#: Bytes of received bodies that are kept for another sending, in all.
+KEPT_BYTES = 64 * 1024 * 1024
+#: Frames that are sent again in one turn of a router.
+_IN_A_TURN = 64
+_MICROSECONDS = 1_000_000
+
+#: Reasons for which a frame is dropped without a RECEIPT.
+_UNCONFIRMED = (
+    Drop.UNKNOWN_EPOCH,
+    Drop.UNKNOWN_NEIGHBOUR,
+    Drop.UNSIGNED,
+    Drop.BAD_SIGNATURE,
+    Drop.ISSUER_REPLAYED,
+    Drop.INTAKE_FULL,
+)
+
+#: What makes a frame of a neighbour that frame: type, issuer, seq, epoch.
+_Key = tuple[FrameType, int, int, int]
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """A frame that was sent.
+
+    Attributes:
+        interfaces: those on which no RECEIPT has come.
+        sendings: how often it was sent.
+        sent_at: when it was sent last.
+        due: when it is sent again.
+    """
+
+    frame: Frame
+    interfaces: frozenset[int]
+    sendings: int
+    sent_at: float
+    due: float
+
+
+class Confirmation(Part):
+    """Sends control frames until they are confirmed, and confirms those of neighbours."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._first_wait = context.options.control_retry_s
+        self._awaited: dict[_Key, _Awaited] = {}
+        #: (time, number, key) of what is awaited, and of what was confirmed since.
+        self._schedule: list[tuple[float, int, _Key]] = []
+        self._scheduled = 0
+        #: Interface -> frames awaited on it.
+        self._load: Counter[int] = Counter()
+        self._kept_bytes = 0
+        #: Neighbour -> the frames that were taken from it last.
+        self._taken: dict[int, OrderedDict[_Key, None]] = {}
+
+    def frames(self) -> Mapping[FrameType, FrameHandler]:
+        return {FrameType.RECEIPT: FromNeighbour((Ack,), self._receipt_received)}
+
+    @property
+    def idle(self) -> bool:
+        """True if every frame that was sent is confirmed, or given up."""
+        return not self._awaited
+
+    def next_deadline(self) -> float | None:
+        schedule = self._schedule
+        while schedule and not self._is_awaited(schedule[0]):
+            heappop(schedule)
+        return schedule[0][0] if schedule else None
+
+    def tick(self, now: float) -> list[Action]:
+        """Sends again what is due; what a turn leaves is due in the next."""
+        actions: list[Action] = []
+        while len(actions) < _IN_A_TURN:
+            due = self.next_deadline()
+            if due is None or due > now:
+                break
+            key = heappop(self._schedule)[2]
+            actions += self._send_again(key, self._awaited[key], now)
+        return actions
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+        """Gives up the frames of older epochs; forgets nodes that are no neighbours any more."""
+        for key in [key for key, each in self._awaited.items() if each.frame.epoch < self._context.epoch]:
+            self._forget(key)
+        neighbours = set(self._context.tables.neighbours().values())
+        self._taken = {node: taken for node, taken in self._taken.items() if node in neighbours}
+        return []
+
+    # Frames of this router.
+
+    def confirming(self, handler: EventHandler) -> EventHandler:
+        """A handler of events, the control frames of whose actions are sent until they are confirmed."""
+
+        def handle(event: object, now: float) -> list[Action]:
+            actions = handler(event, now)
+            for place, action in enumerate(actions):
+                if type(action) is Send and action.frame.type in CONFIRMED:
+                    actions[place] = self._sent(action, now)
+            return actions
+
+        return handle
+
+    def _sent(self, action: Send, now: float) -> Send:
+        """The action by which a frame is sent; it is awaited, if there is room for it."""
+        frame = action.frame
+        key = _key(frame)
+        before = self._awaited.get(key)
+        if before is not None and before.frame is frame:
+            return action  # It is sent again.
+        if before is not None:
+            self._forget(key)
+        size = len(frame.received or b"")
+        crowded = any(self._load[interface] >= NEIGHBOUR_FRAMES for interface in action.interfaces)
+        if crowded or self._kept_bytes + size > KEPT_BYTES:
+            self._context.counters.control_unconfirmed += len(action.interfaces)
+            return Send(action.interfaces, replace(frame, flags=frame.flags & ~Flags.RELIABLE))
+        if Flags.RELIABLE not in frame.flags:
+            frame = replace(frame, flags=frame.flags | Flags.RELIABLE)
+        awaited = _Awaited(frame, action.interfaces, 1, now, now + self._first_wait)
+        self._awaited[key] = awaited
+        self._kept_bytes += size
+        self._load.update(action.interfaces)
+        self._plan(key, awaited)
+        return Send(action.interfaces, frame)
+
+    def _plan(self, key: _Key, awaited: _Awaited) -> None:
+        self._scheduled += 1
+        heappush(self._schedule, (awaited.due, self._scheduled, key))
+
+    def _is_awaited(self, planned: tuple[float, int, _Key]) -> bool:
+        due, _, key = planned
+        awaited = self._awaited.get(key)
+        return awaited is not None and awaited.due == due
+
+    def _send_again(self, key: _Key, awaited: _Awaited, now: float) -> list[Action]:
+        """Sends a frame where it was not confirmed, or gives it up."""
+        counters = self._context.counters
+        frame = _aged(awaited.frame, now - awaited.sent_at)
+        if frame is None or awaited.sendings >= SENDINGS:
+            counters.control_unconfirmed += len(awaited.interfaces)
+            self._forget(key)
+            return []
+        counters.control_repeated += 1
+        wait = self._first_wait * min(2**awaited.sendings, _LONGEST_WAIT)
+        awaited.frame, awaited.sent_at, awaited.due = frame, now, now + wait
+        awaited.sendings += 1
+        self._plan(key, awaited)
+        return [Send(awaited.interfaces, frame)]
+
+    def _receipt_received(self, interface: int, frame: Frame, _now: float) -> list[Action]:
+        assert isinstance(frame.body, Ack)
+        key = (frame.body.acknowledged, frame.issuer, frame.seq, frame.epoch)
+        awaited = self._awaited.get(key)
+        if awaited is None or interface not in awaited.interfaces:
+            return self._context.drop(Drop.RECEIPT_LATE)
+        self._load[interface] -= 1
+        awaited.interfaces -= {interface}
+        if not awaited.interfaces:
+            self._forget(key)
+        return []
+
+    def _forget(self, key: _Key) -> None:
+        awaited = self._awaited.pop(key)
+        self._kept_bytes -= len(awaited.frame.received or b"")
+        self._load.subtract(awaited.interfaces)
+
+    # Frames of neighbours.
+
+    def confirmed(self, handler: EventHandler) -> EventHandler:
+        """The handler of the frames of neighbours, with RECEIPTs, and without copies."""
+
+        def handle(event: FrameReceived, now: float) -> list[Action]:
+            frame = event.frame
+            if frame.type not in CONFIRMED or Flags.RELIABLE not in frame.flags:
+                return handler(event, now)
+            table = self._context.tables.get(frame.epoch)
+            interface = table.interfaces.get(event.sender) if table is not None else None
+            if interface is None:
+                return handler(event, now)  # It drops the frame.
+            taken = self._taken.setdefault(event.sender, OrderedDict())
+            key = _key(frame)
+            receipt = Send(
+                frozenset((interface,)),
+                Frame(FrameType.RECEIPT, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type)),
+            )
+            if key in taken:
+                self._context.counters.control_copies += 1
+                return [receipt]
+            refused = self._refused()
+            actions = handler(event, now)
+            if self._refused() != refused:
+                return actions
+            taken[key] = None
+            if len(taken) > NEIGHBOUR_FRAMES:
+                taken.popitem(last=False)
+            return [receipt, *actions]
+
+        return handle
+
+    def _refused(self) -> int:
+        """How many frames were dropped without a RECEIPT."""
+        dropped = self._context.counters.dropped
+        return sum(dropped[reason.value] for reason in _UNCONFIRMED)
+
+
+def _aged(frame: Frame, seconds: float) -> Frame | None:
+    """A frame that was sent some time ago; None: nobody waits for its answer any more."""
+    if not isinstance(frame.body, SenderRequest):
+        return frame
+    # Its receiver must give up before this router does.
+    left = frame.body.timeout_us - round(seconds * _MICROSECONDS)
+    return replace(frame, body=SenderRequest(left), received=None) if left > 0 else None
+
+
+def _key(frame: Frame) -> _Key:
+    return frame.type, frame.issuer, frame.seq, frame.epoch
