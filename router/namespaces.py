@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
@@ -45,6 +47,19 @@ def enter_new_network_namespace() -> None:
         OSError: the process has no permission to make one, or the machine has too many.
     """
     _check(_libc.unshare(_CLONE_NEWNET), "unshare")
+
+
+@contextmanager
+def returning_to_its_namespace() -> Iterator[None]:
+    """Moves this thread back into its network namespace at the end of the block."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield
+    finally:
+        try:
+            enter_network_namespace(f"/proc/self/fd/{home}")
+        finally:
+            os.close(home)
 
 
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:

@@ -190,6 +190,10 @@ class Recorder:
     def close(self) -> None:
         self._file.close()
 
+    def leave(self) -> None:
+        """Gives up the file, which a forked child continues."""
+        self._file.leave()
+
     def _tell_time(self) -> None:
         reading = self._clock.reading()
         self._rate = reading.rate

@@ -78,6 +78,13 @@ class MappedFile:
         finally:
             os.close(self._file)
 
+    def leave(self) -> None:
+        """Unmaps the file as it is, in a process whose child continues it; the object is of no use then."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+        os.close(self._file)
+
     def _grow(self, length: int) -> None:
         """Maps a window with room for `length` bytes behind what was appended."""
         place = self._start + self._at

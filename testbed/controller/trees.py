@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 #: For fewer nodes, plain Python takes less time than loading Numba.
-_WORTH_COMPILING = 200
+_WORTH_COMPILING = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from router.namespaces import enter_network_namespace, returning_to_its_namespace
 from testbed.errors import RunError
 from testbed.network.commands import run
 from testbed.network.json_rpc import JsonRpc
@@ -83,12 +84,13 @@ class _Daemon:
         self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
 
     def _spawn(self, command: str, *arguments: str) -> None:
-        # nsenter and setpriv become the daemon: it ends with the thread that started it.
-        enter = ["nsenter", f"--net={self.group.namespace}", "--", "setpriv", "--pdeathsig", "KILL", "--"]
+        # setpriv becomes the daemon: it ends with the thread that started it.
+        die_too = ["setpriv", "--pdeathsig", "KILL", "--"]
         quiet = ["-vconsole:off", "-vsyslog:off", "-vfile:warn", f"--log-file={self.path(command)}"]
-        self.processes.append(
-            subprocess.Popen(
-                [*enter, command, *arguments, *quiet],
+        with returning_to_its_namespace():
+            enter_network_namespace(self.group.namespace)
+            process = subprocess.Popen(
+                [*die_too, command, *arguments, *quiet],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -97,7 +99,7 @@ class _Daemon:
                 # each session the same share of the processors, and the routers have one.
                 process_group=0,
             )
-        )
+        self.processes.append(process)
 
     def connect(self, suffix: str) -> JsonRpc:
         """Connects to a daemon as soon as it listens.

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from router.namespaces import namespace_path
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
@@ -272,6 +273,47 @@ def _lives(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def test_routers_share_no_socket_with_others_nor_with_their_parent(wire: Wire, tmp_path: Path) -> None:
+    # More than the parent makes before it forks the first.
+    specs = [
+        RouterSpec(
+            node=node,
+            device=wire.devices[node % 2],
+            namespace=str(wire.namespaces[node % 2]),
+            socket_path=str(tmp_path / f"{node}.sock"),
+            counters_path=str(tmp_path / f"{node}.json"),
+            log_path=str(tmp_path / f"{node}.log"),
+            recording_path=str(tmp_path / f"{node}.rec"),
+        )
+        for node in range(56)
+    ]
+    routers = Routers(specs, tmp_path)
+    try:
+        of_routers = [_open_files(pid) for pid in routers.pids.values()]
+        # Two for frames, one for applications, two by which a signal wakes the router.
+        assert {sum(name.startswith("socket:") for name in files) for files in of_routers} == {5}
+        sockets = [name for files in of_routers for name in files if name.startswith("socket:")]
+        assert len(sockets) == len(set(sockets))
+        of_parent = _open_files(routers.process.pid)
+        assert of_parent.isdisjoint(sockets)
+        assert not any(name.endswith((".rec", ".log")) for name in of_parent)
+        for node, pid in routers.pids.items():
+            inside = Path(f"/proc/{pid}/ns/net").stat().st_ino
+            assert inside == namespace_path(str(wire.namespaces[node % 2])).stat().st_ino
+        stopped = routers.stop()
+        assert len(stopped) == 56
+        for spec in specs:
+            assert spec.recording_path is not None
+            assert check(Path(spec.recording_path)).difference is None
+    finally:
+        routers.kill()
+
+
+def _open_files(pid: int) -> set[str]:
+    folder = Path(f"/proc/{pid}/fd")
+    return {str(each.readlink()) for each in folder.iterdir()}
 
 
 def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> None:
