@@ -68,6 +68,7 @@ _WORD_BYTES = 8
 #: More pairs than a question about filters costs.
 _AMPLE = 1 << 60
 _NO_LEVEL, _NOT_LAID_OUT = -1, -2
+_NO_FILTER = -1
 _WORD_BITS = 64
 
 
@@ -105,7 +106,7 @@ class Adverts:
         self._expected: Bits = 0
         self._scratch: _Sets = np.zeros((0, 0), np.uint64)
         self._boxes = np.zeros(0, np.uint8)
-        self._numbers = np.zeros((0, FILTERS_MAX), np.int64)
+        self._numbers = np.full((0, FILTERS_MAX), _NO_FILTER, np.int64)
         self._levels = np.zeros((_LEVELS, LEVEL_WIDTH), np.int64)
         self._store = np.zeros(_STORE, np.int32)
         self._heads = np.zeros(0, np.int32)
@@ -183,7 +184,7 @@ class Adverts:
 
     def fit_messages(self, rows: int) -> None:
         """Makes room for as many messages and RAs."""
-        numbers = np.zeros((rows, FILTERS_MAX), np.int64)
+        numbers = np.full((rows, FILTERS_MAX), _NO_FILTER, np.int64)
         numbers[: len(self._numbers)] = self._numbers
         self._numbers = numbers
         self._attach()
@@ -239,7 +240,7 @@ class Adverts:
         """Takes an RA, as a row of messages; returns its filters."""
         assert isinstance(frame.body, Predicate)
         numbers = POOL.numbers(frame.body)
-        self._numbers[row] = 0
+        self._numbers[row] = _NO_FILTER
         self._numbers[row, : len(numbers)] = numbers
         columns[WEIGHT], columns[FILTER_COUNT] = total_weight(frame.body), len(numbers)
         return bits_of(numbers)
@@ -248,11 +249,11 @@ class Adverts:
     def members(self) -> Bits:
         """The filters that compiled code has: see `FilterPool.register`."""
         found = np.bitwise_or.reduce(self._predicates, axis=0) if self._predicates.size else np.zeros(0)
-        stored = self._store[: self.array[Advert.STORED]]
         present = np.zeros(self._predicates.shape[1] * _WORD_BITS + 1, np.bool_)
-        present[stored] = True
-        # Of RAs that have arrived everywhere, too: these filters are kept for longer than they must be.
-        present[self._numbers.ravel()] = True
+        # Of levels without a class, too, and of RAs that have arrived everywhere: these filters are kept for
+        # longer than they must be. Behind the filters of a level are numbers of filters that are gone.
+        present[self._stored(self._levels[: self.array[Advert.LEVEL_COUNT]])] = True
+        present[self._numbers[self._numbers != _NO_FILTER]] = True
         packed = np.packbits(present, bitorder="little").tobytes()
         kept = int.from_bytes(found.tobytes(), "little") | int.from_bytes(packed, "little")
         return kept | self._expected
@@ -362,15 +363,20 @@ class Adverts:
         self._heads[at] = numbers[self._heads[at]]
         rows = levels[kept]
         rows[:, NEXT] = numbers[rows[:, NEXT]]
-        ends = np.cumsum(rows[:, COUNT])
-        starts, stored = ends - rows[:, COUNT], int(ends[-1]) if len(ends) else 0
-        self._store[:stored] = self._store[
-            np.repeat(rows[:, OFFSET] - starts, rows[:, COUNT]) + np.arange(stored)
-        ]
-        rows[:, OFFSET], rows[:, ROOM] = starts, rows[:, COUNT]
+        stored = self._stored(rows)
+        self._store[: len(stored)] = stored
+        rows[:, OFFSET], rows[:, ROOM] = np.cumsum(rows[:, COUNT]) - rows[:, COUNT], rows[:, COUNT]
         levels[: len(rows)] = rows
-        array[Advert.LEVEL_COUNT], array[Advert.STORED] = len(rows), stored
+        array[Advert.LEVEL_COUNT], array[Advert.STORED] = len(rows), len(stored)
         self._free.clear()
+
+    def _stored(self, rows: _Longs) -> npt.NDArray[np.int32]:
+        """Returns the filters of levels, one level behind the other."""
+        counts = rows[:, COUNT]
+        starts = np.cumsum(counts) - counts
+        places = np.repeat(rows[:, OFFSET] - starts, counts) + np.arange(counts.sum())
+        found: npt.NDArray[np.int32] = self._store[places]
+        return found
 
     def _put_levels(self, node: int, own: int, levels: Levels) -> None:
         """Writes F of a class, which had the first of these levels before, in their order."""

@@ -181,3 +181,18 @@ def test_relations_are_forgotten_when_numbers_go_to_other_filters(
     state.forget_swept()
     # Otherwise compiled code has relations of `last` to the filter that had the number before.
     assert state._places[last] == -1
+
+
+def test_only_filters_that_exist_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that has met other networks has no filter 0 any more."""
+    pool = FilterPool()
+    monkeypatch.setattr(adverts, "POOL", pool)
+    pool.numbers(parse_predicate("a = 0 | a = 1"))
+    pool.sweep()
+    under_way, state = _with_adverts(set_up(RouterOptions(), DEEP))
+    held = state.expect([parse_predicate("b = 1")])
+    under_way.send(1, 1, 0, 0, 2, ra(11, "b = 1", hop_limit=3), 60)
+    assert under_way.run(1, (2, 0), 1, 1, Piece(0, 0.0, 1.0)).done == 1
+    assert state.array[Advert.STORED] > 0
+    pool.sweep()
+    assert state.members == held
