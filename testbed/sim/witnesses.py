@@ -81,11 +81,18 @@ class Witnesses:
         return place, len(known), self._matching(number, witness)
 
     def _matching(self, number: int, witness: _Witness) -> Bits:
-        possible = self._pool.compared(number).possible_covers
-        for other in numbers_in(possible & ~witness.compared):
-            if _matches(self._pool.filter(other), witness.point):
-                witness.members |= 1 << other
-        witness.compared |= possible
+        pool = self._pool
+        possible = pool.compared(number).possible_covers
+        if new := possible & ~witness.compared:
+            items = pool.filter(number).items()
+            matching, near = pool.containing(
+                [(attribute, witness.point[attribute[0]][0]) for attribute, _ in items], new
+            )
+            witness.members |= matching
+            for other in numbers_in(near):
+                if _matches(pool.filter(other), witness.point):
+                    witness.members |= 1 << other
+            witness.compared |= possible
         return witness.members
 
 

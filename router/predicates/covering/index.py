@@ -11,7 +11,7 @@ verify each member with `NormalFilter.failures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
@@ -80,12 +80,14 @@ class FilterIndex:
 
     Attributes:
         members: the numbers of all members.
+        irregular: those with gaps in a range of values, or with patterns.
         keys: the sort key of each member, by number.
         canonical: the canonical filter of each member, by number.
     """
 
     def __init__(self) -> None:
         self.members: Bits = 0
+        self.irregular: Bits = 0
         self.keys: list[bytes] = []
         self.canonical: list[Filter] = []
         self._order: CanonicalOrder[bytes] = CanonicalOrder()
@@ -133,6 +135,8 @@ class FilterIndex:
             if attribute not in self._attributes:
                 self._attributes[attribute] = AttributeIndex(attribute[1])
             self._attributes[attribute].add(values, bit)
+            if len(values.intervals) > 1 or not values.is_plain:
+                self.irregular |= bit
         return bit
 
     def _add_to_families(self, filter_: NormalFilter, bit: Bits) -> None:
@@ -153,6 +157,7 @@ class FilterIndex:
         They are in no answer from the first step on; with the last, their numbers can be given to others.
         """
         self.members &= ~gone
+        self.irregular &= ~gone
         yield
         for attribute, index in list(self._attributes.items()):
             yield from index.remove(gone)
@@ -235,6 +240,18 @@ class FilterIndex:
             return 0
         values = filter_.attributes[attribute[0]]
         return family & self._attributes[attribute].overlapping_or_adjacent(values)
+
+    def containing(self, keys: Iterable[tuple[Attribute, Key]], among: Bits) -> Bits:
+        """Returns those of some members whose range of values of each of these attributes contains the key.
+
+        A member that does not constrain an attribute has all its values.
+        """
+        found = among & self.members
+        for attribute, key in keys:
+            index = self._attributes.get(attribute)
+            if index is not None and found & index.members:
+                found &= ~index.members | index.containing(key)
+        return found
 
     def possible_matches(self, message: Message) -> Bits:
         """Returns the members that the message may match: no range of values excludes one of its values."""

@@ -22,7 +22,8 @@ from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX, covered_jointly
 from router.predicates.covering.index import FilterIndex
-from router.predicates.covering.normal import NormalFilter, normalise
+from router.predicates.covering.intervals import Key
+from router.predicates.covering.normal import Attribute, NormalFilter, normalise
 from router.predicates.covering.relations import Relations
 from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
 from router.predicates.model import Filter, Message, Predicate
@@ -431,6 +432,15 @@ class FilterPool:
                 found |= 1 << number
         _store(self._matched, id(message), (message, self._version, found))
         return found
+
+    def containing(self, keys: Iterable[tuple[Attribute, Key]], among: Bits) -> tuple[Bits, Bits]:
+        """Returns those of some filters whose value sets contain the key of each of these attributes.
+
+        Returns:
+            The filters whose value sets do, and those of which only the ranges of values are known to do.
+        """
+        found = self._index.containing(keys, among)
+        return found & ~self._index.irregular, found & self._index.irregular
 
     # How answers are computed.
 
