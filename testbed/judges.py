@@ -10,6 +10,7 @@ from router.registry import Registry
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS
+from testbed.events.links import at_worst
 from testbed.oracle.attention.judge import write_judgement
 from testbed.oracle.decide import write_oracle
 
@@ -55,7 +56,7 @@ def starvation_expected(experiment: Experiment, rate: float) -> str | None:
     Args:
         rate: greatest rate of the experiment clock, experiment seconds in a wall second.
     """
-    for link in experiment.topology.links:
+    for link in at_worst(experiment.topology, experiment.events).links:
         if link.loss_percent:
             return f"link {link.u}-{link.v} loses frames"
         if link.bandwidth_mbps:

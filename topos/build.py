@@ -38,6 +38,9 @@ class LinkSpec(NamedTuple):
     bandwidth_mbps: float | None = None
     delay_ms: float | None = None
     loss_percent: float | None = None
+    jitter_ms: float | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
 
 
 def build(
@@ -78,6 +81,9 @@ def build(
                 bandwidth_mbps=spec.bandwidth_mbps,
                 delay_ms=spec.delay_ms,
                 loss_percent=spec.loss_percent,
+                jitter_ms=spec.jitter_ms,
+                reorder_percent=spec.reorder_percent,
+                duplicate_percent=spec.duplicate_percent,
             )
         )
     return Topology(name, ordered, tuple(built), tuple(notes))
@@ -139,13 +145,32 @@ def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[in
 
 
 def _check_properties(label: str, spec: LinkSpec) -> None:
-    bandwidth, delay, loss = spec.bandwidth_mbps, spec.delay_ms, spec.loss_percent
+    bandwidth = spec.bandwidth_mbps
     if bandwidth is not None and not 0 < bandwidth < math.inf:
         raise TopologyError(f"{label}: bandwidth_mbps is {bandwidth}; expected a number above 0")
-    if delay is not None and not 0 <= delay < math.inf:
-        raise TopologyError(f"{label}: delay_ms is {delay}; expected a number from 0 up")
-    if loss is not None and not 0 <= loss <= 100:
-        raise TopologyError(f"{label}: loss_percent is {loss}; expected a number from 0 to 100")
+    for key in ("delay_ms", "jitter_ms"):
+        value = getattr(spec, key)
+        if value is not None and not 0 <= value < math.inf:
+            raise TopologyError(f"{label}: {key} is {value}; expected a number from 0 up")
+    for key in ("loss_percent", "reorder_percent", "duplicate_percent"):
+        value = getattr(spec, key)
+        if value is not None and not 0 <= value <= 100:
+            raise TopologyError(f"{label}: {key} is {value}; expected a number from 0 to 100")
+    problem = contradiction(spec)
+    if problem is not None:
+        raise TopologyError(f"{label}: {problem}")
+
+
+def contradiction(link: LinkSpec | Link) -> str | None:
+    """Why the properties of a link contradict each other; None: they do not."""
+    delay = link.delay_ms or 0.0
+    if (link.jitter_ms or 0.0) > delay:
+        return f"jitter_ms is {link.jitter_ms:g}; expected at most delay_ms, {delay:g}"
+    if link.reorder_percent and not delay:
+        return (
+            f"reorder_percent is {link.reorder_percent:g}; expected 0 without delay_ms: nothing is overtaken"
+        )
+    return None
 
 
 def _check_connected(specs: Iterable[LinkSpec], node_count: int) -> None:

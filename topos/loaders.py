@@ -73,6 +73,10 @@ def to_json(topology: Topology) -> str:
     for node in document["nodes"]:
         if node["name"] is None:
             del node["name"]
+    for link in document["links"]:
+        for key in ("jitter_ms", "reorder_percent", "duplicate_percent"):
+            if link[key] is None:
+                del link[key]
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -62,6 +62,8 @@ def _link_parameters(link: _ModelLink) -> dict[str, _Any]:
         declared["bw"] = link.bandwidth_mbps
     if link.delay_ms is not None:
         declared["delay"] = f"{link.delay_ms}ms"
+    if link.jitter_ms is not None:
+        declared["jitter"] = f"{link.jitter_ms}ms"
     if link.loss_percent is not None:
         declared["loss"] = link.loss_percent
     return {"cls": _TCLink, **declared} if declared else {}

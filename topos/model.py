@@ -39,6 +39,9 @@ class Link:
         bandwidth_mbps: megabits per second, each direction.
         delay_ms: one way, milliseconds.
         loss_percent: probability that a frame is lost, 0 to 100, each direction.
+        jitter_ms: the delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.
+        reorder_percent: probability that a frame is not delayed, and so overtakes others.
+        duplicate_percent: probability that a frame arrives twice.
     """
 
     index: int
@@ -50,11 +53,25 @@ class Link:
     bandwidth_mbps: float | None = None
     delay_ms: float | None = None
     loss_percent: float | None = None
+    jitter_ms: float | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
 
     @property
     def lossy(self) -> bool:
-        """Whether the link loses frames on purpose."""
-        return bool(self.loss_percent)
+        """Whether other frames arrive than are sent, on purpose: the link loses or doubles some."""
+        return bool(self.loss_percent or self.duplicate_percent)
+
+
+#: The properties of a link that a run may change while it is in use -> the greatest value.
+PROPERTIES = {
+    "loss_percent": 100.0,
+    "bandwidth_mbps": 1e6,
+    "delay_ms": 60_000.0,
+    "jitter_ms": 60_000.0,
+    "reorder_percent": 100.0,
+    "duplicate_percent": 100.0,
+}
 
 
 @dataclass(frozen=True)

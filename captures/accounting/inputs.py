@@ -90,8 +90,14 @@ class Inputs:
 
     @property
     def lossy_links(self) -> frozenset[int]:
-        """Indices of the links that a command made lose frames."""
-        return lossy_links(self.run)
+        """Indices of the links that a command or an event of the experiment made lose or double frames."""
+        ends = [
+            event.get("link")
+            for event in self.experiment.get("events", [])
+            if event.get("loss_percent") or event.get("duplicate_percent")
+        ]
+        by_events = {link.index for link in self.links if _among(link, ends)}
+        return lossy_links(self.run) | by_events
 
     @property
     def senders(self) -> list[int]:
@@ -222,3 +228,8 @@ def read_epochs(run: RunLayout) -> Epochs:
         RunFolderError: a line is malformed; names file and line.
     """
     return epochs(event for _, event in read_controller(run))
+
+
+def _among(link: Link, ends: list[list[int] | None]) -> bool:
+    """Whether a link is named by its nodes; None names all links."""
+    return any(each is None or {link.u, link.v} == set(each) for each in ends)

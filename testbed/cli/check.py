@@ -11,6 +11,7 @@ from testbed.config.model import AUTO, Experiment
 from testbed.emulation.demand import capacity, demand, shortages
 from testbed.emulation.estimate import estimate
 from testbed.errors import MachineError
+from testbed.events.links import at_worst
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import missing_features
@@ -69,7 +70,7 @@ def _refused(experiment: Experiment) -> list[str]:
     """A sentence for each property of a link that this kernel lacks; none where only root could ask."""
     if os.geteuid() != 0:
         return []
-    found = missing_features(experiment.topology, kernel_features())
+    found = missing_features(at_worst(experiment.topology, experiment.events), kernel_features())
     return [found[0] + (f" (and {len(found) - 1} more links)" if len(found) > 1 else "")] if found else []
 
 

@@ -20,7 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "settings",
         nargs="*",
         metavar="NAME=VALUE",
-        help="with set: loss (percent), bandwidth (Mbit/s), delay (ms); 0 takes it away",
+        help="with set: loss, duplicate, reorder (percent), bandwidth (Mbit/s), delay, jitter (ms); 0 takes"
+        " it away",
     )
 
 

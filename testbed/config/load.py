@@ -42,7 +42,9 @@ from testbed.content.distributions import DistributionError, Distributions
 from testbed.content.schema import Schema, SchemaError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
-from topos.model import Topology
+from testbed.events.links import at_worst, impaired
+from topos.build import contradiction
+from topos.model import PROPERTIES, Topology
 from topos.suggest import unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
@@ -116,7 +118,9 @@ def load_experiment(
     events = read_events(problems, document.get("events", []), topology, duration_s)
     _check_served(problems, service, protocol, workload, events)
     if topology is not None:
-        _check_auto(problems, values.get("time_scale"), with_link_defaults(topology, links))
+        topology = with_link_defaults(topology, links)
+        _check_links(problems, topology, events)
+        _check_auto(problems, values.get("time_scale"), at_worst(topology, events))
     problems.raise_if_any()
 
     # It is not missing, or there would have been a problem.
@@ -124,7 +128,7 @@ def load_experiment(
     values["name"] = values["name"] or _name_of(path)
     return Experiment(
         **values,
-        topology=with_link_defaults(topology, links),
+        topology=topology,
         broadcast=broadcast,
         routing=routing,
         service=service,
@@ -139,12 +143,22 @@ def load_experiment(
     )
 
 
+def _check_links(problems: Problems, topology: Topology, events: Iterable[Event]) -> None:
+    """Refuses properties of links that contradict each other, from the beginning or after an event."""
+    for link in topology.links:
+        if (problem := contradiction(link)) is not None:
+            problems.add("links", "", f"link {link.u}-{link.v}: {problem}")
+            return
+    for problem in impaired(topology, events)[1]:
+        problems.add("events", "", problem)
+
+
 def _check_auto(problems: Problems, time_scale: object, topology: Topology) -> None:
     """Refuses a rate that changes where links have times of their own."""
     if time_scale != AUTO:
         return
     for link in topology.links:
-        for key in ("delay_ms", "bandwidth_mbps", "loss_percent"):
+        for key in PROPERTIES:
             if getattr(link, key):
                 text = f'"auto" and {key} of link {link.u}-{link.v} exclude each other; expected a number'
                 problems.add("", "time_scale", text)

@@ -68,6 +68,31 @@ class LinkOptions:
             "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
         ),
     )
+    jitter_ms: float | None = field(
+        default=None,
+        metadata=option(
+            "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
+            low=0,
+            unit=Unit.MILLISECONDS,
+            example=1,
+        ),
+    )
+    reorder_percent: float | None = field(
+        default=None,
+        metadata=option(
+            "Frames that are not delayed, at random, and so overtake others; needs `delay_ms`.",
+            low=0,
+            high=100,
+            unit=Unit.PERCENT,
+            example=0.1,
+        ),
+    )
+    duplicate_percent: float | None = field(
+        default=None,
+        metadata=option(
+            "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
+        ),
+    )
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,12 @@ from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.errors import InputError, RunError
 from testbed.events.fault import Fault, NetworkControl
-from topos.model import Link, Topology
+from testbed.events.links import LinkImpair
+from topos.model import PROPERTIES, Link, Topology
 
 #: Bytes of one command.
 LINE_LIMIT = 64 * 1024
 _BACKLOG = 16
-#: Properties that a link may get -> the greatest value; 0 takes the property away.
-PROPERTIES = {"loss_percent": 100.0, "bandwidth_mbps": 1e6, "delay_ms": 60_000.0}
-
 Request = Mapping[str, Any]
 
 
@@ -45,13 +43,6 @@ class Loop(Protocol):
 
     def ignore(self, source: Any) -> None:
         """Ends `attend`."""
-
-
-class ShapedNetwork(NetworkControl, Protocol):
-    """A network whose links can get other properties."""
-
-    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
-        """Gives a link other properties (`testbed.network.emulated.EmulatedNetwork`)."""
 
 
 class Commands:
@@ -70,7 +61,7 @@ class Commands:
         path: Path,
         run: RunLayout,
         topology: Topology,
-        network: ShapedNetwork,
+        network: NetworkControl,
         namespace: Callable[[int], str],
     ) -> None:
         self._path = path
@@ -149,6 +140,8 @@ class Commands:
             raise InputError(
                 f"{event.action}: is no event of the network; applications are asked by pub and sub"
             )
+        if isinstance(event, LinkImpair):
+            raise InputError(f"{event.action}: expected a command `link U V set`")
         steps = list(event.steps())
         if len(steps) > 1:
             raise InputError(f"{event.action}: has several moments; expected an event of one moment")

@@ -23,7 +23,8 @@ _ENOUGH = 10
 
 def quiet_period_s(topology: Topology) -> float:
     """Returns wall seconds, longer than any frame can be under way between two routers."""
-    longest = max((link.delay_ms or 0.0 for link in topology.links), default=0.0) / 1000
+    longest = max(((link.delay_ms or 0.0) + (link.jitter_ms or 0.0) for link in topology.links), default=0.0)
+    longest /= 1000
     shaped = any(link.bandwidth_mbps for link in topology.links)
     return _MARGIN_S + longest + (TBF_LATENCY_S if shaped else 0.0)
 

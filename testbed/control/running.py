@@ -28,12 +28,12 @@ from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.network.state import CHECKOUT, RunState, live_runs
 from testbed.polling import wait_until
-from topos.model import Topology
+from topos.model import PROPERTIES, Topology
 
 #: Types of frames that spread predicates.
 _ADVERTISEMENTS = ("RA", "XRA")
-#: Names of properties of links in commands: percent, Mbit/s, milliseconds.
-_SETTINGS = {"loss": "loss_percent", "bandwidth": "bandwidth_mbps", "delay": "delay_ms"}
+#: Names of properties of links in commands (`loss`), without the units: percent, Mbit/s, milliseconds.
+_SETTINGS = {name.rpartition("_")[0]: name for name in PROPERTIES}
 #: Wall seconds to wait for the answer to a command.
 _TIMEOUT_S = 30.0
 #: Environment of commands on a node.

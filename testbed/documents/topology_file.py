@@ -39,6 +39,9 @@ _LINK = {
     "bandwidth_mbps": "bandwidth in each direction, Mbit/s; without it, not limited",
     "delay_ms": "delay of one direction, wall milliseconds; an emulation needs the kernel's netem",
     "loss_percent": "frames lost in each direction, at random, percent",
+    "jitter_ms": "greatest deviation from the delay, at random, wall milliseconds; at most `delay_ms`",
+    "reorder_percent": "frames that are not delayed, at random, and so overtake others, percent",
+    "duplicate_percent": "frames that arrive twice, at random, percent",
 }
 
 

@@ -195,7 +195,7 @@ class Emulation:
         controller.wait_listening()
         self.network.start_switches()
         self.state.add_processes(self.network.pids)
-        self.network.shape_links()
+        self.network.shape_as_declared()
         self.progress.step("captures")
         self.captures = CaptureSet(
             capture_devices(self.network),

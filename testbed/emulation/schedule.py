@@ -16,6 +16,7 @@ from testbed.control.quiescence import Quiescence, not_quiet
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.events.fault import NetworkControl, steps_of
+from testbed.events.links import at_worst
 from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
@@ -94,7 +95,7 @@ def play(
                 show("done; the network stays up until Ctrl-C")
                 driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
-    with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
+    with Quiescence(network.sockets.values(), at_worst(experiment.topology, experiment.events)) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.
         timeout_s = _QUIET_TIMEOUT_S + _QUIET_TIMEOUT_PER_ROUTER_S * len(network.sockets)
         if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), timeout_s):

@@ -14,7 +14,7 @@ from testbed.events.applications import (
     Unsubscribe,
 )
 from testbed.events.event import Event
-from testbed.events.links import LinkDown, LinkFlap, LinkUp
+from testbed.events.links import LinkDown, LinkFlap, LinkImpair, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
 
 #: In the order in which documents and errors list them.
@@ -32,6 +32,7 @@ for _event in (
     LinkDown,
     LinkUp,
     LinkFlap,
+    LinkImpair,
     NodeDown,
     NodeUp,
 ):

@@ -8,13 +8,14 @@ of the fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from captures.rundir.network_events import NetworkEvent
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
+from topos.model import Link
 
 
 class NetworkControl(Protocol):
@@ -25,6 +26,16 @@ class NetworkControl(Protocol):
 
     def set_link(self, u: int, v: int, up: bool) -> None:
         """Takes the link between two nodes down or up."""
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        """Gives the link between two nodes other properties; returns the link as it is then.
+
+        Args:
+            properties: values of `topos.model.Link` by their names; None takes a property away.
+        """
+
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        """Gives all links properties, as `shape_link`."""
 
     def set_node(self, node: int, up: bool) -> None:
         """Cuts a node off from the network, its host link and all its links, or joins it to the network."""

@@ -38,6 +38,11 @@ def kernel_features() -> KernelFeatures:
             " add chain netdev t c { type filter hook egress device lo priority 0; };"
             " add rule netdev t c numgen random mod 10 < 5 drop'"
         ),
+        nft_dup=_namespace_accepts(
+            "nft 'add table netdev t;"
+            " add chain netdev t c { type filter hook egress device lo priority 0; };"
+            " add rule netdev t c numgen random mod 10 < 5 dup to lo'"
+        ),
     )
 
 

@@ -42,6 +42,7 @@ from testbed.network.shaping import (
 )
 from testbed.network.switch_daemons import Group, SwitchDaemons
 from topos import model
+from topos.build import contradiction
 from topos.model import Topology
 
 #: Switches of one daemon at least, and daemons of a run at most. At each wake-up a daemon works through all
@@ -195,13 +196,15 @@ class EmulatedNetwork:
             properties: values of `topos.model.Link` by their names; None takes a property away.
 
         Raises:
-            InputError: the kernel cannot provide a property.
+            InputError: the kernel cannot provide a property, or properties contradict each other.
             RunError: a command failed; both ends have the properties that they had before, or the error says
                 that they have not.
         """
         declared = next(link for link in self.topology.links if {link.u, link.v} == {u, v})
         before = self._reshaped.get(declared.index, declared)
         after = replace(before, **properties)  # type: ignore[arg-type]
+        if problem := contradiction(after):
+            raise InputError(f"link {u}-{v}: {problem}")
         if problems := missing_features(Topology("link", (), (after,)), self.kernel):
             raise InputError(problems[0])
         try:
@@ -212,6 +215,11 @@ class EmulatedNetwork:
             raise
         self._reshaped[after.index] = after
         return after
+
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        """Gives all links properties, one after the other, as `shape_link`."""
+        for link in self.topology.links:
+            self.shape_link(link.u, link.v, properties)
 
     def _restore(self, link: model.Link, cause: RunError) -> None:
         """Gives both ends of a link its properties, whatever they have.
@@ -229,7 +237,7 @@ class EmulatedNetwork:
             text = f"{cause}; the ends of link {link.u}-{link.v} may differ, since restoring failed: {error}"
             raise RunError(text) from cause
 
-    def shape_links(self) -> None:
+    def shape_as_declared(self) -> None:
         """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
         self._apply(tc_commands(self.topology, self.kernel), _TC)
         self._apply(nft_ruleset(self.topology, self.kernel), _NFT)

@@ -1,4 +1,4 @@
-"""Link properties in the kernel: bandwidth (TBF), delay and loss (netem), or loss by nftables egress.
+"""Link properties in the kernel: bandwidth by TBF, the others by netem; loss and duplicates also by nftables.
 
 All functions are pure: they return the commands that a topology needs, and the kernel features that these
 commands need. Shaping applies to frames that leave a switch port, at both ends of a link; host links are
@@ -19,8 +19,8 @@ TBF_LATENCY_S = 0.4
 #: netem: frames that may be under way. The default limit, 1,000, drops frames of a long fast link without #:
 #: a declared loss.
 _NETEM_LIMIT_FRAMES = 1_000_000
-#: nftables draws a number below this; the loss probability has this resolution.
-_LOSS_STEPS = 1_000_000
+#: nftables draws a number below this; probabilities have this resolution.
+_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class KernelFeatures:
     netem: bool
     tbf: bool
     nft_egress: bool
+    nft_dup: bool = False
 
 
 def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
@@ -37,9 +38,14 @@ def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
     problems = []
     for link in topology.links:
         name = f"link {link.u}-{link.v}"
-        if link.delay_ms and not kernel.netem:
+        for key in ("delay_ms", "jitter_ms", "reorder_percent"):
+            value = getattr(link, key)
+            if value and not kernel.netem:
+                problems.append(f"{name} asks for {key} = {value:g}, which needs the kernel's sch_netem")
+        if link.duplicate_percent and not (kernel.netem or kernel.nft_dup):
             problems.append(
-                f"{name} asks for delay_ms = {link.delay_ms:g}, which needs the kernel's sch_netem"
+                f"{name} asks for duplicate_percent = {link.duplicate_percent:g}, which needs sch_netem"
+                " or nftables egress with dup"
             )
         if link.loss_percent and not (kernel.netem or kernel.nft_egress):
             problems.append(
@@ -76,29 +82,43 @@ def tc_commands(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
 
 
 def _netem(link: Link) -> str:
-    delay = f" delay {link.delay_ms * 1000:.0f}us" if link.delay_ms else ""
-    loss = f" loss {link.loss_percent:g}%" if link.loss_percent else ""
-    return f" limit {_NETEM_LIMIT_FRAMES}{delay}{loss}" if delay or loss else ""
+    properties = ""
+    if link.delay_ms:
+        properties += f" delay {link.delay_ms * 1000:.0f}us"
+        properties += f" {link.jitter_ms * 1000:.0f}us" if link.jitter_ms else ""
+    properties += f" loss {link.loss_percent:g}%" if link.loss_percent else ""
+    properties += f" duplicate {link.duplicate_percent:g}%" if link.duplicate_percent else ""
+    properties += f" reorder {link.reorder_percent:g}%" if link.reorder_percent else ""
+    return f" limit {_NETEM_LIMIT_FRAMES}{properties}" if properties else ""
 
 
 def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
-    """Returns tables for `nft -f -` that drop frames where netem cannot, each with its node, as above."""
+    """Returns tables for `nft -f -` that drop and double frames where netem cannot, each with its node.
+
+    A doubled frame passes no chain a second time.
+    """
     if kernel.netem:
         return
     for link in topology.links:
-        if not link.loss_percent:
-            continue
-        threshold = round(link.loss_percent / 100 * _LOSS_STEPS)
         for node, device in _ends(link):
-            yield (
-                node,
-                "table netdev cbcb {\n"
-                f"  chain {device} {{\n"
-                f"    type filter hook egress device {device} priority 0;\n"
-                f"    numgen random mod {_LOSS_STEPS} < {threshold} counter drop\n"
-                "  }\n"
-                "}",
-            )
+            rules = [
+                f"    numgen random mod {_STEPS} < {round(percent / 100 * _STEPS)} counter {verdict}\n"
+                for percent, verdict in (
+                    (link.loss_percent, "drop"),
+                    (link.duplicate_percent, f"dup to {device}"),
+                )
+                if percent
+            ]
+            if rules:
+                yield (
+                    node,
+                    "table netdev cbcb {\n"
+                    f"  chain {device} {{\n"
+                    f"    type filter hook egress device {device} priority 0;\n"
+                    f"    counter\n{''.join(rules)}"
+                    "  }\n"
+                    "}",
+                )
 
 
 def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:

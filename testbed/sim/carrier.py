@@ -188,11 +188,7 @@ def in_bulk(
         `can_run` allows.
     """
     wires = (wire for host in fabric.hosts for wire in host.wires.values())
-    if (
-        fabric.tags
-        or not can_run(cores)
-        or any(wire.random is not None or wire.ns_per_byte for wire in wires)
-    ):
+    if fabric.tags or not can_run(cores) or any(wire.shaped for wire in wires):
         return None
     limits = of_adverts(cores, issued)
     fabric.bulk = agenda.arrivals = carrier = BulkCarrier(fabric, agenda, cores, deliver, limits)

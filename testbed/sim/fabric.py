@@ -6,7 +6,8 @@ The model, in wall seconds of the emulation that it represents:
   t + `HOP_NS` + the link's delay + its wait for bandwidth. `HOP_NS` is the time of two host links, two
   switches and the work of a router together; a router answers at once.
 - Bandwidth is a token bucket with the emulation's depth and longest wait (`testbed.network.shaping`); a frame
-that would wait longer is dropped. Loss is drawn for each Ethernet frame, from the seed.
+that would wait longer is dropped. Loss, duplicates, jitter and reordering are drawn for each Ethernet frame,
+from the seed.
 - Captures and switches see a frame of a link when it arrives: delayed and shaped frames pass the emulation's
   captures at that time, too.
 - A frame to or from the controller takes `CONTROL_NS`; no such frame is lost.
@@ -92,7 +93,8 @@ class Wire:
             "lost",
             "lost_bytes",
         ),
-        *("ns_per_byte", "number", "port", "random", "receiver", "sender"),
+        *("duplicate", "jitter_ns", "link_ns", "ns_per_byte", "number", "port", "random", "receiver"),
+        *("reorder", "sender", "shaped"),
     )
 
     def __init__(self, line: Line, sender: int, receiver: int, seed: int) -> None:
@@ -103,18 +105,36 @@ class Wire:
         self.port = link.u_port if receiver == link.u else link.v_port
         self.sender = sender
         self.receiver = receiver
-        self.delay_ns = HOP_NS + round((link.delay_ms or 0.0) * 1e6)
-        self.ns_per_byte = 8 * NS / (link.bandwidth_mbps * 1e6) if link.bandwidth_mbps else 0.0
         #: Time at which the token bucket will be full (ns).
         self.full_ns = 0.0
-        self.loss = (link.loss_percent or 0.0) / 100
-        self.random = Random(f"{seed}/loss {sender}-{receiver}") if self.loss else None
+        self.random = Random(f"{seed}/loss {sender}-{receiver}")
+        self.shape(link)
         self.frames_sent = self.bytes_sent = 0
         self.lost = self.lost_bytes = self.dropped = 0
 
-    def lose(self) -> bool:
-        """Draws at random whether a frame is lost."""
-        return self.random is not None and self.random.random() < self.loss
+    def shape(self, link: Link) -> None:
+        """Takes the properties of a link."""
+        self.link_ns = round((link.delay_ms or 0.0) * 1e6)
+        self.delay_ns = HOP_NS + self.link_ns
+        self.jitter_ns = (link.jitter_ms or 0.0) * 1e6
+        self.ns_per_byte = 8 * NS / (link.bandwidth_mbps * 1e6) if link.bandwidth_mbps else 0.0
+        self.loss = (link.loss_percent or 0.0) / 100
+        self.reorder = (link.reorder_percent or 0.0) / 100
+        self.duplicate = (link.duplicate_percent or 0.0) / 100
+        #: Whether frames take anything but the delay.
+        self.shaped = bool(self.ns_per_byte or self.loss or self.jitter_ns or self.reorder or self.duplicate)
+
+    def draw(self, probability: float) -> bool:
+        """Draws at random whether something happens to a frame."""
+        return probability > 0.0 and self.random.random() < probability
+
+    def way_ns(self) -> int:
+        """Draws the time that a frame takes, beside its wait for bandwidth."""
+        if self.draw(self.reorder):
+            return self.delay_ns - self.link_ns
+        if not self.jitter_ns:
+            return self.delay_ns
+        return self.delay_ns + round(self.random.uniform(-self.jitter_ns, self.jitter_ns))
 
     def wait_ns(self, now_ns: int, length: int) -> int | None:
         """Returns the wait of a frame of `length` bytes for bandwidth, or None if it exceeds the longest
@@ -215,6 +235,11 @@ class Fabric:
             self.bulk.line_changed(line)
         return True
 
+    def shape_link(self, link: Link) -> None:
+        """Gives a link other properties, for the frames that are sent from now on."""
+        for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
+            self._hosts[node].wires[port].shape(link)
+
     # Frames.
 
     def send(self, node: int, interfaces: frozenset[int], frame: Frame) -> None:
@@ -272,7 +297,7 @@ class Fabric:
         if line.cuts % 2:
             wire.dropped += len(sent)
             return
-        if wire.random is None and not wire.ns_per_byte:
+        if not wire.shaped:
             at, last = self._agenda.now + wire.delay_ns, len(sent) - 1
             self.under_way += len(sent)
             if self.bulk is not None and last == 0 and self.bulk.send(wire, sent[0], at, event.frame):
@@ -288,30 +313,35 @@ class Fabric:
                 self._agenda.at(at, self.arrive, wire, line.cuts, data, event, number == last)
             return
         arrivals = self._shaped(wire, sent)
-        whole = len(arrivals) == len(sent)
-        if arrivals and not whole:
+        missing = set(range(len(sent)))
+        self.under_way += len(arrivals)
+        for at, number in arrivals:
+            missing.discard(number)
+            # A frame of one fragment that arrives twice is received twice; of several, the reassembly takes
+            # each fragment once.
+            self._agenda.at(at, self.arrive, wire, line.cuts, sent[number], event, not missing)
+            if not missing and len(sent) > 1:
+                missing.add(len(sent))
+        if arrivals and not missing.isdisjoint(range(len(sent))):
             # The emulation's router drops the frame after the reassembly timeout.
             self._hosts[wire.receiver].dropped["reassembly_timeout"] += 1
-        self.under_way += len(arrivals)
-        last = len(arrivals) - 1
-        for number, (at, data) in enumerate(arrivals):
-            self._agenda.at(at, self.arrive, wire, line.cuts, data, event, whole and number == last)
 
-    def _shaped(self, wire: Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
-        """Returns the time at which each Ethernet frame arrives; counts lost and dropped frames and leaves
-        them out."""
-        at = self._agenda.now + wire.delay_ns
+    def _shaped(self, wire: Wire, sent: list[bytes]) -> list[tuple[int, int]]:
+        """Returns time and number of each Ethernet frame that arrives, in order; counts the others."""
+        now = self._agenda.now
         arrivals = []
-        for data in sent:
-            if wire.lose():
+        for number, data in enumerate(sent):
+            if wire.draw(wire.loss):
                 wire.lost += 1
                 wire.lost_bytes += len(data)
                 continue
-            wait = wire.wait_ns(self._agenda.now, len(data))
-            if wait is None:
-                wire.dropped += 1
-            else:
-                arrivals.append((at + wait, data))
+            for _ in range(2 if wire.draw(wire.duplicate) else 1):
+                wait = wire.wait_ns(now, len(data))
+                if wait is None:
+                    wire.dropped += 1
+                else:
+                    arrivals.append((now + wire.way_ns() + wait, number))
+        arrivals.sort()
         return arrivals
 
     def _arrive_together(self, wires: list[tuple[Wire, int]], data: bytes, event: FrameReceived) -> None:

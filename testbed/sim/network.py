@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from router.wire.addresses import HOST_PORT
 from testbed.events.network_state import NetworkState
 from testbed.sim.controller import SimulatedController
@@ -23,6 +26,7 @@ class SimulatedNetwork:
 
     def __init__(self, topology: Topology, fabric: Fabric, controller: SimulatedController) -> None:
         self.state = NetworkState(topology)
+        self._links = {frozenset((link.u, link.v)): link for link in topology.links}
         self._fabric = fabric
         self._controller = controller
 
@@ -39,6 +43,18 @@ class SimulatedNetwork:
         self._controller.port_changed(node, HOST_PORT, up)
         for link in links:
             self._follow(link)
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        """Gives a link other properties; returns the link as it is then."""
+        ends = frozenset((u, v))
+        changed = self._links[ends] = replace(self._links[ends], **properties)  # type: ignore[arg-type]
+        self._fabric.shape_link(changed)
+        return changed
+
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        """Gives all links properties, as `shape_link`."""
+        for u, v in self._links:
+            self.shape_link(u, v, properties)
 
     def _follow(self, link: Link) -> None:
         """Sets a link to the state that results from all faults so far; both ends report a change."""

@@ -37,6 +37,7 @@ from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
 from testbed.events.fault import steps_of
+from testbed.events.links import LinkImpair, at_worst
 from testbed.full_disk import naming_a_full_disk
 from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder
@@ -302,7 +303,7 @@ class Simulation:
         # Periodic RAs and SRs would never end.
         for router in self.routers:
             self._handle(router.node, Settle())
-        period_ns = round(quiet_period_s(self.experiment.topology) * NS)
+        period_ns = round(quiet_period_s(at_worst(self.experiment.topology, self.experiment.events)) * NS)
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns
             due = agenda.next_ns
@@ -343,6 +344,8 @@ class Simulation:
         self.routers[node].handle(event)
 
     def _in_bulk(self) -> BulkCarrier | None:
+        if any(isinstance(event, LinkImpair) for event in self.experiment.events):
+            return None
         from testbed.sim.carrier import in_bulk
 
         cores = [router.core for router in self.routers]

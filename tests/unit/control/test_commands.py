@@ -35,6 +35,9 @@ class Changes:
     def set_node(self, node: int, up: bool) -> None:
         self.made.append((node, up))
 
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        raise AssertionError(f"all links {properties}")
+
     def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
         self.made.append((u, v, dict(properties)))
         return replace(ring(5).links[0], **properties)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,19 @@ from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.model import Item, Workload
-from topos.model import Topology
+from topos.model import Link, Topology
 
 #: A value for each key of an event, in TOML.
 VALUES = {
     "node": "3",
     "link": "[1, 2]",
     "down_s": "4",
+    "loss_percent": "0",
+    "bandwidth_mbps": "10",
+    "delay_ms": "3",
+    "jitter_ms": "1",
+    "reorder_percent": "1",
+    "duplicate_percent": "1",
     "predicate": '"x > 0"',
     "message": '"x = 1"',
     "subscription": '"name"',
@@ -217,6 +223,12 @@ def test_steps_are_in_order_of_time() -> None:
 
         def set_node(self, node: int, up: bool) -> None:
             raise AssertionError(f"node {node} {up}")
+
+        def shape_links(self, properties: Mapping[str, float | None]) -> None:
+            raise AssertionError(f"all links {properties}")
+
+        def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+            raise AssertionError(f"link {u}-{v} {properties}")
 
     network = Network()
     steps = steps_of([LinkFlap(1.0, (0, 1), 5.0), LinkDown(2.0, (2, 3))])

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -18,13 +21,17 @@ from topos.model import Link, Node, Topology
 
 ALL = KernelFeatures(netem=True, tbf=True, nft_egress=True)
 NO_NETEM = KernelFeatures(netem=False, tbf=True, nft_egress=True)
+DUP = replace(NO_NETEM, nft_dup=True)
 NOTHING = KernelFeatures(netem=False, tbf=False, nft_egress=False)
 
 
 def _topology(
-    bandwidth_mbps: float | None = None, delay_ms: float | None = None, loss_percent: float | None = None
+    bandwidth_mbps: float | None = None,
+    delay_ms: float | None = None,
+    loss_percent: float | None = None,
+    **others: float,
 ) -> Topology:
-    link = Link(0, 0, 1, 1, 1, 1, bandwidth_mbps, delay_ms, loss_percent)
+    link = Link(0, 0, 1, 1, 1, 1, bandwidth_mbps, delay_ms, loss_percent, **others)
     return Topology("pair", (Node(0), Node(1)), (link,))
 
 
@@ -76,6 +83,63 @@ def test_loss_falls_back_to_nftables_only_without_netem() -> None:
     for (_, ruleset), device in zip(rulesets, ("s0-e1", "s1-e1"), strict=True):
         assert f"hook egress device {device} priority 0;" in ruleset
         assert "numgen random mod 1000000 < 25000 counter drop" in ruleset
+
+
+def test_netem_has_all_properties_and_nftables_doubles_frames_without_it() -> None:
+    all_of_them = _topology(None, 5, 1, jitter_ms=2, reorder_percent=3, duplicate_percent=4)
+    (_, command), _ = tc_commands(all_of_them, ALL)
+    assert command.endswith("netem limit 1000000 delay 5000us 2000us loss 1% duplicate 4% reorder 3%")
+    doubling = _topology(loss_percent=1, duplicate_percent=4)
+    assert missing_features(doubling, ALL) == missing_features(doubling, DUP) == []
+    (problem,) = missing_features(doubling, NO_NETEM)
+    assert "duplicate_percent = 4" in problem
+    (_, ruleset), _ = nft_ruleset(doubling, DUP)
+    rules = ruleset.splitlines()
+    # Lost frames are not doubled.
+    assert rules[4].endswith("< 10000 counter drop")
+    assert rules[5].endswith("< 40000 counter dup to s0-e1")
+
+
+def test_jitter_and_reordering_are_refused_without_netem() -> None:
+    found = missing_features(_topology(delay_ms=5, jitter_ms=2, reorder_percent=3), DUP)
+    assert [problem.split()[4] for problem in found] == ["delay_ms", "jitter_ms", "reorder_percent"]
+
+
+@pytest.mark.root
+def test_nftables_loses_and_doubles_as_many_frames_as_it_is_told() -> None:
+    """5,000 frames over a link of a namespace: the calibration of loss and duplicates."""
+    if not kernel_features().nft_dup:
+        pytest.skip("this kernel offers no nftables egress with dup")
+    (_, ruleset), _ = nft_ruleset(_topology(loss_percent=20, duplicate_percent=30), DUP)
+    script = f"""
+ip link add s0-e1 type veth peer name s1-e1; ip link set s0-e1 up; ip link set s1-e1 up
+nft -f - <<'E'
+{ruleset}
+table netdev far {{
+  chain in {{
+    type filter hook ingress device s1-e1 priority 0;
+    ether type 0x88b5 counter
+  }}
+}}
+E
+{sys.executable} -c '
+import socket
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.bind(("s0-e1", 0x88B5))
+for _ in range(5000):
+    try:
+        sender.send(b"\\xff" * 12 + b"\\x88\\xb5" + bytes(50))
+    except OSError:  # it is told of a drop
+        pass
+'
+nft -j list table netdev far"""
+    argv = ["unshare", "--net", "bash", "-e", "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rules = [each["rule"] for each in json.loads(done.stdout)["nftables"] if "rule" in each]
+    arrived = next(part["counter"]["packets"] for part in rules[0]["expr"] if "counter" in part)
+    # 5,000 * 0.8 * 1.3, whose standard deviation is 47.
+    assert 4_800 < arrived < 5_600
 
 
 def test_a_link_in_use_loses_what_it_has_before_it_gets_other_properties() -> None:

@@ -197,3 +197,71 @@ def test_what_is_not_captured_is_counted_all_the_same(tmp_path: Path, kept: Kept
     assert len(network.arrived) == 1
     sender, receiver = network.ports()
     assert sender["tx_packets"] == receiver["rx_packets"] == 1
+
+
+def _times(network: _Network) -> list[float]:
+    """The milliseconds that messages took beside those of a hop, in order of their numbers."""
+    found = {event.frame.seq: at for at, event in network.arrived if isinstance(event, FrameReceived)}
+    return [(found[seq] - HOP_NS) / _MS for seq in sorted(found)]
+
+
+def test_jitter_is_drawn_around_the_delay(tmp_path: Path) -> None:
+    network = _Network(tmp_path, delay_ms=10, jitter_ms=4)
+    for seq in range(400):
+        network.send(_message(seq))
+    network.run()
+    times = _times(network)
+    assert 6 <= min(times) < 6.5
+    assert 13.5 < max(times) <= 14
+    assert 9.5 < sum(times) / len(times) < 10.5
+
+
+def test_a_reordered_frame_is_not_delayed(tmp_path: Path) -> None:
+    network = _Network(tmp_path, delay_ms=10, reorder_percent=25)
+    for seq in range(400):
+        network.send(_message(seq))
+    network.run()
+    times = _times(network)
+    assert set(times) == {0.0, 10.0}
+    assert 70 < times.count(0.0) < 130
+    order = [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)]
+    assert order != sorted(order)
+
+
+def test_a_doubled_frame_is_received_twice(tmp_path: Path) -> None:
+    network = _Network(tmp_path, duplicate_percent=25)
+    for seq in range(400):
+        network.send(_message(seq))
+    network.run()
+    assert 470 < len(network.arrived) < 530
+    assert {event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)} == set(
+        range(400)
+    )
+    sender, receiver = network.ports()
+    assert sender["tx_packets"] == receiver["rx_packets"] == len(network.arrived)
+
+
+def test_fragments_make_one_frame_however_they_come(
+    tmp_path: Path,
+) -> None:
+    network = _Network(tmp_path, delay_ms=10, jitter_ms=10, duplicate_percent=50)
+    for seq in range(50):
+        network.send(_message(seq, size=6_000))
+    network.run()
+    seqs = [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)]
+    assert sorted(seqs) == list(range(50))
+    assert "reassembly_timeout" not in network.counters(1)["dropped"]
+    assert network.fabric.under_way == 0
+
+
+def test_a_link_that_is_shaped_anew_has_its_properties_from_then_on(tmp_path: Path) -> None:
+    network = _Network(tmp_path)
+    link = Link(0, 0, 1, 1, 1, loss_percent=100)
+    network.fabric.shape_link(link)
+    network.send(_message(1))
+    network.run()
+    assert network.arrived == []
+    network.fabric.shape_link(Link(0, 0, 1, 1, 1, delay_ms=3))
+    network.send(_message(2))
+    network.run()
+    assert _times(network) == [3.0]

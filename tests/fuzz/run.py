@@ -1,0 +1,134 @@
+"""`python -m tests.fuzz.run TARGET SECONDS FOLDER`: fuzzes one target; ends with 0 if it found nothing.
+
+With atheris (the extra `fuzz`) the engine is libFuzzer, guided by the coverage of the target's packages.
+Without it, inputs of the corpus are mutated at random. New inputs and what fails are files of FOLDER. The
+last line of the standard output is a JSON object: engine, runs, inputs of the corpus, coverage, features.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+
+from tests.fuzz.corpus import kept
+from tests.fuzz.targets import LONGEST, TARGETS, Run
+
+#: Wall seconds of one input, and megabytes of the process, at most.
+_INPUT_S, _MEMORY_MB = 60, 4096
+#: Runs `guided` in a process of its own.
+ENGINE = "import sys; from tests.fuzz.run import guided; guided(*sys.argv[1:])"
+_STATE = re.compile(r"#(\d+)\s.*?(?:cov: (\d+) )?(?:ft: (\d+) )?corp: (\d+)")
+
+
+def fuzz(target: str, seconds: int, folder: Path) -> tuple[int, dict[str, object]]:
+    """Fuzzes a target.
+
+    Returns 0 if nothing failed, and the figures of the run.
+    """
+    corpus = folder / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(kept(target)):
+        (corpus / f"kept-{number:04}").write_bytes(data)
+    if find_spec("atheris") is None:
+        return _at_random(target, seconds, folder)
+    command = [sys.executable, "-c", ENGINE, target, str(seconds), str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    log = process.stdout + process.stderr
+    (folder / "log").write_text(log)
+    states = _STATE.findall(log)
+    executed = re.findall(r"number_of_executed_units: (\d+)", log)
+    runs, coverage, features, inputs = states[-1] if states else ("0", "0", "0", "0")
+    return process.returncode, {
+        "engine": "atheris",
+        "runs": int(executed[-1] if executed else runs),
+        "inputs": int(inputs),
+        "coverage": int(coverage or 0),
+        "features": int(features or 0),
+    }
+
+
+def guided(target: str, seconds: str, folder: str) -> None:
+    """Lets libFuzzer run a target in this process, which it ends."""
+    import atheris
+
+    # Numba compiles no code that is instrumented.
+    import captures.pcap.walk  # noqa: F401
+
+    chosen = TARGETS[target]
+    with atheris.instrument_imports(include=list(chosen.packages)):
+        run = chosen.make()
+        _warm(run)
+    from tests.fuzz.bounds import checked
+
+    arguments = [
+        *(sys.argv[0], f"{folder}/corpus", f"-max_total_time={seconds}", f"-max_len={LONGEST}"),
+        *(f"-timeout={_INPUT_S}", f"-rss_limit_mb={_MEMORY_MB}", f"-artifact_prefix={folder}/failed-"),
+        *("-print_final_stats=1", "-len_control=50"),
+    ]
+    atheris.Setup(arguments, lambda data: checked(run, data))
+    atheris.Fuzz()
+
+
+def _warm(run: Run) -> None:
+    """Lets a target import what it imports late."""
+    for data in (b"", bytes(64), bytes(range(256))):
+        run(data)
+
+
+def _at_random(target: str, seconds: int, folder: Path) -> tuple[int, dict[str, object]]:
+    from tests.fuzz.bounds import checked
+
+    run, random = TARGETS[target].make(), Random(time.time_ns())
+    inputs = kept(target) or [b""]
+    runs, until = 0, time.monotonic() + seconds
+    figures: dict[str, object] = {"engine": "random", "inputs": len(inputs)}
+    while time.monotonic() < until:
+        data = mutated(random, inputs)
+        runs += 1
+        try:
+            checked(run, data)
+        except Exception as error:
+            (folder / "failed-input").write_bytes(data)
+            (folder / "log").write_text(f"{type(error).__name__}: {error}\n")
+            return 1, {**figures, "runs": runs}
+    return 0, {**figures, "runs": runs}
+
+
+def mutated(random: Random, inputs: list[bytes]) -> bytes:
+    """An input with some changes: bytes, bits, pieces cut out, inserted, doubled or taken from another."""
+    data = bytearray(random.choice(inputs))
+    for _ in range(random.choice((1, 1, 2, 4, 8))):
+        at = random.randrange(len(data) + 1)
+        change = random.randrange(6)
+        if change == 0:
+            data[at : at + 1] = random.randbytes(1)
+        elif change == 1 and at < len(data):
+            data[at] ^= 1 << random.randrange(8)
+        elif change == 2:
+            del data[at : at + random.randint(1, 16)]
+        elif change == 3:
+            data[at:at] = random.randbytes(random.randint(1, 16))
+        elif change == 4:
+            data[at:at] = data[at : at + random.randint(1, 64)]
+        else:
+            other = random.choice(inputs)
+            start = random.randrange(len(other) + 1)
+            data[at:at] = other[start : start + random.randint(1, 64)]
+    return bytes(data[:LONGEST])
+
+
+def main() -> int:
+    target, seconds, folder = sys.argv[1:]
+    status, figures = fuzz(target, int(seconds), Path(folder))
+    print(json.dumps(figures))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

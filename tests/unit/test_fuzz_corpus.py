@@ -1,0 +1,52 @@
+"""The corpus of the fuzzer, within its bounds of time and memory, and the mutations of the engine."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.fuzz import bounds
+from tests.fuzz.bounds import OverBoundError, checked
+from tests.fuzz.corpus import kept
+from tests.fuzz.run import mutated
+from tests.fuzz.targets import LONGEST, TARGETS, Run
+
+
+def _warm(target: str) -> Run:
+    """A target that has imported and compiled what its inputs need: none of them pays for that."""
+    run = TARGETS[target].make()
+    for data in kept(target):
+        run(data)
+    return run
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_kept_input_passes_within_its_bounds(target: str) -> None:
+    inputs = kept(target)
+    assert inputs
+    run = _warm(target)
+    for data in inputs:
+        checked(run, data)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_some_mutations_of_kept_inputs_pass_too(target: str) -> None:
+    run, random, inputs = _warm(target), Random(1), kept(target)
+    for _ in range(60):
+        data = mutated(random, inputs)
+        assert len(data) <= LONGEST
+        checked(run, data)
+
+
+def test_an_input_that_takes_too_long_breaks_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "CPU_S", 0.0)
+    with pytest.raises(OverBoundError, match=r"2 bytes took .* of CPU"):
+        checked(len, b"ab")
+
+
+def test_an_input_that_takes_too_much_memory_breaks_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if the process had grown: the allocations of the input alone decide.
+    monkeypatch.setattr(bounds, "MEMORY_BYTES", -1)
+    with pytest.raises(OverBoundError, match=r"1 bytes took .* bytes of memory"):
+        checked(len, b"a")
