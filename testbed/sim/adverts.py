@@ -480,6 +480,8 @@ class Adverts:
             ),
         ):
             rows[kind] = put(bits)
+        known = relations.searched & ~relations.possible_covers & ~relations.affected
+        rows[Relation.NEAR] = ~put(known)
         witnesses = self._witnesses.rows(number)
         for row, bits in enumerate(witnesses, len(Relation)):
             rows[row] = put(bits)

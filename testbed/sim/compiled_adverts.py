@@ -101,6 +101,7 @@ _LOW, _HIGH, _EXCEPT = int(Relation.LOW_CORNER), int(Relation.HIGH_CORNER), int(
 _AFFECTED, _MERGEABLE = int(Relation.AFFECTED), int(Relation.MERGEABLE)
 _POSSIBLY_COVERED, _IS_COVERED = int(Relation.POSSIBLY_COVERED), int(Relation.COVERED)
 _EXCEPT_ONE, _COSTLY, _WITNESSES = int(Relation.COVERED_EXCEPT_ONE), int(Relation.COSTLY), len(Relation)
+_NEAR = int(Relation.NEAR)
 _PLACES, _QUESTION_PAIRS = int(Advert.PLACES), int(Advert.QUESTION_PAIRS)
 
 #: As in `router.predicates.covering.pool`.
@@ -332,17 +333,18 @@ def _related(adverts: Array, number: I64, members: Address, words: I64) -> I64:
         return _RELATE
     stride = adverts[_WIDTH] * WORD_BYTES
     relations = adverts[_RELATIONS] + place * KINDS * stride
-    searched, near = relations + _SEARCHED * stride, relations + _POSSIBLE * stride
-    affected = relations + _AFFECTED * stride
+    searched, near = relations + _SEARCHED * stride, relations + _NEAR * stride
     missing = found = 0
     for word in range(words):
-        item = word_at(members, word)
-        missing |= item & ~word_at(searched, word)
-        found |= item & (word_at(near, word) | word_at(affected, word))
+        found |= word_at(members, word) & word_at(near, word)
+    if found == 0:
+        return 0
+    for word in range(words):
+        missing |= word_at(members, word) & ~word_at(searched, word)
     if missing:
         adverts[_FILTER] = number
         return _RELATE
-    return _RELATED if found else 0
+    return _RELATED
 
 
 @callee
@@ -422,12 +424,12 @@ def _unrelated(adverts: Array, level: I64, messages: Array, message: I64, left: 
 @callee
 def _relation_to(adverts: Array, relations: Address, number: I64, other: I64, stride: I64) -> I64:
     """As `_related`, of one filter to another."""
+    if not has(relations + _NEAR * stride, other):
+        return 0
     if not has(relations + _SEARCHED * stride, other):
         adverts[_FILTER] = number
         return _RELATE
-    if has(relations + _POSSIBLE * stride, other) or has(relations + _AFFECTED * stride, other):
-        return _RELATED
-    return 0
+    return _RELATED
 
 
 @callee

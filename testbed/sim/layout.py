@@ -102,6 +102,7 @@ class Relation(IntEnum):
     COVERED = 9
     COVERED_EXCEPT_ONE = 10
     COSTLY = 11  # `FilterPool.costly`
+    NEAR = 12  # those that the filter may be related to: not searched, possible covers, or affected
 
 
 #: Points of a filter that others left out (`testbed.sim.witnesses`): each has a row of the filters with it.
