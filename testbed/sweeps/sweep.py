@@ -75,7 +75,9 @@ def sweep(
     pq.write_table(point_table(runs, list(spec.grid), skip), unfinished)
     unfinished.replace(folder / POINTS)
     plots = {}
-    for number, plot in enumerate(spec.plots, 1):
+    # Of runs that have all failed there is nothing to draw, and the complaints say why.
+    drawn = spec.plots if any(row["error"] is None for row in rows.values()) else []
+    for number, plot in enumerate(drawn, 1):
         name = f"{plot.y} against {plot.x}" + (f" by {plot.by}" if plot.by else "")
         plots[name] = folder / f"plot-{number}.svg"
         save(runs, plot, plots[name])

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from testbed.errors import InputError
 from testbed.sweeps.folder import SweepFolder, read_runs
@@ -20,6 +21,8 @@ from testbed.sweeps.plot import draw, save
 from testbed.sweeps.runner import Remaining
 from testbed.sweeps.spec import Job, Plot, load_spec
 from testbed.sweeps.statistics import points, sample, student, values_of
+from testbed.sweeps.sweep import sweep
+from testbed.terminal.progress import Progress
 
 
 @pytest.fixture
@@ -83,6 +86,23 @@ def test_the_table_has_a_row_for_each_run_that_ended(tmp_path: Path, jobs: list[
     assert read_runs(tmp_path / "folder") == table
     costs = pq.read_table(tmp_path / "folder" / "costs.parquet")
     assert costs["run_s"].to_pylist() == [1.0, 1.0, None, 1.0]
+
+
+def test_a_sweep_whose_runs_have_all_failed_says_why_and_draws_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'experiment = "ring5"\n[grid]\nduration_s = [60]\n[[plot]]\ny = "sent"\nx = "duration_s"\n'
+    )
+    spec = load_spec(path)
+    (job,) = spec.jobs()
+
+    def fails(_job: Job) -> Measured:
+        raise RuntimeError("no trees")
+
+    SweepFolder(tmp_path / "folder").keep(row_of(job, fails))
+    swept = sweep(spec, tmp_path / "folder", Progress(Console(quiet=True)))
+    assert swept.plots == {}
+    assert swept.complaints == ["run 0 failed (duration_s = 60, seed = 1): RuntimeError: no trees"]
 
 
 def test_equal_rows_make_equal_bytes_in_whatever_order_they_end(tmp_path: Path, jobs: list[Job]) -> None:
