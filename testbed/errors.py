@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from captures.rundir.files import RunFolderError
 
@@ -34,6 +35,18 @@ class RunError(TestbedError):
     """A run could not continue: a part of it died or was not ready in time."""
 
     status = 1
+
+
+class PartLostError(RunError):
+    """A part of a run died while the workload was played.
+
+    Attributes:
+        run_dir: the run folder, which can be accounted for.
+    """
+
+    def __init__(self, message: str, run_dir: Path) -> None:
+        super().__init__(message)
+        self.run_dir = run_dir
 
 
 class BringUpError(RunError):

@@ -20,6 +20,7 @@ from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only, frames_by_counters
 from captures.accounting.verdict import verdict
+from captures.rundir.faults import killed_routers, lost_parts
 from topos.model import Link
 
 
@@ -45,6 +46,11 @@ def conclusion(
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
     )
+    # A router that was killed left no counters of what it did before.
+    killed = {node for node, _ in killed_routers(inputs.faults)}
+    counted_routers = {node: each for node, each in routers.items() if node not in killed}
+    senders = {node: each for node, each in inputs.router_counters.items() if node not in killed}
+    sent = Counter(node for node in inputs.log.sent["source"].to_pylist() if node not in killed)
     by_tshark = {} if tshark is None else {"tshark": reconcile_tshark(totals, tshark, inputs.captures)}
     summary = {
         **counted,
@@ -57,20 +63,20 @@ def conclusion(
         "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
         "reconciliation": {
             **by_tshark,
-            "routers": reconcile_routers(totals, routers),
+            "routers": reconcile_routers(
+                [total for total in totals if total.node not in killed], counted_routers
+            ),
             "ovs": reconcile_ovs(
                 totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost
             ),
-            "applications": reconcile_applications(
-                Counter(inputs.log.sent["source"].to_pylist()), inputs.router_counters, unrecorded
-            ),
+            "applications": reconcile_applications(sent, senders, unrecorded),
         },
         "rests_on": {"engine": engine, "frames": _evidence(len(links), len(inputs.links))},
     }
     if inputs.links and not links:
         summary |= frames_by_counters(inputs.router_counters.values())
     uncaptured = [] if inputs.simulated else _uncaptured(inputs, routers, links)
-    summary["verdict"], summary["verdict_reasons"] = verdict(summary, uncaptured)
+    summary["verdict"], summary["verdict_reasons"] = verdict(summary, uncaptured, lost_parts(inputs.faults))
     # In the order of docs/summary.md, which has every key.
     order = list(SUMMARY_KEYS)
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))

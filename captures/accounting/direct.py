@@ -31,7 +31,7 @@ from captures.accounting.routers import Convergence
 from captures.accounting.times import double, experiment_seconds
 from captures.accounting.traffic import frames_by_type, link_directions
 from captures.accounting.uncaptured import processed_by_counters
-from captures.accounting.unrecorded import NAMED
+from captures.accounting.unrecorded import NAMED, recordable
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
@@ -403,7 +403,8 @@ class Direct:
         rows = self._database.execute(
             "select issuer, frames.seq, count(*) from frames "
             "anti join sent on sent.source = issuer and sent.seq = frames.seq "
-            "where type = 'MSG' and undecodable is null group by all order by issuer, frames.seq"
+            f"where type = 'MSG' and undecodable is null and {recordable(self.inputs.faults)} "
+            "group by all order by issuer, frames.seq"
         ).fetchall()
         return len(rows), [(f"{issuer}/{seq % 2**64}", frames) for issuer, seq, frames in rows[:NAMED]]
 

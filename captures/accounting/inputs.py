@@ -26,6 +26,7 @@ from captures.rundir.commands import lossy_links
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs, epochs
+from captures.rundir.faults import FaultRecord, read_faults
 from captures.rundir.files import RunFolderError, read_lines
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
@@ -54,6 +55,7 @@ class Inputs:
         held: whether the network was held until its user ended the run.
         private: whether applications encode predicates and messages.
         ip: the IPv4 frames beside CBCB.
+        faults: of the parts of the emulation.
         judgement: of the oracle on attention-limited subscriptions; None: the run has another service.
     """
 
@@ -75,6 +77,7 @@ class Inputs:
     judgement: Judgement | None
     manifest: Manifest
     ip: IpFrames
+    faults: list[FaultRecord]
 
     @property
     def links(self) -> Sequence[Link]:
@@ -181,6 +184,7 @@ def read_inputs(run: RunLayout) -> Inputs:
         judgement=read_judgement(run),
         manifest=manifest,
         ip=ip_frames(run, topology.links),
+        faults=read_faults(run),
     )
 
 

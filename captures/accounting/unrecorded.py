@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import MESSAGE, only_row
+from captures.accounting.inputs import Inputs
 from captures.accounting.registry import summary
+from captures.rundir.faults import FaultRecord, unwritten
 
 #: The key under which `unrecorded` returns messages for the reconciliation; the summary has no such key.
 FIRST_UNRECORDED = "unrecorded"
@@ -16,12 +19,22 @@ FIRST_UNRECORDED = "unrecorded"
 NAMED = 5
 
 
+def recordable(faults: Iterable[FaultRecord]) -> str:
+    """The SQL condition on a captured message whose router had the time to record it."""
+    times = [
+        f"not (issuer = {node} and time_ns between {since} and {until})"
+        for node, since, until in unwritten(faults)
+    ]
+    return " and ".join(times) or "true"
+
+
 @summary()
-def unrecorded(frames: DataFrame, sent: DataFrame) -> dict[str, Any]:
+def unrecorded(frames: DataFrame, sent: DataFrame, inputs: Inputs) -> dict[str, Any]:
     """The number of distinct (issuer, seq) of captured MSG frames that `sent` lacks, and the first few:
     (ISSUER/SEQ, captured frames)."""
     captured = (
         frames.where("type = 'MSG' and undecodable is null")
+        .where(recordable(inputs.faults))
         .groupBy(F.col("issuer").alias("source"), "seq")
         .agg(F.count("*").alias("frames"))
     )

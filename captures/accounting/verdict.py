@@ -7,6 +7,7 @@ from typing import Any
 
 from captures.accounting.attention import attention_faults
 from captures.accounting.lag import late
+from captures.rundir.faults import FaultRecord
 
 #: Keys that must be 0 -> the reason that another value gives.
 _MUST_BE_ZERO = {
@@ -25,7 +26,9 @@ _MUST_BE_ZERO = {
 HOLDS, FAILS, INVALID = "holds", "fails", "invalid"
 
 
-def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple[str, list[str]]:
+def verdict(
+    summary: Mapping[str, Any], uncaptured: Sequence[str] = (), lost: Sequence[FaultRecord] = ()
+) -> tuple[str, list[str]]:
     """Whether the run shows that the network worked correctly, and every reason why it does not.
 
     A run whose parts were too late is invalid: it shows neither. Then the reasons are about the machine.
@@ -33,11 +36,13 @@ def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple
     Args:
         summary: the keys of summary.json that the accounting gives.
         uncaptured: links that should have a capture and have none: nothing was compared there.
+        lost: the parts with which the run ended early: whatever the machine did, the run is no evidence.
     """
+    ended = [f"the run ended at {loss['at_s']:.3g} s: {loss.get('why', loss['part'])}" for loss in lost]
     too_late = late(summary)
-    if too_late:
+    if too_late and not lost:
         return INVALID, ["the machine was too slow", *too_late]
-    reasons = [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
+    reasons = ended + [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
     if uncaptured:
         reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
     reasons += attention_faults(summary["attention"])

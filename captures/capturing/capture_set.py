@@ -159,6 +159,22 @@ class CaptureSet:
             write_captures(self.run.ip_captures, found[1])
         return found[0]
 
+    def list_files(self) -> None:
+        """Writes the list of the captures by their files alone, after their process has died.
+
+        Frames that it had not written are lost, and how many is not known.
+        """
+        # The reader takes a second to load, and only a run that has lost its captures needs it.
+        from captures.pcap.reader import PcapReader
+
+        for prefix, path_of, _ in self._wanted():
+            found = []
+            for identity, device in self.devices.items():
+                path = path_of(identity.name)
+                frames = sum(1 for _ in PcapReader(path).records())
+                found.append(CapturedFile(identity, self.run.relative(path), device.name, frames, frames, 0))
+            write_captures(self.run.ip_captures if prefix else self.run.captures, found)
+
     def _wanted(self) -> Iterator[tuple[str, Callable[[str], Path], int]]:
         """Yields what is captured: a prefix of names, the file of a name, and the EtherType."""
         yield "", self.run.capture, ETHERTYPE

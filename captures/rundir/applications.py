@@ -28,13 +28,16 @@ __all__ = ["FILE", "ApplicationEvent", "ApplicationsFollower", "Change", "Record
 FILE = RunFile(
     lambda run: [
         run.applications_of("<n>"),
+        run.applications_after_restart("<n>", "<i>"),
         run.private_applications,
         run.application_of_member("<n>", "<pid>"),
         run.simulated_applications,
     ],
     "What the applications of the router of node n did, or all applications of a simulation: one event a "
     "line, in order of time; times are wall clock in ns since 1970 UTC. The router writes a line at most "
-    "about 0.1 s after the event, and the last lines when it ends. In a run with privacy the router writes "
+    "about 0.1 s after the event, and the last lines when it ends. The router that was started after the "
+    "i-th kill writes to a file of its own, which begins with the ends of the connections that the kill "
+    "ended: those the runner writes. In a run with privacy the router writes "
     "`connect`, `lose` and `disconnect` only; the other events are written by the applications themselves: "
     "by those of the workload in `members.jsonl`, by `cbcb pub` and `cbcb sub` with `--key-file`, process "
     "`pid`, in a file of their own.",

@@ -90,6 +90,12 @@ class RouterUnresponsive(TypedDict):
     waited_s: Annotated[float, "seconds for which the controller waited"]
 
 
+class TakenOver(TypedDict):
+    """A controller that was started after another one has its switches, and goes on where that one ended."""
+
+    epoch: Annotated[int, "number of the epoch in force"]
+
+
 class Failed(TypedDict):
     """The controller ends because of an error of its own."""
 
@@ -130,6 +136,8 @@ class FrameCounts(TypedDict):
 CONTROLLER_EVENTS: dict[str, type] = {
     "listening": Listening,
     "switch_connected": NodeEvent,
+    "switch_taken_over": NodeEvent,
+    "taken_over": TakenOver,
     "switch_disconnected": NodeEvent,
     "pipeline_installed": NodeEvent,
     "all_switches_ready": AllSwitchesReady,

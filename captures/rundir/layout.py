@@ -113,6 +113,10 @@ class RunLayout:
         """The records that one router wrote of its applications."""
         return self.applications_folder / f"r{node}.jsonl"
 
+    def applications_after_restart(self, node: int | str, restart: int | str) -> Path:
+        """The records that a router wrote after the restart of that number; in order behind those before."""
+        return self.applications_folder / f"r{node}.restart-{restart}.jsonl"
+
     @property
     def simulated_applications(self) -> Path:
         """The records of all applications of a simulation."""
@@ -154,6 +158,11 @@ class RunLayout:
         return self.logs_folder / "controller.err"
 
     @property
+    def controller_state(self) -> Path:
+        """The state that a controller leaves for one that is started after it."""
+        return self.logs_folder / "controller-state.json"
+
+    @property
     def routing_tables(self) -> Path:
         return self.logs_folder / "tables.json"
 
@@ -161,6 +170,11 @@ class RunLayout:
     def commands(self) -> Path:
         """The commands of the user to the running emulation."""
         return self.logs_folder / "commands.jsonl"
+
+    @property
+    def faults(self) -> Path:
+        """The faults of parts of the emulation."""
+        return self.logs_folder / "faults.jsonl"
 
     @property
     def routers_log(self) -> Path:

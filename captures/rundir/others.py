@@ -29,8 +29,9 @@ CAPTURE_INDEX = RunFile(
     "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
 )
 CONTROLLER_PROCESS = RunFile(
-    lambda run: [run.controller_config, run.controller_errors],
-    "The configuration of the controller process (`testbed.controller.settings`), and its standard error.",
+    lambda run: [run.controller_config, run.controller_state, run.controller_errors],
+    "The configuration of the controller process (`testbed.controller.settings`), what it leaves for a "
+    "controller that takes over (`testbed.controller.takeover`), and its standard error.",
 )
 ROUTERS_PROCESS = RunFile(
     lambda run: [run.routers_specs, run.routers_log, run.routers_errors],

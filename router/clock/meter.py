@@ -97,6 +97,15 @@ class Meter:
         self._slot[_RECENT] = 0.0
         return recent
 
+    def saved(self) -> list[float]:
+        """The slot as it is, for `restore`."""
+        return list(self._slot)
+
+    def restore(self, slot: Sequence[float]) -> None:
+        """Forgets what was measured since `saved`."""
+        for number, value in enumerate(slot):
+            self._slot[number] = value
+
     def reset(self) -> None:
         """Forgets what was measured: the workload begins."""
         for number in range(SLOT_NUMBERS):

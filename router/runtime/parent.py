@@ -2,7 +2,9 @@
 
 The parent imports the modules of a router once, then forks one router for each spec (`RouterSpec.as_json`, in
 a JSON list); the routers share that memory. With `--on-request` it forks them on the first line of its
-standard input, so that it can load everything while the network is made.
+standard input, so that it can load everything while the network is made. Further lines are requests, one
+JSON object each: ``{"kill": node}`` kills a router (SIGKILL), and ``{"start": spec}`` starts a router whose
+node has none.
 
 On standard output it writes a JSON line for each router:
 ``{"event":"ready","node":n,"pid":p,"matcher":engine}`` when it has opened its sockets, and
@@ -11,7 +13,8 @@ On standard output it writes a JSON line for each router:
 
 At the end of its standard input, or on SIGTERM, it stops the routers (SIGTERM; they write their
 counters), waits, kills the routers that have not ended in time, and ends: with status 0 if every router ended
-with 0. It also ends when all routers have ended.
+with 0, those apart that it was asked to kill. It also ends when all routers have ended, unless it was asked
+to kill one, which it may be asked to start again.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ class Parent:
         self._children: dict[int, int] = {}
         self._failed = False
         self._kill_at: float | None = None
-        self._ready_input = b""
+        self._ready_input = self._requests = b""
+        self._ready_writer = -1
+        #: Nodes whose routers were killed on request.
+        self._killed: set[int] = set()
         self._selector = selectors.DefaultSelector()
 
     def run(self, specs: list[RouterSpec]) -> int:
@@ -69,16 +75,17 @@ class Parent:
         # A regular file cannot be polled, and never ends a run.
         with contextlib.suppress(PermissionError):
             self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._standard_input)
+        self._ready_writer = ready_writer
         self._children = spawn_routers(specs, ready_writer)
-        os.close(ready_writer)
         self._reap()
-        while self._children:
+        while self._children or (self._killed and self._kill_at is None):
             timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
             for key, _mask in self._selector.select(timeout):
                 key.data(key.fd)
             if self._kill_at is not None and time.monotonic() >= self._kill_at:
                 self._signal_all(signal.SIGKILL)
                 self._kill_at = None
+        os.close(ready_writer)
         self._readiness(ready_reader)
         return 1 if self._failed else 0
 
@@ -101,9 +108,25 @@ class Parent:
         self._reap()
 
     def _standard_input(self, descriptor: int) -> None:
-        if not os.read(descriptor, 4096):
+        data = os.read(descriptor, 65_536)
+        if not data:
             self._selector.unregister(descriptor)
             self._stop()
+        *lines, self._requests = (self._requests + data).split(b"\n")
+        for line in lines:
+            self._request(json.loads(line))
+
+    def _request(self, request: dict[str, Any]) -> None:
+        match request:
+            case {"kill": int(node)}:
+                self._killed.add(node)
+                for child, of in self._children.items():
+                    if of == node:
+                        os.kill(child, signal.SIGKILL)
+            case {"start": dict(content)} if self._kill_at is None:
+                spec = read_object(RouterSpec, content)
+                self._killed.discard(spec.node)
+                self._children |= spawn_routers([spec], self._ready_writer)
 
     def _stop(self) -> None:
         if self._kill_at is None:
@@ -121,8 +144,9 @@ class Parent:
             if child == 0:
                 return
             code = os.waitstatus_to_exitcode(status)
-            self._failed = self._failed or code != 0
-            _print({"event": "exited", "node": self._children.pop(child), "pid": child, "status": code})
+            node = self._children.pop(child)
+            self._failed = self._failed or (code != 0 and node not in self._killed)
+            _print({"event": "exited", "node": node, "pid": child, "status": code})
 
 
 def _print(content: dict[str, Any]) -> None:

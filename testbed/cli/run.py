@@ -12,7 +12,7 @@ from testbed.cli.experiments import load
 from testbed.emulation.demand import demand, require_capacity
 from testbed.emulation.emulation import emulate
 from testbed.emulation.estimate import estimate
-from testbed.errors import MachineError
+from testbed.errors import MachineError, PartLostError
 from testbed.events.links import at_worst
 from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
@@ -83,17 +83,24 @@ def main(arguments: Namespace) -> int:
                 ahead = stack.enter_context(PreparedConclusion(arguments.master))
             else:
                 progress.note(f"--prepare: {reason}; Spark starts afterwards")
-        run_dir = emulate(
-            *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
-            started=None if ahead is None else ahead.start,
-        )
+        lost = None
+        try:
+            run_dir = emulate(
+                *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
+                started=None if ahead is None else ahead.start,
+            )
+        except PartLostError as error:
+            if arguments.no_account:
+                raise
+            progress.note(f"the run has ended early: {error}")
+            run_dir, lost = error.run_dir, error
         # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
         if arguments.no_account:
             from captures.tables.store import accounting
 
             progress.note(f"not accounted for: {accounting(run_dir)}")
             return 0
-        if ahead is not None and (status := ahead.conclude(run_dir)) is not None:
+        if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
             return status
         from testbed.conclude import account_and_report
 

@@ -43,6 +43,7 @@ from testbed.content.schema import Schema, SchemaError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
 from testbed.events.links import at_worst, impaired
+from testbed.events.parts import RouterRestart
 from topos.build import contradiction
 from topos.model import PROPERTIES, Topology
 from topos.suggest import unknown
@@ -201,6 +202,10 @@ def _check_served(
         if isinstance(event, ApplicationEvent) and event.action not in served:
             text = f'"{service.kind}" has no {event.action}, which an event at {event.at_s:g} s asks for'
             problems.add("service", "kind", text)
+            return
+        if isinstance(event, RouterRestart) and "set_predicate" not in served:
+            text = f'"{service.kind}": its applications cannot ask again what a router that restarts has lost'
+            problems.add("service", "kind", f"{text}; expected no router_restart")
             return
 
 

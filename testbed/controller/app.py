@@ -13,6 +13,7 @@ import signal
 import socket
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import eventlet
@@ -62,6 +63,7 @@ from router.wire.intake import FrameIntake
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     Action,
+    Bequeath,
     ComputeTables,
     Event,
     FrameReceived,
@@ -79,6 +81,7 @@ from testbed.controller.ip_rules import SentRules, ip_rules
 from testbed.controller.rules import Rule, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.subtrees import router_tables
+from testbed.controller.takeover import read_legacy, write_legacy
 from testbed.controller.trees import LAYERS, spt_trees
 
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
@@ -167,12 +170,18 @@ class ControllerApp(RyuApp):
         self._subtrees = settings.subtrees
         self._ip = settings.ip
         self._ip_rules = SentRules()
-        self._machine = Distribution(settings.topology)
+        self._state = settings.state
+        legacy = None if settings.state is None else read_legacy(settings.state)
+        if legacy is not None and settings.ip:
+            # The rules for IP in the switches are not known: the next epoch sends them.
+            legacy = replace(legacy, settled=False)
+        self._machine = Distribution(settings.topology, legacy=legacy)
         self._inbox = hub.Queue()
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
-        self._cleared: set[int] = set()
         self._flow_mods: dict[Rule, bytes] = {}
+        #: Switches without flows of another network, or of an earlier epoch of a controller before this one.
+        self._cleared = set(legacy.members) if legacy is not None and legacy.settled else set[int]()
         make_guard = SECURITY_MODES[settings.security]
         self._guard = make_guard(
             CONTROLLER_SOURCE, settings.network_keys, settings.incarnation, None, settings.signing_keys
@@ -234,6 +243,9 @@ class ControllerApp(RyuApp):
                 self._send_frame(node, action)
             case ComputeTables():
                 hub.spawn(self._compute, action)
+            case Bequeath(legacy):
+                if self._state is not None:
+                    write_legacy(self._state, legacy)
 
     def _compute(self, request: ComputeTables) -> None:
         # In a native thread: computing takes seconds for 1,000 nodes, and switches need answers to their

@@ -16,6 +16,11 @@ short, a router that did not answer, and a router that has restarted. Readers of
 (`captures.rundir.epochs`). A COMMIT lets routers forget the epochs before the last one that was committed
 everywhere, since no router can still originate in those epochs.
 
+A controller that is started after another one takes over (`testbed.controller.takeover`): it waits until the
+switches have connected that were up, and then goes on in the epoch of the other, unless something has changed
+meanwhile. It cannot know of a link that went down and came up again while there was no controller: RAs that
+were lost then stay lost until the next epoch.
+
 An ACK names the epoch that its router is in. A router counts as in an epoch only if its ACKs name that epoch.
 A router that is ahead, because of a frame that this controller never sent, gets a new epoch with a higher
 number, together with all others. A router that is too far ahead counts as one that does not answer.
@@ -39,11 +44,13 @@ from captures.rundir.controller import (
     RouterHello,
     RouterUnresponsive,
     TableAcknowledged,
+    TakenOver,
 )
 from router.protocol.broadcast import EPOCH_LEAD
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,
+    Bequeath,
     ComputeTables,
     Event,
     FrameReceived,
@@ -58,6 +65,7 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.liveness import Change, LinkChange, Liveness
+from testbed.controller.takeover import Legacy
 from topos.model import Topology
 
 _EPOCH_MAX = 0xFFFF_FFFF
@@ -78,6 +86,7 @@ class Timing:
         restart_s: time after which a router may restart once more, or name a foreign epoch. More often, it is
             taken no notice of until then: each time makes an epoch for all routers.
         restarts: how often it may do so at once.
+        take_over_s: for which a controller that takes over waits for the switches.
     """
 
     settle_s: float = 0.05
@@ -87,6 +96,7 @@ class Timing:
     window: int = 64
     restart_s: float = 10.0
     restarts: int = 3
+    take_over_s: float = 15.0
 
 
 class Stage(Enum):
@@ -161,7 +171,9 @@ class Distribution:
         rejected: numbers of rejected frames from routers, by reason.
     """
 
-    def __init__(self, topology: Topology, timing: Timing | None = None) -> None:
+    def __init__(
+        self, topology: Topology, timing: Timing | None = None, legacy: Legacy | None = None
+    ) -> None:
         self.rejected: Counter[str] = Counter()
         self._timing = timing or Timing()
         self._liveness = Liveness(topology)
@@ -186,9 +198,33 @@ class Distribution:
         self._due = inf
         self._seq = 0
         self._actions: list[Action] = []
+        #: Switches that must connect, and by when, before this controller has taken over.
+        self._awaited: set[int] = set()
+        self._take_over_by: float | None = None
+        if legacy is not None:
+            self._inherit(legacy)
+
+    def _inherit(self, legacy: Legacy) -> None:
+        """Begins where another controller ended."""
+        self._seq = legacy.seq
+        self._committed_epoch = legacy.committed_epoch
+        # An epoch of this controller gets the next number.
+        self._foreign_epoch = legacy.epoch
+        if not legacy.settled or not legacy.members:
+            return
+        self._liveness.inherit(legacy.down_ports)
+        cause = _Cause(legacy.members, self._liveness.down_links, self._losses)
+        self._epoch = _Epoch(legacy.epoch, 0.0, cause, Stage.COMMITTED)
+        for node, incarnation in legacy.incarnations.items():
+            self._routers[node].incarnation = incarnation
+            if node in legacy.members:
+                self._routers[node].phase = Phase.IN_EPOCH
+        self._awaited = set(legacy.members)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Handles one event and all deadlines that have passed; returns the actions, in order."""
+        if self._awaited and self._take_over_by is None:
+            self._take_over_by = now + self._timing.take_over_s
         match event:
             case SwitchConnected(node, up_ports):
                 self._switch_connected(node, up_ports, now)
@@ -207,6 +243,7 @@ class Distribution:
                 self._tables_computed(epoch, tables)
             case Tick():
                 pass
+        self._stop_waiting(now)
         self._retransmit(now)
         self._watch_topology(now)
         self._fill_window(now)
@@ -224,6 +261,8 @@ class Distribution:
         due = self._due if self._outstanding or self._unresponsive else inf
         if self._settled_at is not None:
             due = min(due, self._settled_at)
+        if self._awaited and self._take_over_by is not None:
+            due = min(due, self._take_over_by)
         return None if due == inf else due
 
     # --- switches and the topology
@@ -233,7 +272,8 @@ class Distribution:
             self._first_connection = now
         self._present = None
         changes = self._liveness.switch_connected(node, up_ports)
-        self._log("switch_connected", NodeEvent(node=node))
+        # A switch that connects to the next controller has lost nothing.
+        self._log("switch_taken_over" if node in self._awaited else "switch_connected", NodeEvent(node=node))
         self._changed(changes)
         self._actions.append(InstallPipeline(node))
 
@@ -242,11 +282,25 @@ class Distribution:
         was_ready = self._liveness.all_ready
         self._liveness.pipeline_installed(node)
         self._log("pipeline_installed", NodeEvent(node=node))
+        self._awaited.discard(node)
         if self._liveness.all_ready and not was_ready:
             assert self._first_connection is not None
             seconds = round(now - self._first_connection, 6)
             ready = AllSwitchesReady(switches=self._liveness.ready_count, seconds=seconds)
             self._log("all_switches_ready", ready)
+
+    def _stop_waiting(self, now: float) -> None:
+        """Ends the take-over when every switch has its pipeline, or the time has passed."""
+        if self._take_over_by is None or (self._awaited and now < self._take_over_by):
+            return
+        self._take_over_by = None
+        for node in sorted(self._awaited):
+            self._log(network_events.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
+            self._lost()
+        self._awaited.clear()
+        self._present = None
+        assert self._epoch is not None
+        self._log("taken_over", TakenOver(epoch=self._epoch.number))
 
     def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
@@ -263,7 +317,7 @@ class Distribution:
 
     def _watch_topology(self, now: float) -> None:
         """Starts a new epoch when its cause differs from the current one's and has settled."""
-        if self._epoch is None and not self._liveness.all_ready:
+        if self._awaited or (self._epoch is None and not self._liveness.all_ready):
             self._settled_at = self._seen = None
             return
         if self._present is None:
@@ -293,6 +347,7 @@ class Distribution:
         self._settled_at = self._seen = None
         self._queue.clear()
         self._outstanding.clear()
+        self._actions.append(Bequeath(Legacy(number, self._committed_epoch, settled=False, seq=self._seq)))
         self._log(
             "epoch_started",
             EpochStarted(
@@ -326,9 +381,27 @@ class Distribution:
         epoch.tables = {}  # a router that restarts gets the tables of a new epoch
         if epoch.members:
             self._committed_epoch = epoch.number
+        self._actions.append(Bequeath(self._legacy(epoch)))
         seconds = round(now - epoch.started, 6)
         committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
         self._log(network_events.COMMITTED.name, committed)
+
+    def _legacy(self, epoch: _Epoch) -> Legacy:
+        """The state for the next controller, once an epoch is committed."""
+        known = {
+            node: router.incarnation
+            for node, router in self._routers.items()
+            if router.incarnation is not None
+        }
+        return Legacy(
+            epoch=epoch.number,
+            committed_epoch=self._committed_epoch,
+            settled=epoch.members == self._nodes - self._liveness.down_nodes,
+            members=epoch.members,
+            down_ports=self._liveness.down_ports,
+            incarnations=known,
+            seq=self._seq,
+        )
 
     # --- frames from routers
 

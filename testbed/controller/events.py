@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from router.wire.frames import BroadcastTable, Frame
+from testbed.controller.takeover import Legacy
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +111,11 @@ class Log:
     fields: Mapping[str, object] = field(default_factory=dict)
 
 
-Action = InstallPipeline | SendFrame | ComputeTables | Log
+@dataclass(frozen=True, slots=True)
+class Bequeath:
+    """Keep the state for a controller that is started after this one, before the next action."""
+
+    legacy: Legacy
+
+
+Action = InstallPipeline | SendFrame | ComputeTables | Log | Bequeath

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from router.wire.addresses import HOST_PORT
@@ -62,6 +62,20 @@ class Liveness:
     def all_ready(self) -> bool:
         """Returns whether every switch is connected and has its pipeline."""
         return len(self._ready) == len(self._nodes)
+
+    @property
+    def ready(self) -> frozenset[int]:
+        """The nodes whose switches are connected and have their pipelines."""
+        return frozenset(self._ready)
+
+    @property
+    def down_ports(self) -> frozenset[tuple[int, int]]:
+        """(node, port) of the ports that are down."""
+        return frozenset(self._down_ports)
+
+    def inherit(self, down_ports: Iterable[tuple[int, int]]) -> None:
+        """Takes over the ports that another controller knew to be down; reports of switches correct them."""
+        self._down_ports.update(down_ports)
 
     @property
     def ready_count(self) -> int:

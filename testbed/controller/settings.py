@@ -31,6 +31,8 @@ class Settings:
         signing_keys: folder of the signing keys, if issuers sign.
         incarnation: 32 bits, greater than at any earlier start under these keys.
         ip: the switches forward IPv4 between the hosts.
+        state: file of what a controller leaves for one that is started after it (None: it leaves nothing, and
+            takes nothing over).
         parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
             process.
     """
@@ -47,6 +49,7 @@ class Settings:
     signing_keys: Path | None = None
     incarnation: int = 0
     ip: bool = False
+    state: Path | None = None
     parent_pid: int | None = None
 
 

@@ -17,6 +17,7 @@ from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters
+from captures.rundir.faults import FaultRecord, PartName, append_fault
 from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, write_routing_tables
@@ -35,11 +36,13 @@ from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import CAUTION, SLOWEST, Governor, Limits
 from testbed.emulation.lag_watch import LagWatch
+from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import BringUpError, BringUpInterrupted, RunError
+from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError
 from testbed.events.applications import Place
 from testbed.events.fault import steps_of
+from testbed.events.parts import part_steps_of
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
 from testbed.machine.probes import kernel_features
@@ -98,7 +101,8 @@ def emulate(
 
     Raises:
         BringUpError: a part failed while the network was brought up; the run folder is kept.
-        RunError: a part died or was not ready in time; the run folder is kept.
+        PartLostError: a part died while the workload was played; the run folder can be accounted for.
+        RunError: the network could not be taken down in order; the run folder is kept.
         MachineError: the file system of the run folder is full.
         KeyboardInterrupt: the user stopped the emulation; the run folder is kept. In the bring-up, it is a
             BringUpInterrupted.
@@ -120,7 +124,12 @@ def emulate(
             if started is not None:
                 started(run_dir)
             with progress.stage("run_s", "workload"):
-                emulation.run(hold)
+                lost = _lost_of(emulation, hold)
+            if lost is not None:
+                with progress.stage("teardown_s", "what there is of the run"), _uninterrupted():
+                    emulation.salvage(lost)
+                write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
+                raise PartLostError(str(lost), run_dir) from lost
             with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
                 emulation.take_down()
         except (CaptureError, ClientError) as error:
@@ -130,6 +139,15 @@ def emulate(
                 emulation.abandon()
         write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
     return run_dir
+
+
+def _lost_of(emulation: Emulation, hold: bool) -> Exception | None:
+    """Plays the workload; returns the error of a part that the run lost."""
+    try:
+        emulation.run(hold)
+    except (CaptureError, ClientError, RunError) as error:
+        return error
+    return None
 
 
 #: The engine that needs no compiled code.
@@ -160,8 +178,8 @@ class Emulation:
         self.clock = EmulationClock(self._folder, self.state.clock, self.nodes)
         self._controller: Controller | None = None
         self._routers: Routers | None = None
-        self._router_pids: list[int] = []
         self._driver: Driver | None = None
+        self._parts: RunningParts | None = None
         #: Of the first start of routers and controller.
         self._incarnation = int(time.time())
         #: The run's own measurements, for summary.json.
@@ -214,8 +232,7 @@ class Emulation:
         self.progress.step("routers")
         routers.start()
         ready = self._counting(routers.log, "ready")
-        self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S, ready)
-        self.state.add_processes(self._router_pids)
+        self.state.add_processes(routers.wait_ready(self._barrier_s + _COMPILING_S, ready))
         self.progress.step("broadcast tables")
         what = "every router has its broadcast table"
         acknowledged = self._counting(controller.log, "table_acknowledged")
@@ -243,19 +260,21 @@ class Emulation:
 
     def run(self, hold: bool) -> None:
         """Plays the workload and the timed events, and waits until the network is quiet."""
-        network = RunningNetwork(
-            sockets={node: self.state.socket(node) for node in self.nodes},
-            control=self.network,
-            unsettled=self._unsettled,
-            check=self.check,
-            commands=Commands(
-                self.state.control, self._folder, self.topology, self.network, self.network.host_namespace
-            ),
-        )
+        sockets = {node: self.state.socket(node) for node in self.nodes}
         watch = self._lag_watch()
         try:
             driver = self._driver = Driver(
-                network.sockets, self.workload.applications, private=self._private_applications()
+                sockets, self.workload.applications, private=self._private_applications()
+            )
+            network = RunningNetwork(
+                sockets=sockets,
+                control=self.network,
+                unsettled=self._unsettled,
+                check=self.check,
+                commands=Commands(
+                    self.state.control, self._folder, self.topology, self.network, self.network.host_namespace
+                ),
+                parts=self._running_parts(driver, watch),
             )
             played = play(
                 *(driver, self.experiment, self.workload, network, self.clock, watch),
@@ -272,8 +291,18 @@ class Emulation:
         write_lag(self._folder, watch.report(played.answer_delays_s))
         self.measured = {
             "workload_lateness_max_s": played.lateness_max_s,
-            "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self._router_pids),
+            "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self.nodes),
         }
+
+    def _running_parts(self, driver: Driver, watch: LagWatch) -> RunningParts:
+        assert self._controller is not None
+        assert self._routers is not None
+        assert self.captures is not None
+        self._parts = RunningParts(
+            *(self._folder, self.state, self.clock, self._controller, self._routers),
+            *(self.captures, self.network, driver, watch),
+        )
+        return self._parts
 
     def _private_applications(self) -> dict[Place, PrivateApplication] | None:
         """The private side of the workload's applications; None: there is no privacy."""
@@ -293,7 +322,8 @@ class Emulation:
         if experiment.time_scale == AUTO:
             governor = Governor(limits, self._estimate.rate * CAUTION)
         due_s = sorted(
-            [item.at_s for item in self.workload.items] + [at_s for at_s, _ in steps_of(experiment.events)]
+            [item.at_s for item in self.workload.items]
+            + [at_s for at_s, _ in (*steps_of(experiment.events), *part_steps_of(experiment.events))]
         )
         return LagWatch(self.clock, self.network.switch_controls, limits, governor, due_s)
 
@@ -302,7 +332,7 @@ class Emulation:
         assert self._controller is not None
         assert self._routers is not None
         assert self.captures is not None
-        self._controller.child.check()
+        self._controller.check()
         self._routers.check()
         self.captures.check()
         self.network.check()
@@ -318,6 +348,11 @@ class Emulation:
             if actual != reported:
                 return f"the controller reports {what} {sorted(reported)} as down, expected {sorted(actual)}"
         return None if known.settled else "the controller has not brought all routers to one epoch"
+
+    @property
+    def _router_pids(self) -> list[int]:
+        assert self._routers is not None
+        return list(self._routers.pids.values())
 
     def _raise_cause(self) -> None:
         """Raises the error of `check`, which may follow shortly: applications notice the end of a part
@@ -349,6 +384,53 @@ class Emulation:
         self._controller.child.stop()
         self.network.stop()
         remove_state(self.state)
+
+    def salvage(self, error: Exception) -> None:
+        """Keeps what there is of a run that has lost a part; `abandon` then removes the parts.
+
+        The loss is noted, the other parts write what they have, and the captures are listed.
+
+        Raises:
+            OSError: the file system takes no more.
+        """
+        loss = FaultRecord(
+            t_ns=time.time_ns(), at_s=self.clock.now_s, what="lost", part=self._lost_part(), why=str(error)
+        )
+        append_fault(self._folder, loss)
+        assert self._routers is not None
+        assert self._controller is not None
+        assert self.captures is not None
+        if self._parts is not None:
+            self._parts.release()
+        steps = Steps()
+        counters = steps.run("routers", self._routers.stop_what_is_left) or {}
+        write_routers_counters(self._folder, counters)
+        end = steps.run("counters", self._settled_counters)
+        write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
+        steps.run("captures", self.captures.stop)
+        if not self._folder.captures.exists():
+            self.captures.list_files()
+        steps.run("controller", self._controller.child.stop)
+        for failure in steps.failures:
+            self.progress.note(f"not kept: {failure}")
+
+    def _lost_part(self) -> PartName:
+        """The part that has ended by itself."""
+        assert self._routers is not None
+        assert self._controller is not None
+        assert self.captures is not None
+        checks: dict[PartName, Callable[[], None]] = {
+            "captures": self.captures.check,
+            "controller": self._controller.check,
+            "router": self._routers.check_again,
+            "switches": self.network.check,
+        }
+        for part, check in checks.items():
+            try:
+                check()
+            except (RunError, CaptureError):
+                return part
+        return "run"
 
     def abandon(self) -> None:
         """Removes all parts that are left.

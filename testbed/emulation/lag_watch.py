@@ -35,6 +35,8 @@ _FALLS_BEHIND_S = 1.0
 #: Wall seconds between two looks, and for which a look waits for Open vSwitch.
 _PERIOD_S = 0.25
 _PROBE_S = 0.1
+#: Wall seconds in which a part that was away has met what waited for it.
+_BACK_S = 1.0
 
 
 class LagWatch:
@@ -64,6 +66,11 @@ class LagWatch:
         self._switches = Meter()
         self._opened = self._over = False
         self._from_s: float | None = None
+        #: Parts that are away on purpose, and what was measured before the first of them was.
+        self._away = 0
+        self._back_at = 0.0
+        self._before: list[list[float]] | None = None
+        self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lag", daemon=True)
 
@@ -90,12 +97,42 @@ class LagWatch:
         self._opened = True
         self._wake.set()
 
+    def excuse(self) -> None:
+        """A part is away on purpose from now on: the lag that this causes does not count."""
+        with self._lock:
+            self._away += 1
+            if self._before is None:
+                self._before = [meter.saved() for meter in self._meters]
+
+    def over(self) -> None:
+        """A part is back: lag counts again when every part keeps up and none is away."""
+        with self._lock:
+            self._away -= 1
+            self._back_at = time.monotonic()
+
+    def _back_s(self) -> float:
+        """Wall seconds since the last part came back; 0: one is away."""
+        return 0.0 if self._away else time.monotonic() - self._back_at
+
+    @property
+    def _meters(self) -> tuple[Meter, ...]:
+        return (*self._clock.meters, self._switches)
+
+    def _restore(self) -> None:
+        """Forgets the lag since a part was away."""
+        with self._lock:
+            if self._before is not None:
+                for meter, slot in zip(self._meters, self._before, strict=True):
+                    meter.restore(slot)
+                self._before = None
+
     def report(self, answer_delays_s: Sequence[float]) -> LagReport:
         """The greatest lags of all parts until now.
 
         Args:
             answer_delays_s: wall seconds from each request of an application to its answer.
         """
+        self._restore()
         return LagReport(
             from_s=self._from_s or 0.0,
             bound_s=self._limits.bound_s,
@@ -137,7 +174,9 @@ class LagWatch:
             self._wake.clear()
             self._switches.late(self._probe.lag_s(_PROBE_S), self._clock.clock)
             before, busy = busy, psutil.cpu_times()
-            lag = max(meter.take_recent() for meter in (*self._clock.meters, self._switches))
+            lag = max(meter.take_recent() for meter in self._meters)
+            if self._before is not None and self._back_s() > _BACK_S and lag < _KEEPS_UP_S:
+                self._restore()
             if self._from_s is None:
                 # The look that begins with the last confirmation sees less than the frames that follow it.
                 if self._opened and lag < _KEEPS_UP_S and time.monotonic() - looked_at > _PERIOD_S / 2:
@@ -145,7 +184,7 @@ class LagWatch:
                 elif self._governor is not None and not slowed and self._falls_behind(lag):
                     slowed = True
                     self._clock.set_rate(self._limits.low)
-            elif self._governor is not None:
+            elif self._governor is not None and self._before is None:
                 now_s = self._clock.now_s
                 done, due = bisect_right(self._due_s, looked_s), bisect_right(self._due_s, now_s)
                 next_s = self._due_s[due] - now_s if due < len(self._due_s) else math.inf
@@ -165,7 +204,7 @@ class LagWatch:
     def _begin(self) -> None:
         """Counts lag from now on."""
         self._from_s = self._clock.now_s
-        for meter in (*self._clock.meters, self._switches):
+        for meter in self._meters:
             meter.reset()
         if self._governor is not None:
             self._clock.set_rate(self._governor.rate)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,9 @@ from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
 from testbed.polling import wait_until
 from testbed.processes import Child
+
+#: Wall seconds in which a router that is killed has ended, and one that is started again is ready.
+_ROUTER_S = 60.0
 
 
 class Controller:
@@ -32,27 +40,51 @@ class Controller:
         incarnation: int,
         ip: bool = False,
     ) -> None:
-        write_json(
-            run.controller_config,
-            {
-                "topology": str(run.topology),
-                "layer": layer,
-                "subtrees": subtrees,
-                "socket": str(socket),
-                "security": security.mode,
-                "network_keys": str(run.network_keys),
-                "signing_keys": str(run.signing_keys) if security.signs else None,
-                "incarnation": incarnation,
-                "ip": ip,
-                "log": str(run.controller_log),
-                "parent_pid": os.getpid(),
-            },
-        )
-        arguments, errors = [str(run.controller_config)], run.controller_errors
-        self.child = Child("the controller", "testbed.controller", arguments, errors, errors)
-        self.log = ProcessLog(run.controller_log, self.child.check)
+        self._run = run
+        self._config = {
+            "topology": str(run.topology),
+            "layer": layer,
+            "subtrees": subtrees,
+            "socket": str(socket),
+            "security": security.mode,
+            "network_keys": str(run.network_keys),
+            "signing_keys": str(run.signing_keys) if security.signs else None,
+            "incarnation": incarnation,
+            "ip": ip,
+            "log": str(run.controller_log),
+            "state": str(run.controller_state),
+            "parent_pid": os.getpid(),
+        }
+        self._away = False
+        self.child = self._start()
+        self.log = ProcessLog(run.controller_log, self.check)
         self._epochs = Epochs()
         self._followed = 0
+
+    def _start(self) -> Child:
+        write_json(self._run.controller_config, self._config)
+        arguments, errors = [str(self._run.controller_config)], self._run.controller_errors
+        return Child("the controller", "testbed.controller", arguments, errors, errors)
+
+    def check(self) -> None:
+        """Raises RunError if the controller has ended, and nobody has killed it on purpose."""
+        if not self._away:
+            self.child.check()
+
+    def kill(self) -> None:
+        """Kills the controller; `restart` follows."""
+        self._away = True
+        self.child.kill()
+
+    def restart(self) -> int:
+        """Starts the controller that was killed; it takes over.
+
+        Returns its process id.
+        """
+        self._config["incarnation"] = max(int(time.time()), int(str(self._config["incarnation"])) + 1)
+        self.child = self._start()
+        self._away = False
+        return self.child.pid
 
     def epochs(self) -> Epochs:
         """Returns the epochs in the controller's log so far."""
@@ -88,6 +120,11 @@ class Routers:
         )
         self.log = ProcessLog(run.routers_log, self.child.check)
         self._checked = 0
+        self._run = run
+        #: Node -> routers that were killed on purpose, whose end has not been read; and how many were killed.
+        self._expected: Counter[int] = Counter()
+        self._kills: Counter[int] = Counter()
+        self.pids: dict[int, int] = {}
 
     def start(self) -> None:
         """Lets the parent fork the routers.
@@ -122,7 +159,69 @@ class Routers:
             return f"routers {missing[:10]} are not" if missing else None
 
         wait_until(left, timeout_s, "all routers are ready")
+        self.pids = pids
         return [pids[spec.node] for spec in self._specs]
+
+    def kill(self, node: int) -> None:
+        """Kills the router of a node; returns when it has ended."""
+        self._expected[node] += 1
+        self._kills[node] += 1
+        seen = len(self.log.events)
+        self.child.write_line(json.dumps({"kill": node}))
+        self._wait("exited", node, seen)
+
+    def restart(self, node: int) -> int:
+        """Starts the router of a node again; returns its process id once it has its sockets open.
+
+        The router records its applications in a file of its own, and keeps no recording.
+        """
+        number = next(number for number, spec in enumerate(self._specs) if spec.node == node)
+        before = self._specs[number]
+        restarts = self._kills[node]
+        self._specs[number] = spec = replace(
+            before,
+            incarnation=max(int(time.time()) & 0xFFFF_FFFF, before.incarnation + 1),
+            records_path=str(self._run.applications_after_restart(node, restarts)),
+            recording_path=None,
+        )
+        seen = len(self.log.events)
+        self.child.write_line(json.dumps({"start": spec.as_json()}))
+        self.pids[node] = pid = int(self._wait("ready", node, seen)["pid"])
+        return pid
+
+    def records_of(self, node: int) -> Path:
+        """The file to which the present router of a node, or the last one, appends its records."""
+        return next(Path(spec.records_path) for spec in self._specs if spec.node == node)
+
+    def restart_records(self, node: int) -> Path:
+        """The file to which the router that is started next will append its records."""
+        return self._run.applications_after_restart(node, self._kills[node])
+
+    def _wait(self, event: str, node: int, seen: int) -> Event:
+        """Waits for the next event of a router."""
+
+        def matches(each: Event) -> bool:
+            return each["node"] == node and each["event"] in (event, "exited")
+
+        def found() -> Event | None:
+            return next(filter(matches, self.log.since(seen)), None)
+
+        def left() -> str | None:
+            self.child.check()
+            return None if found() is not None else "not yet"
+
+        wait_until(left, _ROUTER_S, f"router r{node} is {event}", interval_s=0.005)
+        answer = found()
+        assert answer is not None
+        if answer["event"] != event:
+            spec = next(spec for spec in self._specs if spec.node == node)
+            raise RunError(f"router r{node} ended while starting: {self._log_of(spec)}")
+        return answer
+
+    @property
+    def killed(self) -> frozenset[int]:
+        """The nodes whose routers were killed on purpose at some time."""
+        return frozenset(self._kills)
 
     def check(self) -> None:
         """Raises RunError, which names the router, if a router has ended."""
@@ -130,7 +229,9 @@ class Routers:
         fresh = self.log.since(self._checked)
         self._checked += len(fresh)
         for event in fresh:
-            if event["event"] == "exited":
+            if event["event"] == "exited" and self._expected[event["node"]]:
+                self._expected[event["node"]] -= 1
+            elif event["event"] == "exited":
                 spec = next(spec for spec in self._specs if spec.node == event["node"])
                 raise RunError(
                     f"router r{spec.node} ended with status {event['status']}: {self._log_of(spec)}"
@@ -150,6 +251,21 @@ class Routers:
             except RunFolderError as error:
                 raise RunError(f"router r{spec.node} left no counters: {error}") from error
         return counters
+
+    def stop_what_is_left(self) -> dict[int, dict[str, Any]]:
+        """Stops the routers of a run that has lost a part; returns the counters of those that wrote some."""
+        with suppress(RunError):
+            self.child.stop(2 * stop_timeout_s(len(self._specs)))
+        counters = {}
+        for spec in self._specs:
+            with suppress(RunFolderError):
+                counters[spec.node] = read_object(Path(spec.counters_path))
+        return counters
+
+    def check_again(self) -> None:
+        """As `check`, of all routers, whether or not `check` has raised for them."""
+        self._checked, self._expected = 0, Counter(self._kills)
+        self.check()
 
     @staticmethod
     def _log_of(spec: RouterSpec) -> str:

@@ -15,8 +15,10 @@ from testbed.control.commands import Commands
 from testbed.control.quiescence import Quiescence, not_quiet
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
+from testbed.emulation.parts import RunningParts
 from testbed.events.fault import NetworkControl, steps_of
 from testbed.events.links import at_worst
+from testbed.events.parts import part_steps_of
 from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
@@ -36,6 +38,7 @@ class RunningNetwork:
             words.
         check: raises if a part of the emulation has died.
         commands: takes commands of the user while the workload is played and the network is held.
+        parts: to which faults of parts are applied; None: the experiment has none.
     """
 
     sockets: Mapping[int, Path]
@@ -43,6 +46,7 @@ class RunningNetwork:
     unsettled: Callable[[], str | None]
     check: Callable[[], None]
     commands: Commands
+    parts: RunningParts | None = None
 
 
 def play(
@@ -82,6 +86,11 @@ def play(
     actions = [
         TimedAction(at_s, partial(apply, network.control)) for at_s, apply in steps_of(experiment.events)
     ]
+    parts = network.parts
+    if parts is not None:
+        actions += [
+            TimedAction(at_s, partial(apply, parts)) for at_s, apply in part_steps_of(experiment.events)
+        ]
     rate = OPENING_RATE if experiment.time_scale == AUTO else experiment.time_scale
     with _ended_by_ctrl_c(driver, hold) as ended:
         zero_s = clock.begin(rate)
@@ -91,6 +100,8 @@ def play(
                     *(workload, clock.clock, experiment.duration_s, progress, actions),
                     *(zero_s, clock.workload, watch),
                 )
+                if parts is not None:
+                    parts.restore()
             if hold and not ended():
                 show("done; the network stays up until Ctrl-C")
                 driver.drain(checked(ended), timeout_s=float("inf"))

@@ -16,6 +16,17 @@ from testbed.events.applications import (
 from testbed.events.event import Event
 from testbed.events.links import LinkDown, LinkFlap, LinkImpair, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
+from testbed.events.parts import (
+    ApplicationKill,
+    CapturesKill,
+    CapturesStop,
+    ControllerRestart,
+    ControllerStop,
+    DatabaseRestart,
+    RouterRestart,
+    RouterStop,
+    SwitchesRestart,
+)
 
 #: In the order in which documents and errors list them.
 EVENTS = Registry[type[Event]]("action")
@@ -35,5 +46,14 @@ for _event in (
     LinkImpair,
     NodeDown,
     NodeUp,
+    RouterStop,
+    RouterRestart,
+    ControllerStop,
+    ControllerRestart,
+    CapturesStop,
+    CapturesKill,
+    SwitchesRestart,
+    DatabaseRestart,
+    ApplicationKill,
 ):
     EVENTS.register(_event.action, _event)

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 from captures.rundir.network_events import NetworkEvent
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
+from testbed.events.parts import PartFault
 from topos.model import Link
 
 
@@ -66,7 +67,8 @@ class Fault(Event):
 
 
 def steps_of(events: Iterable[Event]) -> list[Step]:
-    """The steps of the faults among some events, in order of time; events of applications are left out.
+    """The steps of the faults of the network among some events, in order of time; events of applications and
+    faults of parts are left out.
 
     Raises:
         TypeError: an event is neither a fault nor an event of an application.
@@ -75,7 +77,7 @@ def steps_of(events: Iterable[Event]) -> list[Step]:
     for event in events:
         if isinstance(event, Fault):
             steps.extend(event.steps())
-        elif not isinstance(event, ApplicationEvent):
+        elif not isinstance(event, ApplicationEvent | PartFault):
             raise TypeError(f"{event}: is neither a fault nor an event of an application")
     steps.sort(key=lambda step: step[0])
     return steps

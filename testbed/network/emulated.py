@@ -40,7 +40,7 @@ from testbed.network.shaping import (
     restored_tc,
     tc_commands,
 )
-from testbed.network.switch_daemons import Group, SwitchDaemons
+from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons
 from topos import model
 from topos.build import contradiction
 from topos.model import Topology
@@ -270,6 +270,36 @@ class EmulatedNetwork:
         """Raises RunError if a daemon of the switches has ended and was not restarted."""
         if self._daemons is not None:
             self._daemons.check()
+
+    # Faults of the daemons (`testbed.emulation.parts`).
+
+    def kill_switches(self, node: int) -> None:
+        """Kills the ovs-vswitchd of a switch, with those that share it."""
+        self._daemon_of(node).kill_switches()
+
+    def restart_switches(self, node: int) -> int:
+        """Starts the ovs-vswitchd that was killed; returns its process id."""
+        return self._daemon_of(node).restart_switches()
+
+    def kill_database(self, node: int) -> None:
+        """Kills the ovsdb-server of a switch, with those that share it."""
+        self._daemon_of(node).kill_database()
+
+    def restart_database(self, node: int) -> int:
+        """Starts the ovsdb-server that was killed, on the database as it is; returns its process id.
+
+        `wait_for_database` tells when the switches work with it.
+        """
+        return self._daemon_of(node).restart_database()
+
+    def wait_for_database(self, node: int) -> None:
+        """See `testbed.network.switch_daemons.SwitchDaemons.wait_for_database`."""
+        assert self._daemons is not None
+        self._daemons.wait_for_database(node)
+
+    def _daemon_of(self, node: int) -> Daemon:
+        assert self._daemons is not None
+        return self._daemons.of(node)
 
     @property
     def switch_controls(self) -> list[Path]:

@@ -60,7 +60,7 @@ class Group:
     ports: Mapping[int, Sequence[int]]
 
 
-class _Daemon:
+class Daemon:
     """The two processes of a group."""
 
     def __init__(self, folder: Path, number: int, group: Group) -> None:
@@ -76,20 +76,51 @@ class _Daemon:
 
     def start_database(self, empty: Path) -> None:
         shutil.copyfile(empty, self.path("db"))
+        self.processes.append(self._database())
+
+    def _database(self) -> subprocess.Popen[bytes]:
         remote = f"--remote=punix:{self.path('sock')}"
-        self._spawn("ovsdb-server", str(self.path("db")), remote, f"--unixctl={self.path('dbctl')}")
+        return self._spawn("ovsdb-server", str(self.path("db")), remote, f"--unixctl={self.path('dbctl')}")
 
     def start_switches(self) -> None:
-        arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
-        self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
+        self.processes.append(self._switches())
 
-    def _spawn(self, command: str, *arguments: str) -> None:
+    def _switches(self) -> subprocess.Popen[bytes]:
+        arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
+        return self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
+
+    # Of the two processes, the database was started first.
+
+    def kill_database(self) -> None:
+        """Kills ovsdb-server; the switches forward without it."""
+        self._end(self.processes[0])
+
+    def restart_database(self) -> int:
+        """Starts ovsdb-server on its database; returns its process id."""
+        self.path("sock").unlink(missing_ok=True)
+        self.processes[0] = self._database()
+        return self.processes[0].pid
+
+    def kill_switches(self) -> None:
+        """Kills ovs-vswitchd, and so every bridge of the group."""
+        self._end(self.processes[-1])
+
+    def restart_switches(self) -> int:
+        """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id."""
+        self.processes[-1] = self._switches()
+        return self.processes[-1].pid
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+
+    def _spawn(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
         # setpriv becomes the daemon: it ends with the thread that started it.
         die_too = ["setpriv", "--pdeathsig", "KILL", "--"]
         quiet = ["-vconsole:off", "-vsyslog:off", "-vfile:warn", f"--log-file={self.path(command)}"]
         with returning_to_its_namespace():
             enter_network_namespace(self.group.namespace)
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [*die_too, command, *arguments, *quiet],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -99,7 +130,6 @@ class _Daemon:
                 # each session the same share of the processors, and the routers have one.
                 process_group=0,
             )
-        self.processes.append(process)
 
     def connect(self, suffix: str) -> JsonRpc:
         """Connects to a daemon as soon as it listens.
@@ -175,13 +205,41 @@ class SwitchDaemons:
     def __init__(self, folder: Path, groups: Sequence[Group], datapath: str) -> None:
         self.folder = folder
         self._type, self._datapath = _TYPES[datapath]
-        self._daemons = [_Daemon(folder, number, group) for number, group in enumerate(groups)]
+        self._daemons = [Daemon(folder, number, group) for number, group in enumerate(groups)]
         self._bridges = sum(len(group.ports) for group in groups)
 
     @property
     def pids(self) -> list[int]:
         """The process ids of the daemons that have been started."""
         return [process.pid for daemon in self._daemons for process in daemon.processes]
+
+    def wait_for_database(self, node: int) -> None:
+        """Returns when the ovs-vswitchd of a switch works with its database again.
+
+        Until then the userspace datapath forwards nothing: ovs-vswitchd looks at its ports only while it
+        holds the lock of its database (`bridge_run` in its vswitchd/bridge.c), and frames wait in the ports'
+        sockets.
+
+        Raises:
+            RunError: not in time, or a daemon has ended.
+        """
+        daemon = self.of(node)
+        database = daemon.connect("sock")
+        try:
+            more = {
+                "op": "mutate",
+                "table": "Open_vSwitch",
+                "where": [],
+                "mutations": [["next_cfg", "+=", 1]],
+            }
+            _transact(database, [more])
+            self._wait_configured(daemon, database)
+        finally:
+            database.close()
+
+    def of(self, node: int) -> Daemon:
+        """The daemon of a node's switch."""
+        return next(daemon for daemon in self._daemons if node in daemon.group.ports)
 
     @property
     def controls(self) -> list[Path]:
@@ -210,15 +268,21 @@ class SwitchDaemons:
             for database in databases:
                 database.close()
 
-    def _wait_configured(self, daemon: _Daemon, database: JsonRpc) -> None:
+    def _wait_configured(self, daemon: Daemon, database: JsonRpc) -> None:
         timeout_s = _START_S + _START_PER_BRIDGE_S * self._bridges
 
         def left() -> str | None:
             if daemon.processes[-1].poll() is not None:
                 raise RunError(f"{daemon.describe()} ended: {daemon.last_words()}")
-            select = {"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}
+            select = {
+                "op": "select",
+                "table": "Open_vSwitch",
+                "where": [],
+                "columns": ["cur_cfg", "next_cfg"],
+            }
             (answer,) = _transact(database, [select])
-            return None if answer["rows"][0]["cur_cfg"] == 1 else "not configured yet"
+            (row,) = answer["rows"]
+            return None if row["cur_cfg"] == row["next_cfg"] else "not configured yet"
 
         wait_until(left, timeout_s, f"{daemon.describe()} has made its bridges")
         columns = ["name", "error", "ofport"]

@@ -4,18 +4,19 @@ run."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
 
 from captures.rundir.epochs import Epochs, epochs
+from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
 from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
 
-#: The end of a change whose end is not in the log.
-NEVER_NS = 2**63 - 1
+#: Wall time in which the end of a part is noticed.
+_NOTICED_NS = 2_000_000_000
 
 
 @dataclass
@@ -107,3 +108,35 @@ def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
         (change.began_ns, NEVER_NS if change.committed_ns is None else change.committed_ns)
         for change in epochs(events).changes
     ]
+
+
+def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:
+    """Returns the intervals in which a router that was killed could lose messages, and the time from a little
+    before a part was lost on.
+
+    A router is back when an epoch has been committed that answers its restart.
+
+    Args:
+        events: of the controller, in order of time.
+        faults: of the parts, in order of time.
+    """
+    changes = epochs(events).changes
+    found = []
+    for node, killed_ns in killed_routers(faults):
+        words = f"restart {node}"
+        back = (each for each in changes if each.began_ns > killed_ns and words in each.events)
+        answered = next(back, None)
+        committed_ns = None if answered is None else answered.committed_ns
+        found.append((killed_ns, NEVER_NS if committed_ns is None else committed_ns))
+    return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
+
+
+def merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the union of intervals: disjoint and in order."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(intervals):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found

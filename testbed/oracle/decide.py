@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from captures.rundir import oracle
+from captures.rundir.faults import NEVER_NS
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from testbed.errors import InputError
-from testbed.oracle.connectivity import NEVER_NS
 from testbed.oracle.constraints import PredicateIndex
 from testbed.oracle.history import Application, History, Sending, read_history
 from testbed.oracle.hop_limit import HopLimit
@@ -31,8 +31,9 @@ class Judgement:
     Attributes:
         expected: the predicate in force when the message was sent selects it, and links and nodes that were
             up joined sender and receiver at that time.
-        decided: every predicate that may have been in force within the window around the sending gives the
-            same answer; and, if one of them selects the message, no broadcast tree changed within the window.
+        decided: every predicate that may have been in force within the window around the sending, which is
+            wider while a router is stopped, gives the same answer; and, if one of them selects the message,
+            no broadcast tree changed within the window.
     """
 
     source: int
@@ -111,6 +112,10 @@ def _judge_message(
 ) -> Iterator[Judgement]:
     """Judges a message; `selecting`: the settings that select the message, whenever they are in force."""
     from_ns, to_ns = sending.requested_ns - window_ns, sending.confirmed_ns + window_ns
+    for stopped_ns, resumed_ns in history.delays:
+        # The message, and predicates set before it, may have waited in the router for that long.
+        if stopped_ns <= to_ns and from_ns <= resumed_ns:
+            from_ns, to_ns = min(from_ns, stopped_ns - window_ns), max(to_ns, resumed_ns + window_ns)
     # The last change that begins before the window ends; earlier changes ended before it began.
     last = bisect_right(history.tree_changes, to_ns, key=lambda change: change[0]) - 1
     trees_changed = last >= 0 and history.tree_changes[last][1] >= from_ns

@@ -8,9 +8,17 @@ from typing import Any
 
 from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
+from captures.rundir.faults import delays, read_faults
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
-from testbed.oracle.connectivity import Connectivity, NetworkGraph, connectivity, tree_changes
+from testbed.oracle.connectivity import (
+    Connectivity,
+    NetworkGraph,
+    connectivity,
+    merged,
+    outages,
+    tree_changes,
+)
 from testbed.oracle.hop_limit import HopLimit
 
 Filters = list[list[list[Any]]]
@@ -79,13 +87,15 @@ class History:
     """The oracle's knowledge of a run.
 
     `tree_changes` are the intervals (from, to; wall clock, ns; disjoint and in order) after a change of a
-    link or node in which not every router was known to have the new trees.
+    link or node, or after the kill of a router, in which not every router was known to have the new trees;
+    `delays` those in which a router was stopped, so that frames waited in it.
     """
 
     timelines: dict[Application, Timeline] = field(default_factory=dict)
     sendings: list[Sending] = field(default_factory=list)
     tree_changes: list[tuple[int, int]] = field(default_factory=list)
     connectivity: Connectivity = field(default_factory=Connectivity)
+    delays: list[tuple[int, int]] = field(default_factory=list)
 
 
 def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinished: bool = False) -> History:
@@ -107,7 +117,9 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
     history.sendings.sort(key=lambda sending: sending.requested_ns)
     if run.controller_log.exists():
         events = [event for _, event in read_controller(run, unfinished=unfinished)]
-        history.tree_changes = tree_changes(events)
+        faults = read_faults(run)
+        history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
+        history.delays = delays(faults)
         history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)), hop_limit)
     return history
 

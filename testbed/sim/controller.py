@@ -10,6 +10,7 @@ from router.wire.addresses import HOST_PORT
 from router.wire.frames import Frame
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
+    Bequeath,
     ComputeTables,
     Event,
     FrameReceived,
@@ -106,6 +107,8 @@ class SimulatedController:
                 case InstallPipeline(node):
                     # The time of the rules to the switch and of its confirmation.
                     self._agenda.at(now + 2 * CONTROL_NS, self._handle, PipelineInstalled(node))
+                case Bequeath():
+                    pass  # no controller follows this one
                 case ComputeTables():
                     took = len(self._topology.nodes) ** 2 * _COMPUTE_NS_PER_PAIR
                     self._agenda.at(now + took, self._compute, action)

@@ -35,9 +35,10 @@ from router.wire.frames import COUNTER_BITS, Frame
 from testbed.config.model import Experiment, SecurityOptions
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_period_s
-from testbed.errors import RunError
+from testbed.errors import InputError, RunError
 from testbed.events.fault import steps_of
 from testbed.events.links import LinkImpair, at_worst
+from testbed.events.parts import PartFault
 from testbed.full_disk import naming_a_full_disk
 from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder
@@ -112,9 +113,11 @@ def simulate(
     Raises:
         RunError: the network was not set up, or not quiet after the end, in (virtual) time.
         TypeError: an event is neither a fault nor an event of an application.
-        InputError: the run folder cannot be made.
+        InputError: the run folder cannot be made, or an event is a fault of a process.
         MachineError: its file system is full.
     """
+    if parts := [event.action for event in experiment.events if isinstance(event, PartFault)]:
+        raise InputError(f"{parts[0]}: a simulation has no processes; `cbcb run` has them")
     run_dir = new_run_folder(runs, experiment.name).resolve()
     progress.note(f"run folder: {run_dir}")
     topology = experiment.topology

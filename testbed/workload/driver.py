@@ -110,6 +110,13 @@ class Driver:
         private: Mapping[Place, PrivateApplication] | None = None,
     ) -> None:
         self._private = {} if private is None else private
+        self._sockets = dict(sockets)
+        #: What each application has asked for last: its predicate, and those of its subscriptions by name.
+        self._predicates: dict[Place, str] = {}
+        self._subscribed: defaultdict[Place, dict[str, str]] = defaultdict(dict)
+        #: Applications that are not connected: their router was killed, or they were (`gone`).
+        self._away: set[Place] = set()
+        self._gone: set[Place] = set()
         wanted = sorted({(each, APPLICATION) if isinstance(each, int) else each for each in applications})
         missing = sorted({node for node, _ in wanted if node not in sockets})
         if missing:
@@ -170,6 +177,50 @@ class Driver:
     def ignore(self, source: Any) -> None:
         """Ends `attend`."""
         self._selector.unregister(source)
+
+    def lose(self, node: int) -> None:
+        """Forgets the connections of a node, whose router was killed.
+
+        Requests without an answer are lost, and the items of its applications are left out until `regain`.
+        """
+        for place in [place for place in self._clients if place[0] == node]:
+            self._disconnect(place)
+
+    def regain(self, node: int) -> None:
+        """Connects the applications of a node again.
+
+        They ask for the predicates that they had, and for those of the items that were left out.
+
+        Raises:
+            RunError: the router does not answer.
+        """
+        for place in sorted(place for place in self._away - self._gone if place[0] == node):
+            client = self._connect(place, self._sockets[node])
+            self._selector.register(client, selectors.EVENT_READ, place)
+            self._away.discard(place)
+            if (predicate := self._predicates.get(place)) is not None:
+                self.set_predicate(place, predicate)
+            for subscription, text in self._subscribed[place].items():
+                self.subscribe(place, subscription, text)
+
+    def kill(self, place: Place) -> None:
+        """Ends the connection of an application as its death would.
+
+        What is on its way to it is not read, and its further items are left out.
+        """
+        if place in self._clients:
+            self._disconnect(place)
+        self._gone.add(place)
+        self._away.add(place)
+
+    def _disconnect(self, place: Place) -> None:
+        client = self._clients.pop(place)
+        self._selector.unregister(client)
+        client.close()
+        self._outstanding -= len(self._waiting[place])
+        self._waiting[place].clear()
+        self._asked[place].clear()
+        self._away.add(place)
 
     def _read_rest(self, client: Client) -> None:
         """Reads what has arrived: the application records what it keeps of it."""
@@ -314,10 +365,23 @@ class Driver:
         return self._answers["send_message"] + self._answers["publish"]
 
     def _request(self, item: Item) -> None:
+        self._remember(item)
+        if (item.node, item.app) in self._away:
+            return
         try:
             item.perform(self)
         except (ClientError, ValueError) as error:
             raise RunError(f"node {item.node}: {item.action}: {error}") from error
+
+    def _remember(self, item: Item) -> None:
+        """Keeps what an application would ask for again, of a router that knows nothing of it."""
+        place = item.node, item.app
+        if item.action == "set_predicate" and item.predicate is not None:
+            self._predicates[place] = item.predicate
+        elif item.action == "subscribe" and item.predicate is not None:
+            self._subscribed[place][str(item.subscription)] = item.predicate
+        elif item.action == "unsubscribe":
+            self._subscribed[place].pop(str(item.subscription), None)
 
     # `testbed.events.applications.ApplicationControl`: each sends a request and returns before the answer.
 

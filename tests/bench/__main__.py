@@ -46,6 +46,9 @@ BENCHMARKS = {
     "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",
     "footprint": "processes, memory, descriptors, time and disk that an emulation takes (root)",
     "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
+    "faults": "what each fault of a run costs: deliveries lost, delays, times to recover (root)",
+    "soak": "a long run with random faults: memory, descriptors and queues of each part (root)",
+    "kill_anywhere": "runs whose processes are killed at random moments: what `cbcb clean` leaves (root)",
     "container": "the steps of Dockerfile in a root made by debootstrap, and an experiment in it (root)",
 }
 

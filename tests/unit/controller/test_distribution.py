@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from captures.rundir.controller import CONTROLLER_EVENTS
+from captures.rundir.network_events import NETWORK_EVENTS
 from captures.rundir.records import check
 from captures.rundir.records import fields as record_fields
 from router.protocol.broadcast import EPOCH_LEAD
@@ -13,6 +16,7 @@ from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, He
 from testbed.controller.distribution import Distribution, Timing
 from testbed.controller.events import (
     Action,
+    Bequeath,
     ComputeTables,
     Event,
     FrameReceived,
@@ -27,6 +31,7 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.liveness import Liveness
+from testbed.controller.takeover import Legacy, read_legacy, write_legacy
 from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.generators import line, ring
 from topos.model import Topology
@@ -46,6 +51,7 @@ class Network:
         self.ahead: dict[int, int] = {}
         self.sent: list[SendFrame] = []
         self.logged: list[Log] = []
+        self.legacies: list[Legacy] = []
         self.most_unacknowledged = 0
 
     def tell(self, *events: Event) -> None:
@@ -100,6 +106,8 @@ class Network:
             case SendFrame(node, frame):
                 self.sent.append(action)
                 return [] if node in self.deaf else [acknowledgement(frame, self.ahead.get(node, 0))]
+            case Bequeath(legacy):
+                self.legacies.append(legacy)
             case Log(event, fields):
                 # Exactly the fields that the record of the run folder has.
                 check(CONTROLLER_EVENTS[event], event, fields)
@@ -522,3 +530,113 @@ def test_frames_of_no_use_are_counted() -> None:
     network.tell(FrameReceived(0, Frame(FrameType.COMMIT, 0, 0, 1, 1, Commit(1))))
     network.tell(acknowledgement(Frame(FrameType.TABLE, 0, 999, 1, 1, Commit(1))))
     assert network.machine.rejected == {"wrong_issuer": 1, "unexpected_type": 1}
+
+
+# A controller that is started after another one.
+
+
+def take_over(former: Network, legacy: Legacy | None = None) -> Network:
+    """A controller that is started with what another one has left, in the same network."""
+    network = Network(former.topology)
+    network.machine = Distribution(former.topology, TIMING, legacy or former.legacies[-1])
+    network.now = former.now
+    return network
+
+
+def test_a_controller_takes_over_without_an_epoch() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    assert former.legacies[-1].settled
+    network = take_over(former)
+    network.connect()
+    network.advance(30)
+    assert network.events("taken_over") == [{"epoch": 1}]
+    assert (network.events("epoch_started"), network.sent) == ([], [])
+    assert network.machine.settled
+    # To readers of the log, nothing has befallen the network.
+    assert not {log.event for log in network.logged} & {
+        name for name, event in NETWORK_EVENTS.items() if event.disturbs
+    }
+    network.tell(PortChanged(0, next(iter(network.topology.neighbours(0))), up=False))
+    network.advance(1)
+    assert network.frames(FrameType.COMMIT, 2) == [0, 1, 2, 3]
+
+
+def test_a_link_that_went_down_meanwhile_makes_an_epoch() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    network = take_over(former)
+    port = next(iter(network.topology.neighbours(0)))
+    network.tell(SwitchConnected(0, network.ports(0) - {port}))
+    network.advance(1)
+    assert network.events("epoch_started") == []
+    for node in (1, 2, 3):
+        network.tell(SwitchConnected(node, network.ports(node)))
+    network.advance(1)
+    (started,) = network.events("epoch_started")
+    assert (started["epoch"], len(started["down_links"])) == (2, 1)  # type: ignore[arg-type]
+
+
+def test_a_link_that_was_down_already_makes_none() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    port = next(iter(former.topology.neighbours(0)))
+    former.tell(PortChanged(0, port, up=False))
+    former.advance(1)
+    network = take_over(former)
+    network.tell(SwitchConnected(0, network.ports(0) - {port}))
+    for node in (1, 2, 3):
+        network.tell(SwitchConnected(node, network.ports(node)))
+    network.advance(1)
+    assert network.events("epoch_started") == []
+    network.tell(PortChanged(0, port, up=True))
+    network.advance(1)
+    assert network.events("epoch_started")[0]["down_links"] == []
+
+
+def test_a_router_that_restarted_meanwhile_makes_an_epoch() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    network = take_over(former)
+    network.connect()
+    network.hello(2, incarnation=1)
+    assert network.events("hello") == []
+    network.hello(2, incarnation=2)
+    network.advance(1)
+    assert network.events("hello")[0]["restarted"] is True
+    assert network.frames(FrameType.COMMIT, 2) == [0, 1, 2, 3]
+
+
+def test_a_switch_that_stays_away_is_left_out() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    network = take_over(former)
+    for node in (0, 1, 3):
+        network.tell(SwitchConnected(node, network.ports(node)))
+    network.advance(30)
+    assert network.events("switch_disconnected") == [{"node": 2}]
+    assert network.events("epoch_started")[0]["down_nodes"] == [2]
+
+
+def test_a_controller_killed_within_an_epoch_is_followed_by_the_next_epoch() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    former.deaf = {1}
+    former.tell(PortChanged(0, next(iter(former.topology.neighbours(0))), up=False))
+    former.advance(1)
+    assert (former.legacies[-1].epoch, former.legacies[-1].settled) == (2, False)
+    network = take_over(former)
+    network.connect()
+    network.advance(1)
+    assert [event["epoch"] for event in network.events("epoch_started")] == [3]
+
+
+def test_the_legacy_survives_the_file(tmp_path: Path) -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    path = tmp_path / "state.json"
+    assert read_legacy(path) is None
+    write_legacy(path, former.legacies[-1])
+    assert read_legacy(path) == former.legacies[-1]
+    path.write_text("{}")
+    assert read_legacy(path) is None

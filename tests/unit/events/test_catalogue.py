@@ -23,11 +23,13 @@ from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import Limits
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.schedule import RunningNetwork, play
+from testbed.errors import InputError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event, Problem
 from testbed.events.fault import Fault, NetworkControl, steps_of
 from testbed.events.links import LinkDown, LinkFlap
+from testbed.events.parts import PartFault, part_steps_of
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.shaping import KernelFeatures
 from testbed.sim.simulation import simulate
@@ -47,6 +49,9 @@ VALUES = {
     "jitter_ms": "1",
     "reorder_percent": "1",
     "duplicate_percent": "1",
+    "for_s": "4",
+    "away_s": "4",
+    "app": '"board"',
     "predicate": '"x > 0"',
     "message": '"x = 1"',
     "subscription": '"name"',
@@ -57,6 +62,7 @@ VALUES = {
 #: Fault -> the fault that must precede it so that it has an effect.
 BEFORE = {"link_up": "link_down", "node_up": "node_down"}
 FAULTS = [action for action, event in EVENTS.items() if issubclass(event, Fault)]
+PART_FAULTS = [action for action, event in EVENTS.items() if issubclass(event, PartFault)]
 HEAD = 'duration_s = 30\ntime_scale = 10\n[topology]\ngenerator = "ring"\nnodes = 5\n'
 
 
@@ -83,7 +89,7 @@ def test_every_event_has_a_sentence_and_every_key_too() -> None:
     for action, event in EVENTS.items():
         assert event.action == action
         assert event.doc.endswith(".")
-        assert issubclass(event, Fault | ApplicationEvent)
+        assert issubclass(event, Fault | ApplicationEvent | PartFault)
         for key in options_of(event):
             assert key.doc.endswith("."), (action, key)
 
@@ -236,3 +242,68 @@ def test_steps_are_in_order_of_time() -> None:
         apply(network)
     assert [at_s for at_s, _ in steps] == [1.0, 2.0, 6.0]
     assert network.done == [(0, 1, False), (2, 3, False), (0, 1, True)]
+
+
+class Parts:
+    """Notes what is done to parts."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, str, int | None]] = []
+
+    def stop(self, part: str, node: int | None) -> None:
+        self.done.append(("stop", part, node))
+
+    def resume(self, part: str, node: int | None) -> None:
+        self.done.append(("resume", part, node))
+
+    def kill(self, part: str, node: int | None) -> None:
+        self.done.append(("kill", part, node))
+
+    def start(self, part: str, node: int | None) -> None:
+        self.done.append(("start", part, node))
+
+    def kill_application(self, node: int, app: str) -> None:
+        self.done.append(("kill", app, node))
+
+
+@pytest.mark.parametrize("action", PART_FAULTS)
+def test_a_part_that_goes_comes_back_when_the_event_ends(tmp_path: Path, action: str) -> None:
+    experiment = _load(tmp_path, HEAD + _section(action, 10))
+    parts = Parts()
+    steps = part_steps_of(experiment.events)
+    for _, apply in steps:
+        apply(parts)
+    node = 3 if "\nnode = 3" in _section(action, 10) else None
+    expected = {
+        "captures_kill": [("kill", "captures", None)],
+        "application_kill": [("kill", "board", 3)],
+    }.get(action)
+    if expected is None:
+        part, _, what = action.partition("_")
+        pair = ("stop", "resume") if what == "stop" else ("kill", "start")
+        expected = [(each, part, node) for each in pair]
+    assert parts.done == expected
+    assert [at_s for at_s, _ in steps] == [10.0, 14.0][: len(expected)]
+    assert steps_of(experiment.events) == []
+
+
+@pytest.mark.parametrize("action", PART_FAULTS)
+def test_a_simulation_has_no_parts(tmp_path: Path, action: str) -> None:
+    experiment = _load(tmp_path, HEAD + _section(action, 10))
+    with pytest.raises(InputError, match=f"{action}: a simulation has no processes"):
+        _simulate(tmp_path, experiment)
+
+
+def test_switches_of_links_with_properties_are_not_restarted(tmp_path: Path) -> None:
+    text = HEAD.replace('generator = "ring"\nnodes = 5', "link = [{ u = 0, v = 1, delay_ms = 3 }]")
+    text += _section("switches_restart", 10).replace("node = 3", "node = 1")
+    with pytest.raises(
+        ExperimentError, match="action: link 0-1 has properties, which Open vSwitch takes away"
+    ):
+        _load(tmp_path, text)
+
+
+def test_a_router_with_limited_subscriptions_is_not_restarted(tmp_path: Path) -> None:
+    text = HEAD + '[service]\nkind = "attention"\n' + _section("router_restart", 10)
+    with pytest.raises(ExperimentError, match="its applications cannot ask again"):
+        _load(tmp_path, text)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from captures.rundir.faults import NEVER_NS, FaultRecord, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from testbed.oracle.connectivity import NEVER_NS, Connectivity, NetworkGraph, connectivity, tree_changes
+from testbed.oracle.connectivity import (
+    Connectivity,
+    NetworkGraph,
+    connectivity,
+    merged,
+    outages,
+    tree_changes,
+)
 from testbed.oracle.decide import judge, write_oracle
 from testbed.oracle.history import Application, History, Sending, Setting, Timeline, read_history
 
@@ -249,3 +257,70 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
 def test_a_missing_log_is_an_error_of_the_run_folder(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"logs/applications: missing"):
         read_history(RunLayout(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("at", "expected", "decided"),
+    [
+        (8.5, False, True),
+        (9.5, False, False),  # the request, at 15, comes before the router goes on, at 20
+        (15.5, True, False),  # routers may not know of the predicate before
+        (20.5, True, False),
+        (21.5, True, True),
+    ],
+)
+def test_what_waits_in_a_stopped_router_may_meet_predicates_of_the_whole_stop(
+    at: float, expected: bool, decided: bool
+) -> None:
+    timeline = Timeline([setting(15, 15, BELOW_TEN)])
+    history = History({SINK: timeline}, [sending(at)], delays=[(10 * S, 20 * S)])
+    found = [(each.expected, each.decided) for each in judge(history, window_s=1)]
+    assert (found or [(False, True)]) == [(expected, decided)]
+
+
+def test_a_stop_excuses_no_loss_where_no_predicate_changes() -> None:
+    timeline = Timeline([setting(1, 1, BELOW_TEN)])
+    history = History({SINK: timeline}, [sending(15)], delays=[(10 * S, 20 * S)])
+    assert [(each.expected, each.decided) for each in judge(history, window_s=1)] == [(True, True)]
+
+
+def fault(t_s: float, what: str, part: str, node: int | None = None) -> FaultRecord:
+    record: Any = {"t_ns": round(t_s * S), "at_s": t_s, "what": what, "part": part}
+    if node is not None:
+        record["node"] = node
+    return cast("FaultRecord", record)
+
+
+def test_delays_last_until_the_same_part_goes_on() -> None:
+    faults = [
+        fault(1, "stopped", "router", 2),
+        fault(2, "stopped", "router", 3),
+        fault(3, "resumed", "router", 3),
+        fault(4, "resumed", "router", 2),
+        fault(5, "stopped", "captures"),
+        fault(6, "killed", "database", 0),
+        fault(7, "started", "database", 0),
+        fault(8, "stopped", "router", 2),
+    ]
+    assert delays(faults) == [(S, 4 * S), (2 * S, 3 * S), (6 * S, 7 * S), (8 * S, NEVER_NS)]
+
+
+def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() -> None:
+    def event(t_s: float, name: str, **fields: Any) -> dict[str, Any]:
+        return {"t_ns": round(t_s * S), "event": name, **fields}
+
+    epoch = {"epoch": 1, "down_links": [], "down_nodes": []}
+    events = [
+        event(1, "epoch_started", **epoch),
+        event(2, "committed", epoch=1, routers=3),
+        event(10, "hello", node=2, restarted=True),
+        event(11, "epoch_started", **epoch),
+        event(12, "committed", epoch=2, routers=3),
+    ]
+    killed = [fault(7, "killed", "router", 2), fault(9, "started", "router", 2)]
+    assert outages(events, killed) == [(7 * S, 12 * S)]
+    assert outages(events[:4], killed) == [(7 * S, NEVER_NS)]
+    # The kill of another part loses no message; the end of a part is noticed a little later than it came.
+    others = [fault(7, "killed", "controller"), fault(9, "lost", "captures")]
+    assert outages(events, others) == [(7 * S, NEVER_NS)]
+    assert merged([(5, 9), (1, 3), (2, 4), (9, 10)]) == [(1, 4), (5, 10)]

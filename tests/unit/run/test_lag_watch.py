@@ -36,3 +36,25 @@ def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spre
         wait_for(begun)
     assert [piece.rate for piece in clock.page.pieces()][: len(rates)] == rates
     clock.close()
+
+
+def test_the_lag_of_a_part_that_is_away_on_purpose_does_not_count(tmp_path: Path) -> None:
+    clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [0])
+    clock.begin(1.0)
+    meter = clock.routers[0]
+    with LagWatch(clock, [], LIMITS) as watch:
+        watch.opened()
+        wait_for(lambda: None if watch.report([])["from_s"] else "lag does not count yet")
+        meter.late(0.25, clock.clock)
+        watch.excuse()
+        meter.late(7.0, clock.clock)
+        watch.over()
+        wait_for(lambda: None if meter.measured().lag_wall_s < 7 else "the lag of the fault is there")
+        assert meter.measured().lag_wall_s == 0.25
+        # From then on it counts again.
+        meter.late(0.5, clock.clock)
+        assert watch.report([])["parts"][0]["lag_wall_s"] == 0.5
+        watch.excuse()
+        meter.late(9.0, clock.clock)
+    assert watch.report([])["parts"][0]["lag_wall_s"] == 0.5
+    clock.close()

@@ -333,3 +333,25 @@ def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> Non
     assert json.loads(ended.stdout)["status"] == 1
     assert ended.returncode == 1
     assert "device nosuch0" in (tmp_path / "r.log").read_text()
+
+
+def test_a_router_that_is_killed_on_request_is_started_again(routers: Routers) -> None:
+    process = routers.process
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def ask(request: dict[str, Any]) -> dict[str, Any]:
+        process.stdin.write(json.dumps(request) + "\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+        answer: dict[str, Any] = json.loads(process.stdout.readline())  # type: ignore[union-attr]
+        return answer
+
+    ended = ask({"kill": 1})
+    assert (ended["event"], ended["node"], ended["status"]) == ("exited", 1, -signal.SIGKILL)
+    started = ask({"start": {**routers.specs[1].as_json(), "incarnation": 2**32 - 1}})
+    assert (started["event"], started["node"]) == ("ready", 1)
+    assert started["pid"] != routers.pids[1]
+    with Client(routers.specs[1].socket_path) as client:
+        assert client.node == 1
+    # The parent ends well, though a router ended with another status than 0.
+    routers.stop()

@@ -208,6 +208,42 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     assert (second - first) / 1e9 > 0.05
 
 
+def test_applications_of_a_router_that_restarts_ask_again_and_killed_ones_do_not(
+    network: IdealNetwork, tmp_path: Path
+) -> None:
+    workload = Workload(
+        (
+            want(0, 1, "a < 5"),
+            want(0, 2, "a > 0"),
+            Item(2, 1, "subscribe", predicate="a = 7", subscription="seven"),
+            Item(2, 1, "subscribe", predicate="a = 8", subscription="eight"),
+            send(8, 1, a=1),  # left out: the router is away
+            want(9, 1, "a > 10"),
+            Item(9, 1, "unsubscribe", subscription="eight"),
+            *(send(20 + at, 0, a=a) for at, a in enumerate((1, 7, 8, 11))),
+        )
+    )
+    with Driver(network.sockets, workload.applications) as driver:
+        actions = [
+            TimedAction(6, lambda: driver.lose(1)),
+            TimedAction(6, lambda: driver.kill((2, "workload"))),
+            TimedAction(12, lambda: driver.regain(1)),
+            TimedAction(12, lambda: driver.regain(2)),
+        ]
+        played = driver.play(workload, AnsweredClock(60, driver), duration_s=30, actions=actions)
+        assert driver.drain(lambda: driver.delivered == 2, timeout_s=TIMEOUT)
+    assert played.sent == 4
+    network.stop()
+    log = application_events(tmp_path)
+    assert {(e["seq"], e["node"]) for e in log if e["event"] == "deliver"} == {(2, 1), (4, 1)}
+    first = next(position for position, e in enumerate(log) if e["node"] == 1 and e["event"] == "disconnect")
+    again = [e for e in log[first:] if e["node"] == 1 and "predicate" in e]
+    assert [(e["event"], e["predicate"]) for e in again] == [
+        ("set_predicate", "a > 10"),
+        ("subscribe", "a = 7"),
+    ]
+
+
 def test_applications_of_a_node_are_connections_of_their_own(network: IdealNetwork, tmp_path: Path) -> None:
     workload = Workload(
         (

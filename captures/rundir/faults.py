@@ -1,0 +1,115 @@
+"""The log of the faults of parts: processes of an emulation that were stopped, killed, started, or lost.
+
+The runner writes it. Oracle and accounting leave out what a part that was away cannot have done or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal, NotRequired, TypedDict, cast
+
+from captures.rundir.files import read_lines
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+from router.records.json_file import json_line
+
+PartName = Literal["router", "controller", "captures", "switches", "database", "application", "run"]
+#: The end of an outage that goes on.
+NEVER_NS = 2**63 - 1
+#: Wall time for which what a router has done may be unwritten (`router.records.record_file.DELAY_S`), with
+#: room for a process that does not get a processor.
+_UNWRITTEN_NS = 2_000_000_000
+
+
+class FaultRecord(TypedDict):
+    """A part of the run that was stopped, killed or started on purpose, or that was lost."""
+
+    t_ns: Annotated[int, "wall clock, ns since 1970 UTC: before the signal, or after the start"]
+    at_s: Annotated[float, "experiment seconds"]
+    what: Annotated[
+        Literal["stopped", "resumed", "killed", "started", "lost"],
+        "`started`: a part that was killed works again; `lost`: it ended by itself, or not as planned, and "
+        "the run with it",
+    ]
+    part: Annotated[PartName, "the part; `run`: which part was lost is not known"]
+    node: NotRequired[Annotated[int, "node of the part, of which a run has several"]]
+    app: NotRequired[Annotated[str, "name of the application"]]
+    why: NotRequired[Annotated[str, "of a part that was lost: the error"]]
+
+
+FILE = RunFile(
+    lambda run: [run.faults],
+    "The processes of an emulation that were stopped, killed or started by its events, and those that it "
+    "lost; JSON lines. Without such a fault the file does not exist.",
+    (("", FaultRecord),),
+)
+
+
+def append_fault(run: RunLayout, record: FaultRecord) -> None:
+    """Appends a record.
+
+    Raises:
+        OSError: the line cannot be written.
+    """
+    with run.faults.open("a", encoding="utf-8") as file:
+        file.write(json_line(record))
+
+
+def read_faults(run: RunLayout) -> list[FaultRecord]:
+    """Reads the log, in order of time; empty if the run has none.
+
+    Raises:
+        RunFolderError: a line is malformed.
+    """
+    if not run.faults.exists():
+        return []
+    records = []
+    for where, record in read_lines(run.faults, unfinished=True):
+        check(FaultRecord, where, record)
+        records.append(cast("FaultRecord", record))
+    return records
+
+
+def delays(faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:
+    """The intervals in which frames may have waited, in a stopped router or switches without their database.
+
+    Returns:
+        from, to (wall clock, ns).
+    """
+    ends: dict[tuple[str, str], Literal["resumed", "started"]] = {
+        ("router", "stopped"): "resumed",
+        ("database", "killed"): "started",
+    }
+    return [
+        (record["t_ns"], _next(faults[number:], ends[key], record))
+        for number, record in enumerate(faults)
+        if (key := (record["part"], record["what"])) in ends
+    ]
+
+
+def killed_routers(faults: Iterable[FaultRecord]) -> list[tuple[int, int]]:
+    """The routers that were killed: node, time (wall clock, ns)."""
+    return [
+        (record["node"], record["t_ns"])
+        for record in faults
+        if record["what"] == "killed" and record["part"] == "router" and "node" in record
+    ]
+
+
+def unwritten(faults: Iterable[FaultRecord]) -> list[tuple[int, int, int]]:
+    """The times in which a router may have sent messages that it had no time to record: node, from, to."""
+    return [(node, t_ns - _UNWRITTEN_NS, t_ns + _UNWRITTEN_NS) for node, t_ns in killed_routers(faults)]
+
+
+def lost_parts(faults: Iterable[FaultRecord]) -> list[FaultRecord]:
+    """The records of the parts that the run lost, with which it ended."""
+    return [record for record in faults if record["what"] == "lost"]
+
+
+def _next(faults: Iterable[FaultRecord], what: str, of: FaultRecord) -> int:
+    """The time at which a part is next in a state; NEVER_NS: not in the log."""
+    same = (of["part"], of.get("node"))
+    for record in faults:
+        if record["what"] == what and (record["part"], record.get("node")) == same:
+            return record["t_ns"]
+    return NEVER_NS

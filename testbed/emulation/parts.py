@@ -1,0 +1,185 @@
+"""The parts of a running emulation under the faults of its events: stopped, killed, and started again.
+
+Each fault is noted in the run folder (`captures.rundir.faults`): before a signal is sent, and after a part
+has started, so that what the part did lies outside. Lag while a part is away is its absence, not the
+machine's slowness: the watch of lag does not count it (`testbed.emulation.lag_watch`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from captures.capturing.capture_set import CaptureSet
+from captures.rundir.applications import read_applications
+from captures.rundir.faults import FaultRecord, PartName, append_fault, killed_routers, read_faults
+from captures.rundir.layout import RunLayout
+from router.records.applications import ApplicationDisconnected
+from router.records.json_file import json_line
+from testbed.emulation.experiment_clock import EmulationClock
+from testbed.emulation.lag_watch import LagWatch
+from testbed.emulation.processes import Controller, Routers
+from testbed.errors import RunError
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.state import RunState
+from testbed.workload.driver import Driver
+
+_Key = tuple[PartName, int | None]
+
+
+class RunningParts:
+    """The `testbed.events.parts.PartsControl` of an emulation.
+
+    Args:
+        run: the run folder.
+        state: takes the processes that are started.
+    """
+
+    def __init__(
+        self,
+        run: RunLayout,
+        state: RunState,
+        clock: EmulationClock,
+        controller: Controller,
+        routers: Routers,
+        captures: CaptureSet,
+        network: EmulatedNetwork,
+        driver: Driver,
+        watch: LagWatch,
+    ) -> None:
+        self._run = run
+        self._state = state
+        self._clock = clock
+        self._controller = controller
+        self._routers = routers
+        self._captures = captures
+        self._network = network
+        self._driver = driver
+        self._watch = watch
+        #: What is away -> how it comes back.
+        self._back: dict[_Key, Callable[[], None]] = {}
+        self._late: threading.Thread | None = None
+
+    def stop(self, part: PartName, node: int | None) -> None:
+        """See `PartsControl`; a part that is away already stays as it is."""
+        if (part, node) not in self._back:
+            self._leave("stopped", part, node, lambda: self.resume(part, node))
+            os.kill(self._pid(part, node), signal.SIGSTOP)
+
+    def resume(self, part: PartName, node: int | None) -> None:
+        """See `PartsControl`."""
+        if self._back.pop((part, node), None) is not None:
+            os.kill(self._pid(part, node), signal.SIGCONT)
+            self._note("resumed", part, node)
+            self._watch.over()
+
+    def kill(self, part: PartName, node: int | None) -> None:
+        """See `PartsControl`; a part that is away already stays as it is."""
+        if (part, node) in self._back:
+            return
+        if part == "captures":
+            self._note("killed", part, node)
+            os.kill(self._pid(part, node), signal.SIGKILL)
+            return
+        self._leave("killed", part, node, lambda: self.start(part, node))
+        match part, node:
+            case "router", int():
+                self._routers.kill(node)
+                self._driver.lose(node)
+            case "controller", _:
+                self._controller.kill()
+            case "switches", int():
+                self._network.kill_switches(node)
+            case "database", int():
+                self._network.kill_database(node)
+
+    def start(self, part: PartName, node: int | None) -> None:
+        """See `PartsControl`."""
+        if self._back.pop((part, node), None) is None:
+            return
+        match part, node:
+            case "router", int():
+                self._end_connections(node)
+                self._state.add_process(self._routers.restart(node))
+                self._driver.regain(node)
+            case "controller", _:
+                self._state.add_process(self._controller.restart())
+            case "switches", int():
+                self._state.add_process(self._network.restart_switches(node))
+            case "database", int():
+                self._state.add_process(self._network.restart_database(node))
+                # The switches connect to it after seconds, in which the workload goes on.
+                self._late = threading.Thread(target=self._database_back, args=(node,), daemon=True)
+                self._late.start()
+                return
+        self._note("started", part, node)
+        self._watch.over()
+
+    def _database_back(self, node: int) -> None:
+        with suppress(RunError, OSError):  # a daemon that has ended is found by others
+            self._network.wait_for_database(node)
+        self._note("started", "database", node)
+        self._watch.over()
+
+    def kill_application(self, node: int, app: str) -> None:
+        """See `PartsControl`."""
+        self._note("killed", "application", node, app)
+        self._driver.kill((node, app))
+
+    def restore(self) -> None:
+        """Brings back every part that is away: the workload has ended before the fault has."""
+        for back in list(self._back.values()):
+            back()
+        if self._late is not None:
+            self._late.join()
+
+    def release(self) -> None:
+        """Lets every process go on that is stopped; the run is taken down."""
+        for part, node in self._back:
+            with suppress(OSError, KeyError):
+                os.kill(self._pid(part, node), signal.SIGCONT)
+
+    def _leave(self, what: str, part: PartName, node: int | None, back: Callable[[], None]) -> None:
+        self._watch.excuse()
+        self._note(what, part, node)
+        self._back[part, node] = back
+
+    def _pid(self, part: PartName, node: int | None) -> int:
+        if part == "router":
+            assert node is not None
+            return self._routers.pids[node]
+        return self._controller.child.pid if part == "controller" else self._captures.pids[0]
+
+    def _note(self, what: str, part: PartName, node: int | None, app: str | None = None) -> None:
+        record = {"t_ns": time.time_ns(), "at_s": self._clock.now_s, "what": what, "part": part}
+        record |= {} if node is None else {"node": node}
+        record |= {} if app is None else {"app": app}
+        append_fault(self._run, FaultRecord(**record))  # type: ignore[typeddict-item]
+
+    def _end_connections(self, node: int) -> None:
+        """Records that the kill of a router ended the connections of its applications, which it could not."""
+        connected: dict[str, None] = {}
+        last_ns = 0
+        for _, recorded in read_applications(self._run):
+            event = recorded.event
+            if event["node"] != node:
+                continue
+            last_ns = max(last_ns, event["t_ns"])
+            if event["event"] == "disconnect":
+                connected.pop(event["app"], None)
+            else:
+                connected[event["app"]] = None
+        killed_ns = max(t_ns for of, t_ns in killed_routers(read_faults(self._run)) if of == node)
+        # The router may have worked on until the signal came.
+        ended_ns = max(killed_ns, last_ns)
+        ends = [
+            ApplicationDisconnected(
+                event="disconnect", t_ns=ended_ns, node=node, app=app, requested_ns=killed_ns
+            )
+            for app in connected
+        ]
+        self._routers.restart_records(node).write_text("".join(map(json_line, ends)))

@@ -1,0 +1,291 @@
+"""Runs whose processes are killed at random moments: what `cbcb clean` leaves, and what of others is gone.
+
+Each run is `cbcb run` of a ring of five with its accounting. At a random moment of it, from its start to the
+end of an undisturbed run, one of its processes gets SIGKILL: the part is drawn first, then one of its
+processes. When the command has ended, `cbcb clean` follows, and then:
+
+- no process of the run is alive (they are known by a variable in their environment), no network namespace of
+  it is held by anyone, and its folders under /run/cbcb and for temporary files are gone;
+- devices and mounts of this machine's own namespace are those from before;
+- bystanders are whole: a named network namespace with a bridge, a pair of devices and a process that has the
+  command line of a controller in it, and the folder of another run that is alive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testbed.network.state import STATE_ROOT, ProcessId, RunState, all_states
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
+
+_MARK = "CBCB_KILL_ANYWHERE"
+#: Part -> a word of the command line of its processes; the first that fits. `commands` are short-lived.
+PARTS = {
+    "runner": "testbed.cli.main",
+    "routers": "router.runtime.parent",
+    "controller": "testbed.controller",
+    "captures": "captures.capturing.recorder",
+    "ovs-vswitchd": "ovs-vswitchd",
+    "ovsdb-server": "ovsdb-server",
+}
+_OTHERS = "commands"
+#: Wall seconds: for the command to end after a kill, for `cbcb clean`, and for the kernel to remove things.
+_END_S, _CLEAN_S, _REMOVAL_S = 120.0, 60.0, 20.0
+_POLL_S = 0.02
+_RUN = ("run", "ring5", "--set", "duration_s=31", "--set", "time_scale=30", "--engine", "duckdb", "--force")
+
+
+@dataclass
+class Outcome:
+    """The result of one kill.
+
+    Attributes:
+        at_s: moment of the kill, wall seconds after the start of the command.
+        part: killed part; None: the run was over.
+        status: exit status of the command; None: it had to be killed.
+        found: sentences about what was left, or is missing.
+    """
+
+    at_s: float
+    part: str | None
+    status: int | None
+    found: list[str] = field(default_factory=list)
+
+
+class Bystanders:
+    """Things of others, which must survive; a context manager."""
+
+    def __init__(self) -> None:
+        self._name = f"bystander{os.getpid()}"
+        self._folder = STATE_ROOT / self._name
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        for command in (
+            f"netns add {self._name}",
+            f"-n {self._name} link add br0 type bridge",
+            f"-n {self._name} link add s0-eth1 type veth peer name r0-eth0",
+            f"-n {self._name} link set s0-eth1 master br0",
+        ):
+            subprocess.run(["ip", *command.split()], check=True)
+        # Its command line has the words of a controller's.
+        waiting = "import sys; sys.stdin.read()"
+        argv = ["ip", "netns", "exec", self._name, sys.executable, "-c", waiting, "testbed.controller"]
+        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE)
+        STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
+        self._folder.mkdir()
+        state = RunState(self._name, ProcessId.of(os.getpid()), "/nonexistent")
+        state.processes.append(ProcessId.of(self._process.pid))
+        state.save()
+        return self
+
+    def missing(self) -> Iterator[str]:
+        """Yields a sentence for each that is not whole."""
+        listed = subprocess.run(
+            ["ip", "-json", "-n", self._name, "link"], capture_output=True, text=True, check=False
+        )
+        devices = {link["ifname"] for link in json.loads(listed.stdout or "[]")}
+        for device in {"br0", "s0-eth1", "r0-eth0"} - devices:
+            yield f"device {device} of the namespace {self._name} is gone"
+        assert self._process is not None
+        if self._process.poll() is not None:
+            yield "the process of another has ended"
+        if not (self._folder / "state.json").exists():
+            yield "the folder of a live run is gone"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        subprocess.run(["ip", "netns", "delete", self._name], check=False)
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Process id -> part, of the live processes that have a mark in their environment."""
+    found = {}
+    wanted = f"{_MARK}={mark}".encode()
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError):
+            if wanted in process.joinpath("environ").read_bytes().split(b"\0"):
+                command = process.joinpath("cmdline").read_bytes().decode(errors="replace")
+                part = next((part for part, word in PARTS.items() if word in command), _OTHERS)
+                found[int(process.name)] = part
+    return found
+
+
+def network_namespaces(pids: Iterator[int] | list[int]) -> set[str]:
+    """The network namespaces in which processes are, or which they hold."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError):
+            held = [Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()]
+            for link in held:
+                with suppress(OSError):
+                    if (target := str(link.readlink())).startswith("net:"):
+                        found.add(target)
+    return found
+
+
+def machine() -> set[str]:
+    """Devices and mounts of this process's namespaces."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {f"device {path.name}" for path in Path("/sys/class/net").iterdir()} | {
+        f"mount {mount.split()[4]}" for mount in mounts if not re.search(r" /(run/netns|proc)", mount)
+    }
+
+
+def kill_once(at_s: float, choose: random.Random, bystanders: Bystanders) -> Outcome:
+    """Starts a run, kills one of its processes `at_s` after its start, cleans up, and looks around."""
+    with tempfile.TemporaryDirectory(prefix="kill-anywhere-") as folder:
+        temporary, runs = Path(folder) / "tmp", Path(folder) / "runs"
+        temporary.mkdir()
+        mark = Path(folder).name
+        environment = {**os.environ, _MARK: mark, "TMPDIR": str(temporary)}
+        before, own = machine(), network_namespaces([os.getpid()])
+        namespaces: set[str] = set()
+        with (Path(folder) / "output").open("w+") as output:
+            run = subprocess.Popen(
+                [*CBCB, *_RUN, "--runs", str(runs)],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            over_at = time.monotonic() + at_s
+            while run.poll() is None and time.monotonic() < over_at:
+                time.sleep(_POLL_S)
+            processes = marked(mark)
+            namespaces |= network_namespaces(list(processes)) - own
+            part = None
+            if run.poll() is None and processes:
+                part = choose.choice(sorted(set(processes.values())))
+                victim = choose.choice(sorted(pid for pid, each in processes.items() if each == part))
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+            outcome = Outcome(at_s, part, None)
+            try:
+                outcome.status = run.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                output.seek(0)
+                words = " | ".join(output.read().splitlines()[-3:])
+                outcome.found.append(f"the command goes on {_END_S:g} s after the kill: {words}")
+                run.kill()
+                run.wait()
+        cleaned = subprocess.run(
+            [*CBCB, "clean"],
+            cwd=ROOT,
+            env={key: value for key, value in environment.items() if key != _MARK},
+            timeout=_CLEAN_S,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if cleaned.returncode:
+            outcome.found.append(f"clean: status {cleaned.returncode}: {cleaned.stdout} {cleaned.stderr}")
+        deadline = time.monotonic() + _REMOVAL_S
+        while (left := list(_left(mark, run.pid, namespaces, temporary, before))) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(_POLL_S * 10)
+        outcome.found += [*left, *bystanders.missing()]
+        for pid in marked(mark):  # so that the next kill begins on a clean machine
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return outcome
+
+
+def _left(mark: str, owner: int, namespaces: set[str], temporary: Path, before: set[str]) -> Iterator[str]:
+    """Yields a sentence for each thing of a run that is still there."""
+    for pid, part in marked(mark).items():
+        yield f"process {pid} ({part}) is alive"
+    everyone = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    if held := namespaces & network_namespaces(everyone):
+        yield f"{len(held)} network namespaces are held"
+    for path, state in all_states():
+        if state is not None and state.owner.pid == owner:
+            yield f"{path} is there"
+    for path in STATE_ROOT.glob(f".{owner}-*"):
+        yield f"{path} is there"
+    for path in temporary.iterdir():
+        yield f"temporary {path.name} is there"
+    for what in machine() - before:
+        yield f"{what} is new"
+
+
+def undisturbed_s() -> float:
+    """Wall seconds that the command takes without a kill."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.monotonic()
+        done = subprocess.run(
+            [*CBCB, *_RUN, "--runs", folder], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return time.monotonic() - started
+
+
+def kill_often(
+    kills: int, seed: int, seconds: float = float("inf"), whole_s: float | None = None
+) -> list[Outcome]:
+    """Kills so many times, or until the wall seconds have passed; prints each.
+
+    Args:
+        whole_s: wall seconds within which the moments are drawn; None: those of an undisturbed run.
+    """
+    choose = random.Random(seed)
+    deadline = time.monotonic() + seconds
+    outcomes: list[Outcome] = []
+    with Bystanders() as bystanders:
+        if whole_s is None:
+            # The first one loads and compiles what the others find in memory.
+            whole_s = min(undisturbed_s() for _ in range(2))
+            print(f"an undisturbed run takes {whole_s:.1f} s", flush=True)
+        for number in range(kills):
+            if time.monotonic() > deadline:
+                break
+            outcome = kill_once(choose.uniform(0, whole_s), choose, bystanders)
+            outcomes.append(outcome)
+            what = outcome.part or "over"
+            print(f"{number + 1}: {outcome.at_s:5.1f} s {what:13} status {outcome.status}", flush=True)
+            for sentence in outcome.found:
+                print(f"   {sentence}", flush=True)
+    return outcomes
+
+
+def main(kills: int = 200, seed: int = 0, seconds: int = 1_000_000) -> None:
+    """Prints every kill and a table; ends with status 1 if anything was left or is missing."""
+    outcomes = kill_often(kills, seed, seconds)
+    statuses: dict[str, Counter[int | None]] = {}
+    for outcome in outcomes:
+        statuses.setdefault(outcome.part or "over", Counter())[outcome.status] += 1
+    print(f"\n{'part':14} {'kills':>5}  exit statuses")
+    for part, counts in sorted(statuses.items()):
+        shown = ", ".join(f"{status}: {number}" for status, number in counts.most_common())
+        print(f"{part:14} {counts.total():5}  {shown}")
+    faults = sum(bool(outcome.found) for outcome in outcomes)
+    killed = sum(outcome.part is not None for outcome in outcomes)
+    print(f"{killed} processes killed; after {faults} of {len(outcomes)} runs something was left or missing")
+    if faults:
+        sys.exit(1)

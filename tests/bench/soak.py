@@ -1,0 +1,244 @@
+"""A long emulation with changing predicates and random faults: memory, descriptors and queues of each part.
+
+A ring of five, at one experiment second in a wall second: five messages a second, predicates that change
+every 20 s, and a fault every 15 s, drawn from those of `testbed.events` that a run survives. Every few
+seconds the parts are sampled: memory (proportional set size), open descriptors, and the bytes that wait in
+the packet sockets of the routers. The samples are written as a table and a plot. A part is flat if a straight
+line through the samples of the later two thirds rises by less than a bound over the whole time; parts that a
+fault starts again begin again with each start, and are judged by their longest life.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import psutil
+
+from captures.rundir.layout import RunLayout
+from testbed.memory import proportional_bytes
+from tests.bench.kill_anywhere import PARTS
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
+
+_MIB = 1 << 20
+#: What a line may rise by in the whole time: memory in MiB and, for an hour, a share for each hour more;
+#: descriptors; bytes that wait.
+_MEMORY_MIB, _DESCRIPTORS, _QUEUED = 4.0, 2.0, 4096.0
+#: Seconds between two faults, and from the last one to the end.
+_FAULT_S, _REST_S = 15.0, 30.0
+_SAMPLES = 300
+#: A life of a part with fewer samples is not judged.
+_FEWEST = 12
+_HEAD = """name = "soak"
+seed = {seed}
+duration_s = {seconds}
+time_scale = 1
+lag_max_s = 1e9
+record = false
+
+[topology]
+name = "ring5"
+link = [
+  {{ u = 0, v = 1 }},
+  {{ u = 1, v = 2 }},
+  {{ u = 2, v = 3 }},
+  {{ u = 3, v = 4 }},
+  {{ u = 4, v = 0 }},
+]
+
+[workload]
+senders_percent = 100
+receivers_percent = 100
+messages_per_minute = 300
+changing_receivers_percent = 100
+predicate_change_interval_s = 20
+filters_min = 6
+filters_max = 10
+constraints_max = 1
+first_message_s = 2
+
+[oracle]
+in_flight_window_s = 1
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A part at one time.
+
+    Attributes:
+        at_s: wall seconds since the workload began.
+        part: the part; of routers, one for each process.
+        pid: of the process.
+        memory_mib: proportional set size.
+        descriptors: open files.
+        queued: bytes that wait in its packet sockets; 0: it has none.
+    """
+
+    at_s: float
+    part: str
+    pid: int
+    memory_mib: float
+    descriptors: int
+    queued: int
+
+
+def experiment(seconds: int, seed: int) -> str:
+    """The text of the experiment file."""
+    choose = random.Random(seed)
+    text = _HEAD.format(seed=seed, seconds=seconds)
+    at_s = _FAULT_S
+    while at_s < seconds - _REST_S:
+        text += f"\n[[events]]\nat_s = {at_s:g}\n{_fault(choose, at_s)}\n"
+        at_s += _FAULT_S
+    return text
+
+
+def _fault(choose: random.Random, at_s: float) -> str:
+    node, first = choose.randrange(5), choose.randrange(5)
+    link = f"[{first}, {(first + 1) % 5}]"
+    return choose.choice(
+        [
+            f'action = "router_stop"\nnode = {node}\nfor_s = 1',
+            f'action = "router_restart"\nnode = {node}\naway_s = 1',
+            'action = "controller_stop"\nfor_s = 2',
+            'action = "controller_restart"\naway_s = 1',
+            'action = "captures_stop"\nfor_s = 1',
+            'action = "switches_restart"\nnode = 0\naway_s = 0.5',
+            'action = "database_restart"\nnode = 0\naway_s = 1',
+            f'action = "link_flap"\nlink = {link}\ndown_s = 1',
+            f'action = "node_down"\nnode = {node}\n\n'
+            f'[[events]]\nat_s = {at_s + 3:g}\naction = "node_up"\nnode = {node}',
+        ]
+    )
+
+
+def _samples(runner: psutil.Process, since: float) -> Iterator[Sample]:
+    for process in [runner, *runner.children(recursive=True)]:
+        # A part may end while it is read.
+        with suppress(psutil.Error, OSError):
+            command = " ".join(process.cmdline())
+            part = next((part for part, word in PARTS.items() if word in command), None)
+            if part is None:
+                continue
+            memory = proportional_bytes([process.pid]) / _MIB
+            yield Sample(
+                *(time.monotonic() - since, part, process.pid, memory, process.num_fds()),
+                _queued(process.pid) if part == "routers" else 0,
+            )
+
+
+def _queued(pid: int) -> int:
+    """The bytes that wait in the packet sockets of a process's network namespace."""
+    lines = Path(f"/proc/{pid}/net/packet").read_text().splitlines()
+    position = lines[0].split().index("Rmem")
+    return sum(int(line.split()[position]) for line in lines[1:])
+
+
+def rises(samples: list[Sample]) -> list[tuple[str, int, float, float, float, bool]]:
+    """For each part, of its process that lived longest: part, samples, and what memory (MiB), descriptors and
+    queues (bytes) rise by in the whole time by a straight line; and whether all three are flat."""
+    whole_s = max(sample.at_s for sample in samples)
+    lives: dict[tuple[str, int], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        lives[sample.part, sample.pid].append(sample)
+    found = []
+    for part in dict.fromkeys(part for part, _ in lives):
+        life = max((each for (of, _), each in lives.items() if of == part), key=len)
+        later = life[len(life) // 3 :]
+        if len(later) < _FEWEST:
+            continue
+        at_s = np.array([sample.at_s for sample in later])
+        slopes = [
+            float(np.polyfit(at_s, np.array([getattr(each, name) for each in later], dtype=float), 1)[0])
+            for name in ("memory_mib", "descriptors", "queued")
+        ]
+        memory, descriptors, queued = (slope * whole_s for slope in slopes)
+        allowed = _MEMORY_MIB * max(1.0, whole_s / 3600)
+        flat = memory < allowed and descriptors < _DESCRIPTORS and queued < _QUEUED
+        found.append((part, len(later), memory, descriptors, queued, flat))
+    return found
+
+
+def plot(samples: list[Sample], path: Path) -> None:
+    """Draws the samples: a row each for memory, descriptors and queues."""
+    mpl.use("agg")
+    from matplotlib import pyplot as plt  # after the backend is chosen
+
+    figure, axes = plt.subplots(3, 1, sharex=True, figsize=(9, 9), layout="constrained")
+    for axis, name, unit in zip(
+        axes, ("memory_mib", "descriptors", "queued"), ("MiB", "open files", "bytes waiting"), strict=True
+    ):
+        for number, part in enumerate(dict.fromkeys(sample.part for sample in samples)):
+            own = [sample for sample in samples if sample.part == part]
+            axis.plot(
+                [sample.at_s for sample in own],
+                [getattr(sample, name) for sample in own],
+                *(".",),
+                color=f"C{number}",
+                markersize=2,
+                label=part,
+            )
+        axis.set_ylabel(unit)
+    axes[0].legend(fontsize="small", ncols=3)
+    axes[-1].set_xlabel("wall seconds")
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def main(seconds: int = 3600, seed: int = 0) -> None:
+    """Prints the table of rises; ends with status 1 if the verdict does not hold or a part is not flat.
+
+    Writes `soak.csv` and `soak.png` beside the run folder, and prints where.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="soak-"))
+    file = folder / "soak.toml"
+    file.write_text(experiment(seconds, seed))
+    samples: list[Sample] = []
+    with (folder / "output").open("w+") as output:
+        command = [*CBCB, "run", str(file), "--runs", str(folder / "runs"), "--engine", "duckdb"]
+        run = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        since = time.monotonic()
+        interval_s = max(1.0, seconds / _SAMPLES)
+        while run.poll() is None:
+            if not list((folder / "runs").glob("*/lag.json")):  # the workload has not ended
+                samples += _samples(psutil.Process(run.pid), since)
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(interval_s)
+        output.seek(0)
+        said = output.read()
+    with (folder / "soak.csv").open("w", newline="") as table:
+        writer = csv.writer(table)
+        writer.writerow([field.name for field in fields(Sample)])
+        writer.writerows(astuple(sample) for sample in samples)
+    plot(samples, folder / "soak.png")
+    summaries = list((folder / "runs").glob("*/summary.json"))
+    if not summaries:
+        print(said)
+        sys.exit(1)
+    summary = json.loads(summaries[0].read_text())
+    faults = RunLayout(summaries[0].parent).experiment.read_text().count("[[events]]")
+    print(f"{seconds} s, {faults} events, {summary['epochs']} epochs, {summary['messages_sent']} messages")
+    print(f"verdict {summary['verdict']} {summary['verdict_reasons']}")
+    print(f"{summary['deliveries_made']} deliveries, {summary['deliveries_decided']} decided")
+    print(f"{'part':14} {'samples':>8} {'memory MiB':>11} {'descriptors':>12} {'queued':>8}")
+    found = rises(samples)
+    for part, number, memory, descriptors, queued, flat in found:
+        word = "flat" if flat else "RISES"
+        print(f"{part:14} {number:8} {memory:+11.2f} {descriptors:+12.2f} {queued:+8.0f}  {word}")
+    print(folder)
+    if summary["verdict"] != "holds" or not all(flat for *_, flat in found):
+        sys.exit(1)

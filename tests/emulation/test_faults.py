@@ -1,0 +1,196 @@
+"""Faults of the parts of a run: what is lost, what is not, and what comes back (docs/faults.md).
+
+`-s` prints the row of each fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from captures.pcap.reader import PcapReader
+from captures.rundir.applications import read_applications
+from captures.rundir.faults import read_faults
+from captures.rundir.layout import RunLayout
+from router.runtime.client import Client
+from router.wire.frames import FrameType
+from router.wire.header import decode_header
+from tests.bench.faults import Row, rows
+from tests.bench.kill_anywhere import kill_often
+from tests.support.command import CBCB, STATE, Cbcb, left_behind
+from tests.support.paths import ROOT
+from tests.support.polling import TIMEOUT, poll
+
+pytestmark = pytest.mark.emulation
+
+Start = Callable[..., Cbcb]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    command = [*CBCB, "run", "faults", "--runs", str(runs), "--engine", "duckdb"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = runs.iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(run_dir: Path) -> dict[str, Row]:
+    """The rows of the run by the words of their faults."""
+    found = rows(RunLayout(run_dir))
+    for row in found:
+        print(row)
+    return {row.fault: row for row in found}
+
+
+def delivered(run_dir: Path, node: int) -> list[int]:
+    """The times at which a node's applications were delivered messages (wall clock, ns)."""
+    return [
+        recorded.event["t_ns"]
+        for _, recorded in read_applications(RunLayout(run_dir))
+        if recorded.event["event"] == "deliver" and recorded.event["node"] == node
+    ]
+
+
+def test_the_verdict_holds_and_all_accounts_agree(run_dir: Path) -> None:
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert summary["verdict"] == "holds"
+    # The greater part of what was expected is decided: faults leave only their surroundings open.
+    assert summary["deliveries_expected"] > 4000
+    assert summary["deliveries_undecided"] < summary["deliveries_expected"] / 2
+    for name, account in summary["reconciliation"].items():
+        assert account["differences"] == [], name
+
+
+def test_only_faults_that_cost_advertisements_make_epochs(run_dir: Path) -> None:
+    summary = json.loads((run_dir / "summary.json").read_text())
+    changes = summary["recovery_s"]
+    assert all(change["committed_s"] is not None for change in changes)
+    events = {event for change in changes for event in change["events"]}
+    # No stop, and neither the controller nor the database.
+    switches = {f"switch_{what} {node}" for what in ("disconnected", "connected") for node in range(5)}
+    links = {f"link_{way} {link}" for way in ("down", "up") for link in ("0-1", "3-4", "4-0", "0-4")}
+    assert events - switches - links == {"node_down 4", "node_up 4", "restart 3"}
+    assert {"link_down 0-1", "link_up 0-1", *switches} <= events
+
+
+def test_what_is_stopped_loses_nothing(found: dict[str, Row]) -> None:
+    for fault in ("router of node 2 stopped", "controller stopped", "captures stopped"):
+        assert (found[fault].lost, found[fault].expected > 100) == (0, True), found[fault]
+    # Messages have waited in the router.
+    assert found["router of node 2 stopped"].delay_s > found["router of node 2 stopped"].away_s / 2
+
+
+def test_messages_are_forwarded_without_a_controller(run_dir: Path, found: dict[str, Row]) -> None:
+    row = found["controller killed"]
+    assert (row.lost, row.expected > 100) == (0, True), row
+    during = [
+        t_ns for node in range(5) for t_ns in delivered(run_dir, node) if row.began_ns < t_ns < row.ended_ns
+    ]
+    assert len(during) > 50
+    log = (run_dir / "logs" / "controller.jsonl").read_text().splitlines()
+    taken = [json.loads(line) for line in log if '"taken_over"' in line]
+    # The epoch of the killed controller goes on.
+    assert len(taken) == 1
+    started = [json.loads(line) for line in log if '"epoch_started"' in line]
+    before = [event["epoch"] for event in started if event["t_ns"] < row.began_ns]
+    assert taken[0]["epoch"] == before[-1]
+
+
+def test_a_router_that_was_killed_is_back(run_dir: Path, found: dict[str, Row]) -> None:
+    row = found["router of node 3 killed"]
+    times = delivered(run_dir, 3)
+    assert not [t_ns for t_ns in times if row.began_ns + 10**8 < t_ns < row.ended_ns]
+    assert len([t_ns for t_ns in times if t_ns > row.ended_ns]) > 100
+
+
+def test_frames_wait_for_the_database(found: dict[str, Row]) -> None:
+    row = found["database of node 0 killed"]
+    assert (row.lost, row.expected > 100) == (0, True), row
+
+
+def test_an_application_that_was_killed_has_gone(run_dir: Path, found: dict[str, Row]) -> None:
+    row = found["application of node 1 killed"]
+    records = RunLayout(run_dir).applications_of(1).read_text().splitlines()
+    events = [json.loads(line) for line in records]
+    (gone,) = (event for event in events if event["event"] == "disconnect" and event["app"] == "workload")
+    assert gone["t_ns"] > row.began_ns
+    after = [event for event in events if event["t_ns"] > gone["t_ns"] and event.get("app") == "workload"]
+    assert after == []
+
+
+def test_a_run_that_loses_its_captures_is_accounted_up_to_there(cbcb: Start) -> None:
+    """Before that, a router has no descriptor left for a while: nothing is lost by it."""
+    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
+    state = run.state()
+    folder = STATE / state["tag"]
+    poll(lambda: (folder / "control.sock").exists() or None, 300, "the workload is played")
+    layout = RunLayout(Path(state["run_dir"]))
+    _without_descriptors(layout, folder / "r1.sock")
+    poll(lambda: _captured_messages(layout) or None, TIMEOUT, "messages are in the files of the captures")
+    (captures,) = (
+        process["pid"]
+        for process in run.state()["processes"]
+        if b"capturing.recorder" in Path(f"/proc/{process['pid']}/cmdline").read_bytes()
+    )
+    os.kill(captures, signal.SIGKILL)
+    status, output = run.wait()
+    assert status == 1, output
+    assert "the run has ended early: captures died" in output
+    assert left_behind(state) == []
+    summary = json.loads(layout.summary.read_text())
+    assert summary["verdict"] == "fails"
+    assert "captures died during the run" in summary["verdict_reasons"][0]
+    assert summary["messages_sent"] > 0
+    assert summary["frames_by_type"]["MSG"] > 0
+    assert summary["false_negatives_after_convergence"] == 0
+    assert [each["part"] for each in read_faults(layout)] == ["captures"]
+
+
+def _captured_messages(run: RunLayout) -> bool:
+    return any(
+        decode_header(record.data[14:]).type is FrameType.MSG
+        for path in run.captures_folder.glob("link-*.pcap")
+        for record in PcapReader(path).records()
+    )
+
+
+def _without_descriptors(run: RunLayout, socket: Path) -> None:
+    """Takes a router its free descriptors: applications that are connected are served, others wait."""
+    events = map(json.loads, run.routers_log.read_text().splitlines())
+    pid = next(event["pid"] for event in events if event["event"] == "ready" and event["node"] == 1)
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    with Client(socket, "before") as before, ThreadPoolExecutor() as pool:
+        before.set_predicate("class = 1")
+        used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        lowest_free = next(number for number in count() if number not in used)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        try:
+            waiting = pool.submit(_ask, socket)
+            for _ in range(20):
+                before.send_message("class = 1")
+            assert not waiting.done()
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        assert waiting.result(TIMEOUT) == 1
+
+
+def _ask(socket: Path) -> int:
+    with Client(socket, "after") as client:
+        return int(client.status(tables=False)["node"])
+
+
+def test_what_random_kills_leave_is_cleaned() -> None:
+    outcomes = kill_often(3, seed=3, whole_s=8.0)
+    assert [outcome.found for outcome in outcomes] == [[], [], []]
