@@ -8,9 +8,11 @@ last line of the standard output is a JSON object: engine, runs, inputs of the c
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +40,11 @@ def fuzz(target: str, seconds: int, folder: Path) -> tuple[int, dict[str, object
     if find_spec("atheris") is None:
         return _at_random(target, seconds, folder)
     command = [sys.executable, "-c", ENGINE, target, str(seconds), str(folder)]
-    process = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    # libFuzzer ends its process without what is to be done at its end: the files of a target are left behind.
+    shm = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="cbcb-fuzz-", dir=shm if shm.is_dir() else None) as files:
+        environment = {**os.environ, "TMPDIR": files}
+        process = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
     log = process.stdout + process.stderr
     (folder / "log").write_text(log)
     states = _STATE.findall(log)

@@ -5,7 +5,9 @@ Each target imports its modules when it is made, so that an engine can instrumen
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import socket
 import tempfile
 from collections.abc import Callable
@@ -410,6 +412,7 @@ class _Source:
 
 
 def _folder() -> Path:
-    """A folder of files for one process; in memory where there is such a file system."""
-    shm = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="cbcb-fuzz-", dir=shm if shm.is_dir() else None))
+    """A folder of files for one process, which ends with it."""
+    folder = Path(tempfile.mkdtemp(prefix="cbcb-fuzz-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,6 +14,7 @@ from tests.fuzz.bounds import OverBoundError, checked
 from tests.fuzz.corpus import kept
 from tests.fuzz.run import mutated
 from tests.fuzz.targets import LONGEST, TARGETS, Run
+from tests.support.paths import ROOT
 
 
 def _warm(target: str) -> Run:
@@ -50,3 +54,10 @@ def test_an_input_that_takes_too_much_memory_breaks_its_bound(monkeypatch: pytes
     monkeypatch.setattr(bounds, "MEMORY_BYTES", -1)
     with pytest.raises(OverBoundError, match=r"1 bytes took .* bytes of memory"):
         checked(len, b"a")
+
+
+def test_the_files_of_a_target_end_with_its_process() -> None:
+    code = "from tests.fuzz.targets import _folder; made = _folder(); (made / 'file').touch(); print(made)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "cbcb-fuzz-" in done.stdout
+    assert not Path(done.stdout.strip()).exists()
