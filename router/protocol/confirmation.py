@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from router.protocol.context import Context
 from router.protocol.counters import Drop
@@ -42,6 +42,8 @@ _LONGEST_WAIT = 8
 NEIGHBOUR_FRAMES = 4_096
 #: Bytes of received bodies that are kept for another sending, in all.
 KEPT_BYTES = 64 * 1024 * 1024
+#: Entries of confirmed frames that the schedule may have, beside as many as frames are awaited.
+_CONFIRMED = 1_024
 #: Frames that are sent again in one turn of a router.
 _IN_A_TURN = 64
 _MICROSECONDS = 1_000_000
@@ -142,7 +144,7 @@ class Confirmation(Part):
         return handle
 
     def _sent(self, action: Send, now: float) -> Send:
-        """The action by which a frame is sent; it is awaited, if there is room for it."""
+        """The action by which a frame is sent; it is awaited of the neighbours for which there is room."""
         frame = action.frame
         key = _key(frame)
         before = self._awaited.get(key)
@@ -151,20 +153,26 @@ class Confirmation(Part):
         if before is not None:
             self._forget(key)
         size = len(frame.received or b"")
-        crowded = any(self._load[interface] >= NEIGHBOUR_FRAMES for interface in action.interfaces)
-        if crowded or self._kept_bytes + size > KEPT_BYTES:
-            self._context.counters.control_unconfirmed += len(action.interfaces)
+        interfaces = frozenset[int]()
+        if self._kept_bytes + size <= KEPT_BYTES:
+            # A neighbour that confirms nothing takes no RECEIPTs from the others.
+            interfaces = frozenset(each for each in action.interfaces if self._load[each] < NEIGHBOUR_FRAMES)
+        self._context.counters.control_unconfirmed += len(action.interfaces) - len(interfaces)
+        if not interfaces:
             return Send(action.interfaces, replace(frame, flags=frame.flags & ~Flags.RELIABLE))
         if Flags.RELIABLE not in frame.flags:
             frame = replace(frame, flags=frame.flags | Flags.RELIABLE)
-        awaited = _Awaited(frame, action.interfaces, 1, now, now + self._first_wait)
+        awaited = _Awaited(frame, interfaces, 1, now, now + self._first_wait)
         self._awaited[key] = awaited
         self._kept_bytes += size
-        self._load.update(action.interfaces)
+        self._load.update(interfaces)
         self._plan(key, awaited)
         return Send(action.interfaces, frame)
 
     def _plan(self, key: _Key, awaited: _Awaited) -> None:
+        if len(self._schedule) > 2 * len(self._awaited) + _CONFIRMED:
+            self._schedule = [planned for planned in self._schedule if self._is_awaited(planned)]
+            heapify(self._schedule)
         self._scheduled += 1
         heappush(self._schedule, (awaited.due, self._scheduled, key))
 

@@ -94,7 +94,7 @@ class Counters:
 
     With `reliable_control`, `control_repeated` counts RAs, SRs and URs that were sent again, whatever their
     fan-out, `control_copies` those that came again, and `control_unconfirmed` interfaces on which a frame was
-    given up in its epoch, or sent without a flag for want of room.
+    given up in its epoch, or for which there was no room.
 
     The others are those of the attention-limited service. `publications_delivered` counts a publication once
     for each subscription; `publications_overload` those that came for a local subscription that was satisfied

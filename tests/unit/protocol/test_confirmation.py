@@ -8,7 +8,7 @@ import pytest
 
 from router.predicates.parser import parse_predicate
 from router.protocol import confirmation
-from router.protocol.confirmation import SENDINGS
+from router.protocol.confirmation import SENDINGS, Confirmation
 from router.protocol.events import FrameReceived, RequestUpdate, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -168,6 +168,34 @@ def test_a_neighbour_has_so_many_frames_awaited(monkeypatch: pytest.MonkeyPatch)
     received(router, 11, _reliable(ra(11, "x > -1")))
     assert router.counters.control_copies == 0
     assert router.counters.dropped == {"ra_covered": 1}
+
+
+def test_a_neighbour_that_confirms_nothing_takes_no_receipts_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(confirmation, "NEIGHBOUR_FRAMES", 3)
+    router = set_up(OPTIONS)
+    for seq in range(1, 6):
+        (_, (on, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq))))
+        assert (on, frame.flags) == ({2, 3}, Flags.RELIABLE)
+        if seq < 5:
+            received(router, 12, _receipt(frame))
+    assert router.counters.control_unconfirmed == 2
+    # The last is sent again to the neighbour that did not confirm it, and has confirmed the others.
+    again = [(on, each.seq) for on, each in sent(router.handle(Tick(), 0.5))]
+    assert again == [({3}, 1), ({3}, 2), ({3}, 3), ({2}, 5)]
+
+
+def test_confirmed_frames_leave_the_schedule_while_an_older_one_is_awaited() -> None:
+    router = set_up(replace(OPTIONS, control_retry_s=1_000.0))
+    (part,) = (part for part in router._parts if isinstance(part, Confirmation))
+    (_, (_, oldest)) = sent(received(router, 11, _reliable(ra(11, "x > -1"))))
+    for seq in range(2, 2_001):
+        (_, (_, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq)), seq / 100))
+        for node in (12, 13):
+            received(router, node, _receipt(frame), seq / 100)
+    assert len(part._schedule) < 1_100
+    assert sent(router.handle(Tick(), 1_000.0)) == [({2, 3}, oldest)]
 
 
 def test_bytes_that_are_kept_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
