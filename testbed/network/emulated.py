@@ -203,26 +203,37 @@ class EmulatedNetwork:
             RunError: a command failed; both ends have the properties that they had before, or the error says
                 that they have not.
         """
-        declared = next(link for link in self.topology.links if {link.u, link.v} == {u, v})
-        before = self._reshaped.get(declared.index, declared)
-        after = replace(before, **properties)  # type: ignore[arg-type]
-        if problem := contradiction(after):
-            raise InputError(f"link {u}-{v}: {problem}")
-        if problems := missing_features(Topology("link", (), (after,)), self.kernel):
-            raise InputError(problems[0])
-        try:
-            self._apply(changed_tc(before, after, self.kernel), _TC)
-            self._apply(changed_nft(after, self.kernel), _NFT)
-        except RunError as error:
-            self._restore(before, error)
-            raise
-        self._reshaped[after.index] = after
-        return after
+        return self._shape([self._joining(u, v)], properties)[0]
 
     def shape_links(self, properties: Mapping[str, float | None]) -> None:
-        """Gives all links properties, one after the other, as `shape_link`."""
-        for link in self.topology.links:
-            self.shape_link(link.u, link.v, properties)
+        """Gives all links properties, as `shape_link`, with as few commands as there are namespaces."""
+        self._shape(self.topology.links, properties)
+
+    def _joining(self, u: int, v: int) -> model.Link:
+        return next(link for link in self.topology.links if {link.u, link.v} == {u, v})
+
+    def _shape(self, links: Sequence[model.Link], properties: Mapping[str, float | None]) -> list[model.Link]:
+        """Gives links properties; returns them as they are then.
+
+        Raises InputError, RunError as `shape_link`.
+        """
+        before = [self._reshaped.get(link.index, link) for link in links]
+        after = [replace(link, **properties) for link in before]  # type: ignore[arg-type]
+        for link in after:
+            if problem := contradiction(link):
+                raise InputError(f"link {link.u}-{link.v}: {problem}")
+        if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
+            raise InputError(problems[0])
+        pairs = zip(before, after, strict=True)
+        try:
+            self._apply((line for pair in pairs for line in changed_tc(*pair, self.kernel)), _TC)
+            self._apply((line for link in after for line in changed_nft(link, self.kernel)), _NFT)
+        except RunError as error:
+            for link in before:
+                self._restore(link, error)
+            raise
+        self._reshaped.update((link.index, link) for link in after)
+        return after
 
     def _restore(self, link: model.Link, cause: RunError) -> None:
         """Gives both ends of a link its properties, whatever they have.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from testbed.errors import RunError
 from testbed.machine.probes import kernel_features
+from testbed.network import emulated
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import run_inside
 from topos.generators import ring
@@ -62,3 +63,34 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     assert all(
         "rate 9Mbit" in _queues(network, node, device) for node, device in ((link.u, first), (link.v, second))
     )
+
+
+def test_all_links_change_with_one_command_of_each_kind_a_namespace(
+    network: EmulatedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver of the workload waits meanwhile: with a command for each link, a large run was late."""
+    if not network.kernel.nft_egress or network.kernel.netem:
+        pytest.skip("this kernel does not lose frames by nftables")
+    asked: list[tuple[str, str]] = []
+
+    def counted(namespace: str, argv: Sequence[str], lines: str) -> None:
+        asked.append((namespace, argv[0]))
+        run_inside(namespace, argv, lines)
+
+    monkeypatch.setattr(emulated, "run_inside", counted)
+    for rate, loss in ((5.0, 1.0), (7.0, 2.0)):
+        asked.clear()
+        network.shape_links({"bandwidth_mbps": rate, "loss_percent": loss})
+        assert len(asked) == len(set(asked))
+        for link in network.topology.links:
+            for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
+                assert f"rate {rate:g}Mbit" in _queues(network, node, f"s{node}-e{port}")
+        for namespace in {network.switch_namespace(node.id) for node in network.topology.nodes}:
+            listed = ["nsenter", f"--net={namespace}", "nft", "list", "ruleset"]
+            rules = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+            ends = sum(
+                network.switch_namespace(node) == namespace
+                for link in network.topology.links
+                for node in (link.u, link.v)
+            )
+            assert rules.count(f"< {loss * 10_000:.0f} counter") == rules.count("hook egress") == ends
