@@ -21,6 +21,21 @@ class Source(TypedDict):
     dirty: Annotated[bool | None, "whether tracked files differ from the commit; null outside of a checkout"]
 
 
+class Calibration(TypedDict):
+    """The losses and duplicates of one direction of a link beside those that were asked for.
+
+    By the counters of nftables, from one change of the properties of the link to the next.
+    """
+
+    sender: Annotated[int, "node at the end of the link that sends"]
+    receiver: Annotated[int, "node at the other end"]
+    frames: Annotated[int, "frames that were sent"]
+    loss_percent: Annotated[float, "frames to be lost"]
+    measured_loss_percent: Annotated[float | None, "frames that were lost; null: none was sent"]
+    duplicate_percent: Annotated[float, "frames to be doubled, of those that are not lost"]
+    measured_duplicate_percent: Annotated[float | None, "frames that were doubled; null: none was left"]
+
+
 class Manifest(TypedDict):
     """The facts with which a run can be repeated."""
 
@@ -39,13 +54,19 @@ class Manifest(TypedDict):
     system: NotRequired[Annotated[str, "name of the operating system"]]
     cpus: NotRequired[Annotated[int | None, "number of processors"]]
     memory_bytes: NotRequired[Annotated[int, "bytes of memory of the machine"]]
+    links: NotRequired[
+        Annotated[
+            list[Calibration],
+            "links that lost or doubled frames, written at the end; emulations without netem only",
+        ]
+    ]
     versions: NotRequired[Annotated[Mapping[str, str], "versions of Python, its packages and system tools"]]
 
 
 FILE = RunFile(
     lambda run: [run.manifest],
     "The facts with which the run can be repeated. A folder with this file is a run folder.",
-    (("", Manifest), ("`testbed`", Source)),
+    (("", Manifest), ("`testbed`", Source), ("`links`, objects", Calibration)),
 )
 
 

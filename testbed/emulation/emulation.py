@@ -20,6 +20,7 @@ from captures.rundir.counters import SwitchCounters, write_routers_counters, wri
 from captures.rundir.faults import FaultRecord, PartName, append_fault
 from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest, read_manifest, write_manifest
 from captures.rundir.routing_tables import TableRow, write_routing_tables
 from captures.rundir.timings import write_timings
 from router.privacy.application import PrivateApplication
@@ -378,6 +379,8 @@ class Emulation:
         self.network.stop_ip()
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
+        if links := self.network.calibrations():
+            write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
         self.progress.step("captures")
         self.captures.stop()
         self.progress.step("controller and network")

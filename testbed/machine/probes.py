@@ -41,7 +41,7 @@ def kernel_features() -> KernelFeatures:
         nft_dup=_namespace_accepts(
             "nft 'add table netdev t;"
             " add chain netdev t c { type filter hook egress device lo priority 0; };"
-            " add rule netdev t c numgen random mod 10 < 5 dup to lo'"
+            " add rule netdev t c numgen random mod 10 < 5 meta mark set 1 dup to lo'"
         ),
     )
 

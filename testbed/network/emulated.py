@@ -20,6 +20,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters
+from captures.rundir.manifest import Calibration
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import InputError, RunError
 from testbed.events.network_state import NetworkState
@@ -32,6 +33,7 @@ from testbed.network.namespaces import Namespaces, allow_descriptors, inside, ru
 from testbed.network.ovs_counters import parse_ports
 from testbed.network.shaping import (
     KernelFeatures,
+    calibration,
     changed_nft,
     changed_tc,
     cleared_tc,
@@ -52,6 +54,8 @@ _SWITCHES_PER_DAEMON_MIN, _SWITCHES_PER_DAEMON_MAX = 5, 10
 _DAEMONS_FEW, _DAEMONS_MAX = 25, 100
 #: Commands that read their lines from the standard input.
 _TC, _NFT = ("tc", "-batch", "-"), ("nft", "-f", "-")
+#: Lists the counters of losses and duplicates.
+_NFT_LIST = ("nft", "-j", "list", "table", "netdev", "cbcb")
 
 
 class EmulatedNetwork:
@@ -83,6 +87,8 @@ class EmulatedNetwork:
         self._ip = ip
         #: Links that got other properties, by index.
         self._reshaped: dict[int, model.Link] = {}
+        #: Of properties that links had before.
+        self._calibrations: list[Calibration] = []
         self._held = Namespaces()
         self._host_namespaces: list[str] = []
         self._switch_namespaces: list[str] = []
@@ -205,6 +211,28 @@ class EmulatedNetwork:
         """
         return self._shape([self._joining(u, v)], properties)[0]
 
+    def calibrations(self) -> list[Calibration]:
+        """Returns the measured losses and duplicates of all links that had some, in order of time.
+
+        Raises:
+            RunError: the counters cannot be read.
+        """
+        links = [self._reshaped.get(link.index, link) for link in self.topology.links]
+        return self._calibrations + self._measured(links)
+
+    def _measured(self, links: Iterable[model.Link]) -> list[Calibration]:
+        """Returns the measured losses and duplicates of links since their properties changed."""
+        found: list[Calibration] = []
+        listings: dict[str, str] = {}
+        for link in links:
+            if self.kernel.netem or not link.lossy:
+                continue
+            for namespace in dict.fromkeys((self.switch_namespace(link.u), self.switch_namespace(link.v))):
+                if namespace not in listings:
+                    listings[namespace] = run_inside(namespace, _NFT_LIST)
+                found += calibration(link, listings[namespace])
+        return found
+
     def shape_links(self, properties: Mapping[str, float | None]) -> None:
         """Gives all links properties, as `shape_link`, with as few commands as there are namespaces."""
         self._shape(self.topology.links, properties)
@@ -224,6 +252,7 @@ class EmulatedNetwork:
                 raise InputError(f"link {link.u}-{link.v}: {problem}")
         if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
             raise InputError(problems[0])
+        self._calibrations += self._measured(before)
         pairs = zip(before, after, strict=True)
         try:
             self._apply((line for pair in pairs for line in changed_tc(*pair, self.kernel)), _TC)

@@ -72,13 +72,13 @@ def inside(namespaces: Sequence[tuple[str, Callable[[], None]]]) -> None:
     _in_a_thread(call_all)
 
 
-def run_inside(namespace: str, argv: Sequence[str], stdin: str) -> None:
-    """Runs a command inside a namespace.
+def run_inside(namespace: str, argv: Sequence[str], stdin: str = "") -> str:
+    """Runs a command inside a namespace; returns its standard output.
 
     Raises:
         RunError: the command failed.
     """
-    run(["nsenter", f"--net={namespace}", "--", *argv], stdin=stdin)
+    return run(["nsenter", f"--net={namespace}", "--", *argv], stdin=stdin)
 
 
 def descriptors_needed(nodes: int) -> int:

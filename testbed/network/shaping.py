@@ -7,9 +7,11 @@ never shaped.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from captures.rundir.manifest import Calibration
 from testbed.network.names import port_device
 from topos.model import Link, Topology
 
@@ -21,6 +23,8 @@ TBF_LATENCY_S = 0.4
 _NETEM_LIMIT_FRAMES = 1_000_000
 #: nftables draws a number below this; probabilities have this resolution.
 _STEPS = 1_000_000
+#: Mark of frames that were doubled.
+_COPY = "0xcbcb"
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def _netem(link: Link) -> str:
 def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
     """Returns tables for `nft -f -` that drop and double frames where netem cannot, each with its node.
 
-    A doubled frame passes no chain a second time.
+    A copy passes the chain too, and is known by its mark: it is neither lost nor doubled.
     """
     if kernel.netem:
         return
@@ -105,7 +109,7 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                 f"    numgen random mod {_STEPS} < {round(percent / 100 * _STEPS)} counter {verdict}\n"
                 for percent, verdict in (
                     (link.loss_percent, "drop"),
-                    (link.duplicate_percent, f"dup to {device}"),
+                    (link.duplicate_percent, f"meta mark set {_COPY} dup to {device}"),
                 )
                 if percent
             ]
@@ -115,10 +119,43 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                     "table netdev cbcb {\n"
                     f"  chain {device} {{\n"
                     f"    type filter hook egress device {device} priority 0;\n"
-                    f"    counter\n{''.join(rules)}"
+                    f"    meta mark {_COPY} accept\n    counter\n{''.join(rules)}"
                     "  }\n"
                     "}",
                 )
+
+
+def calibration(link: Link, listing: str) -> Iterator[Calibration]:
+    """Returns the measured losses and duplicates of the ends that a listing of the table has.
+
+    Args:
+        listing: the output of `nft -j list table netdev cbcb` in the namespace of one or both ends.
+    """
+    rules = [each["rule"] for each in json.loads(listing)["nftables"] if "rule" in each]
+    for node, device in _ends(link):
+        counted = {"all": 0, "drop": 0, "dup": 0}
+        found = [rule["expr"] for rule in rules if rule["chain"] == device]
+        for expressions in found:
+            kinds = {kind: value for each in expressions for kind, value in each.items()}
+            if "counter" not in kinds:
+                continue
+            what = "drop" if "drop" in kinds else "dup" if "dup" in kinds else "all"
+            counted[what] = kinds["counter"]["packets"]
+        if found:
+            left = counted["all"] - counted["drop"]
+            yield Calibration(
+                sender=node,
+                receiver=link.v if node == link.u else link.u,
+                frames=counted["all"],
+                loss_percent=link.loss_percent or 0.0,
+                measured_loss_percent=_percent(counted["drop"], counted["all"]),
+                duplicate_percent=link.duplicate_percent or 0.0,
+                measured_duplicate_percent=_percent(counted["dup"], left),
+            )
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 3) if whole else None
 
 
 def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ import pytest
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import (
     KernelFeatures,
+    calibration,
     changed_nft,
     changed_tc,
     missing_features,
@@ -96,8 +97,8 @@ def test_netem_has_all_properties_and_nftables_doubles_frames_without_it() -> No
     (_, ruleset), _ = nft_ruleset(doubling, DUP)
     rules = ruleset.splitlines()
     # Lost frames are not doubled.
-    assert rules[4].endswith("< 10000 counter drop")
-    assert rules[5].endswith("< 40000 counter dup to s0-e1")
+    assert rules[5].endswith("< 10000 counter drop")
+    assert rules[6].endswith("< 40000 counter meta mark set 0xcbcb dup to s0-e1")
 
 
 def test_jitter_and_reordering_are_refused_without_netem() -> None:
@@ -132,14 +133,39 @@ for _ in range(5000):
     except OSError:  # it is told of a drop
         pass
 '
-nft -j list table netdev far"""
+nft -j list table netdev far; nft -j list table netdev cbcb"""
     argv = ["unshare", "--net", "bash", "-e", "-c", script]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    rules = [each["rule"] for each in json.loads(done.stdout)["nftables"] if "rule" in each]
+    far, cbcb = done.stdout.splitlines()
+    rules = [each["rule"] for each in json.loads(far)["nftables"] if "rule" in each]
     arrived = next(part["counter"]["packets"] for part in rules[0]["expr"] if "counter" in part)
     # 5,000 * 0.8 * 1.3, whose standard deviation is 47.
     assert 4_800 < arrived < 5_600
+    (link,) = _topology(loss_percent=20, duplicate_percent=30).links
+    (measured,) = calibration(link, cbcb)
+    lost, doubled = measured["measured_loss_percent"], measured["measured_duplicate_percent"]
+    assert (measured["sender"], measured["receiver"]) == (0, 1)
+    assert (measured["loss_percent"], measured["duplicate_percent"]) == (20, 30)
+    # The kernel sends some frames of its own.
+    assert 5_000 <= measured["frames"] < 5_020
+    assert lost is not None
+    assert doubled is not None
+    # Six standard deviations.
+    assert 16 < lost < 24
+    assert 25 < doubled < 35
+    left = measured["frames"] * (1 - lost / 100)
+    assert arrived <= round(left * (1 + doubled / 100)) < arrived + 40
+
+
+def test_a_link_over_which_nothing_went_has_no_measured_share() -> None:
+    (link,) = _topology(loss_percent=20).links
+    counter = {"counter": {"packets": 0, "bytes": 0}}
+    rules = [[counter], [{"match": {}}, counter, {"drop": None}]]
+    listing = json.dumps({"nftables": [{"rule": {"chain": "s1-e1", "expr": each}} for each in rules]})
+    (measured,) = calibration(link, listing)
+    assert (measured["sender"], measured["receiver"]) == (1, 0)
+    assert (measured["measured_loss_percent"], measured["measured_duplicate_percent"]) == (None, None)
 
 
 def test_a_link_in_use_loses_what_it_has_before_it_gets_other_properties() -> None:
