@@ -13,8 +13,7 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from router.privacy.keys import read_keys
-from router.security.pairs import PairKeys
+from router.security.pairs import PairKeyFile, PairKeys
 from router.security.signatures import Signer
 from router.security.signing_keys import read_signer
 from router.security.windows import Windows
@@ -130,6 +129,7 @@ class Guard:
             message: whether the type of the frame is one of `MESSAGES`.
         """
         self._counters[message] += 1
+        self._keys.refresh()
         pair, key_id = self._keys.pair, self._keys.sending
         covered = head + marked(payload) + HEAD.pack(key_id, self._counters[message], len(receivers))
         digest = sha256(covered).digest()
@@ -157,6 +157,7 @@ class Guard:
         if len(data) < tags + TAG_BYTES * count:
             return Refusal.UNTAGGED, end
         sender = data[_SOURCE]
+        self._keys.refresh()
         key = self._keys.pair(key_id, sender)
         if key is None:
             return Refusal.UNKNOWN_KEY, end
@@ -204,7 +205,7 @@ def make_guard(
     """
     node = node_of(own)
     signer = None if signing_keys is None else read_signer(signing_keys, CONTROLLER if node is None else node)
-    pairs = PairKeys(read_keys(keys), own)
+    pairs = PairKeyFile(keys, own)
     return Guard(own, pairs, incarnation, Windows(windows, incarnation << COUNTER_BITS), signer)
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.predicates.model import Message
-from router.privacy.keys import KeyRing
-from router.security.guard import OTHERS, Refusal
+from router.privacy.keys import KeyRing, write_keys
+from router.security.guard import OTHERS, Guard, Refusal
+from router.security.pairs import PairKeyFile
 from router.security.windows import Windows
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
@@ -326,3 +327,61 @@ def test_a_disk_without_room_for_further_rows_ends_no_router(
     with pytest.raises(OSError, match="No space"):
         monkeypatch.setattr("os.posix_fallocate", full)
         Windows(tmp_path / "other", 0)
+
+
+class _Clock:
+    """Seconds that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _from_file(path: Path, node: int, clock: _Clock) -> Guard:
+    own = node_address(node)
+    return Guard(own, PairKeyFile(path, own, clock), INCARNATION, Windows(None, INCARNATION << 32))
+
+
+def test_a_rotation_of_the_key_file_reaches_guards_that_run(tmp_path: Path) -> None:
+    """In three steps, at other moments at each router: no frame is refused, and the old key is gone."""
+    path, clocks = tmp_path / "keys", (_Clock(), _Clock())
+    ring = RING
+    write_keys(path, ring)
+    old = ring.sending
+    sender, receiver = _from_file(path, 3, clocks[0]), _from_file(path, 4, clocks[1])
+    used = []
+
+    def passes() -> None:
+        (data,) = sealed(sender, TO_PORTS, node_address(3), SR, NEIGHBOURS)
+        used.append(int.from_bytes(data[14 + len(encode(SR)) :][:4], "big"))
+        opened(receiver, data)
+
+    for step in range(3):
+        ring = ring.rotated()
+        write_keys(path, ring, replacing=True)
+        passes()
+        for clock in clocks if step % 2 else reversed(clocks):
+            clock.now += 2.0
+            passes()
+    (new,) = ring.keys
+    assert used == [old] * 4 + [new.key_id] * 5
+    assert receiver.refused_by_sender() == {}
+    (data,) = sealed(router_guard(3), TO_PORTS, node_address(3), SR, NEIGHBOURS)
+    with pytest.raises(RefusedError, match="unknown_key"):
+        opened(receiver, data)
+
+
+def test_a_key_file_that_cannot_be_used_leaves_the_keys_as_they_are(tmp_path: Path) -> None:
+    path, clock = tmp_path / "keys", _Clock()
+    write_keys(path, RING)
+    sender, receiver = _from_file(path, 3, clock), router_guard(4)
+    path.write_text("{}")
+    clock.now += 2.0
+    (data,) = sealed(sender, TO_PORTS, node_address(3), SR, NEIGHBOURS)
+    opened(receiver, data)
+    path.unlink()
+    clock.now += 2.0
+    (data,) = sealed(sender, TO_PORTS, node_address(3), SR, NEIGHBOURS)
+    opened(receiver, data)
