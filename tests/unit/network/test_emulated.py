@@ -73,9 +73,10 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
         pytest.skip("this kernel does not lose frames by nftables")
     asked: list[tuple[str, str]] = []
 
-    def counted(namespace: str, argv: Sequence[str], lines: str) -> None:
-        asked.append((namespace, argv[0]))
-        run_inside(namespace, argv, lines)
+    def counted(namespace: str, argv: Sequence[str], lines: str = "") -> str:
+        # One reads the counters of the properties of before.
+        asked.append((namespace, " ".join(argv[:2])))
+        return run_inside(namespace, argv, lines)
 
     monkeypatch.setattr(emulated, "run_inside", counted)
     for rate, loss in ((5.0, 1.0), (7.0, 2.0)):
@@ -94,3 +95,7 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
                 for node in (link.u, link.v)
             )
             assert rules.count(f"< {loss * 10_000:.0f} counter") == rules.count("hook egress") == ends
+    # Both ends of each link while it had the first properties, and while it had the second.
+    measured = network.calibrations()
+    assert [each["loss_percent"] for each in measured] == [1.0] * 24 + [2.0] * 24
+    assert len({(each["sender"], each["receiver"]) for each in measured}) == 24
