@@ -21,7 +21,7 @@ from router.native.memory import address_of
 
 #: A segment is merged with the later ones if it has fewer than this many times as many filters as they have.
 _RATIO = 4
-#: A merge of more records runs in a thread: it takes 2 ms to 4 ms, the longer the texts are.
+#: The merges of one turn have at most so many records, 2 ms to 4 ms; a further merge runs in a thread.
 BACKGROUND_RECORDS = 4_000
 #: The number of a filter that is never removed by itself.
 ANONYMOUS = -1
@@ -67,7 +67,7 @@ class Source(Generic[S]):
 
     @property
     def records(self) -> int:
-        """The number of records of the whole segment."""
+        """See `Segment.records`, of the whole segment."""
         return self.segment.records
 
 
@@ -206,12 +206,15 @@ class Segments(Generic[T, S]):
         if self._merge is not None and not self._merge.thread.is_alive():
             merge, self._merge = self._merge, None
             self._adopt(merge, retired)
+        left = BACKGROUND_RECORDS
         while due := self._due():
-            small = sum(held.segment.records for held in due) <= BACKGROUND_RECORDS
+            records = sum(held.segment.records for held in due)
+            small = records <= left
             if not small and self._merge is not None:
                 break
             merge = _Merge(self._layout, due, [_source_of(held.segment, retired) for held in due])
             if small:
+                left -= records
                 merge.run()
                 self._adopt(merge, retired)
             else:

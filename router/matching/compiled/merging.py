@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from router.matching.common.segments import Source
 from router.matching.compiled.compiler import kernel
-from router.matching.compiled.hashing import SEED_AT, base_of, mixed, polynomial
+from router.matching.compiled.hashing import SEED_AT, mixed
 from router.matching.compiled.layout import ACCESSES, STRING_HASH, Part, Test
 from router.matching.compiled.normal import NormalTable, Texts
 from router.matching.compiled.segment import Segment
@@ -90,17 +90,20 @@ def _united(texts: Sequence[Texts], used: Sequence[_Longs]) -> tuple[Texts, list
     if size >= 2**31:
         raise ValueError(f"strings of {size} bytes in one table; at most {2**31 - 1}")
     numbers = np.empty(len(start), np.int64)
+    polynomials = np.concatenate([each.polynomial[kept] for each, kept, _ in pairs])
     starts, text = np.zeros(len(start) + 1, np.int32), np.empty(size, np.uint8)
-    count = _unite(start, end, np.concatenate([each.text for each in texts]), numbers, starts, text, SEED_AT)
+    joined = np.concatenate([each.text for each in texts])
+    count = _unite(start, end, joined, polynomials, numbers, starts, text, SEED_AT)
     found, at = [], 0
     for each, kept, _ in pairs:
         own = np.full(len(each), -1, np.int64)
         own[kept] = numbers[at : at + len(kept)]
         found.append(own)
         at += len(kept)
+    united = text if starts[count] == size else text[: starts[count]].copy()
     # Of the type of `texts_of`: compiled code is then compiled once.
-    united = np.frombuffer(text[: starts[count]].tobytes(), np.uint8)
-    return Texts(starts[: count + 1].copy(), united), found
+    united.flags.writeable = False
+    return Texts(starts[: count + 1].copy(), united, polynomials[:count].copy()), found
 
 
 @kernel
@@ -108,27 +111,32 @@ def _unite(
     start: _Longs,
     end: _Longs,
     text: npt.NDArray[np.uint8],
+    polynomials: _Longs,
     numbers: _Longs,
     united_start: _Ints,
     united: npt.NDArray[np.uint8],
     seed: Address,
 ) -> I64:
-    """Numbers texts, equal ones alike, and copies each once; returns the number of different texts."""
+    """Numbers texts, equal ones alike, and copies each once; returns the number of different texts.
+
+    Args:
+        polynomials: of each text; those of the copies come first afterwards.
+    """
     size = 1
     while size < 2 * len(start):
         size *= 2
     table = np.full(size, -1, np.int64)
-    base, count = base_of(seed), 0
+    count = 0
     for item in range(len(start)):
         begin, length = start[item], end[item] - start[item]
-        at = mixed(polynomial(text, begin, begin + length, base), length, STRING_HASH, seed) & (size - 1)
+        at = mixed(polynomials[item], length, STRING_HASH, seed) & (size - 1)
         while True:
             known = table[at]
             if known < 0:
                 to = united_start[count]
-                for place in range(length):
-                    united[to + place] = text[begin + place]
+                united[to : to + length] = text[begin : begin + length]
                 table[at] = numbers[item] = count
+                polynomials[count] = polynomials[item]
                 count += 1
                 united_start[count] = to + length
                 break
