@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import re
 import selectors
 import socket
 import time
@@ -47,6 +48,13 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _SHORTAGE_S = 0.2
 #: Characters of the name of an application.
 _NAME_LIMIT = 200
+#: Bytes of a request that are parsed at once, whatever they are, in up to 3 ms.
+_PARSED_AT_ONCE = 65_536
+#: In a longer request: most strings, beginnings of objects and arrays, commas, and what is between them; and
+#: characters of a number. A megabyte of brackets takes 40 ms.
+_MOST_TOKENS, _MOST_DIGITS = 20_000, 500
+#: A string whose end is missing goes on to the end of the line: none of its bytes is searched twice.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,]|(?P<between>[^"\[{,]++)', re.DOTALL)
 
 #: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
 _EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
@@ -502,6 +510,8 @@ class Applications:
 
 
 def _parse(line: bytes) -> dict[str, Any]:
+    if len(line) > _PARSED_AT_ONCE:
+        _check_tokens(line)
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -509,6 +519,17 @@ def _parse(line: bytes) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise RequestError(f"expected a JSON object, got {type(request).__name__}")
     return request
+
+
+def _check_tokens(line: bytes) -> None:
+    """Raises RequestError for a line that takes longer to parse than a turn of a router may last."""
+    for number, token in enumerate(_TOKEN.finditer(line)):
+        digits = token.lastgroup is not None and len(token.group().strip()) > _MOST_DIGITS
+        if number == _MOST_TOKENS or digits:
+            raise RequestError(
+                f"a request of more than {_PARSED_AT_ONCE} bytes has at most {_MOST_TOKENS} parts (strings,"
+                f" commas, ...), and numbers of at most {_MOST_DIGITS} characters"
+            )
 
 
 def _with_rows(status: dict[str, Any]) -> Steps:
