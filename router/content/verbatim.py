@@ -8,7 +8,7 @@ interface, as the formulas for the memory of routing schemes assume.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 from weakref import WeakSet, ref
@@ -127,6 +127,11 @@ class VerbatimPool:
         predicate = Predicate(tuple(map(self._filters.__getitem__, found)))
         self.assume(predicate, found, members)
         return predicate
+
+    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
+        """See `FilterAlgebra`: in one step."""
+        yield from ()
+        return self.predicate(members)
 
     def filters(self, numbers: Iterable[int]) -> list[Filter]:
         return [self._filters[number] for number in numbers]

@@ -5,7 +5,7 @@ Protocol paper, section 3.5.1. What an RA does to the tables, and whether it goe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from router.protocol.outgoing import AT_ONCE
 from router.protocol.parts import Part
 from router.protocol.ra_schedule import AdvertisementSchedule
 from router.protocol.routing import RoutingTable
+from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Flags, Frame, FrameType
 
 
@@ -29,8 +30,8 @@ class AdvertisementRules(Protocol):
     def ra_flags(self) -> Flags:
         """The flags of the RAs that this router issues."""
 
-    def worth_advertising(self, predicate: Predicate) -> bool:
-        """Whether an RA with this p0 tells other routers anything."""
+    def worth_advertising(self, filters: int) -> bool:
+        """Whether an RA with a p0 of so many filters tells other routers anything."""
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
         """Takes an RA into the tables.
@@ -66,13 +67,14 @@ class Advertising(Part):
         context = self._context
         if self in context.outgoing or not self._schedule.due(now):
             return []
-        if not context.own_branch().children or not self._rules.worth_advertising(self._routing.local):
+        local = self._routing.copy_of(LOCAL_INTERFACE)
+        if not context.own_branch().children or not self._rules.worth_advertising(len(local)):
             return []
         self._schedule.issued(now)
-        local = self._routing.local
         if len(local) <= AT_ONCE:
-            return self._issue(local)
-        context.outgoing.make(self, context.content.advertisement_frame, _made(local), self._issue)
+            return self._issue(self._routing.local)
+        made = local.predicate_in_steps()
+        context.outgoing.make(self, context.content.advertisement_frame, made, self._issue)
         return []
 
     def _issue(self, local: Predicate, body: bytes | None = None) -> list[Action]:
@@ -90,7 +92,7 @@ class Advertising(Part):
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         if first:
             self._schedule.start(now)
-        if self._rules.worth_advertising(self._routing.local):
+        if self._rules.worth_advertising(len(self._routing.copy_of(LOCAL_INTERFACE))):
             # After the first epoch all routers change to a new one at the same moment.
             self._schedule.ask(now, None if first else self._context.options.readvertise_jitter_s)
         return self.tick(now)
@@ -118,8 +120,3 @@ class Advertising(Part):
             return context.drop(Drop.HOP_LIMIT)
         context.counters.ras_forwarded += 1
         return [Send(branch.children, frame.one_hop_less())]
-
-
-def _made(predicate: Predicate) -> Generator[None, None, Predicate]:
-    yield from ()
-    return predicate

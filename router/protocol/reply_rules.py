@@ -86,8 +86,7 @@ class ReplyRules:
 
     def predicate_of(self, answer: Answer) -> Generator[None, None, Predicate]:
         """The predicate of this router's UR, made in steps."""
-        yield from ()
-        return answer[None].predicate
+        return (yield from answer[None].predicate_in_steps())
 
     def learns(self, branch: Branch, child: int) -> bool:
         """Whether a UR from a child for another's SR serves this router (section 3.5.4)."""

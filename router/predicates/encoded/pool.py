@@ -8,7 +8,7 @@ by operations on sets of numbers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 from weakref import WeakSet
@@ -196,6 +196,11 @@ class BloomPool:
     def predicate(self, members: Bits) -> Predicate:
         """See `FilterAlgebra`."""
         return BloomPredicate(sorted((self._filters[each] for each in numbers_in(members)), key=order))
+
+    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
+        """See `FilterAlgebra`: in one step."""
+        yield from ()
+        return self.predicate(members)
 
     def filters(self, numbers: Iterable[int]) -> list[Filter]:
         """See `FilterAlgebra`."""

@@ -63,12 +63,12 @@ class Identified(Scheme):
     def parts(self) -> Sequence[Part]:
         return (self._advertising,)
 
-    def worth_advertising(self, predicate: Predicate) -> bool:
+    def worth_advertising(self, filters: int) -> bool:
         """An empty predicate withdraws an earlier one, perhaps of the time before a restart.
 
         In every epoch: the RA that withdrew it in the last one may have been lost.
         """
-        self._announced = self._announced or bool(predicate)
+        self._announced = self._announced or filters > 0
         return self._announced or self._joined > 1
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:  # noqa: ARG002

@@ -76,9 +76,9 @@ class PerClass(Scheme):
     def parts(self) -> Sequence[Part]:
         return self._advertising, self._pull
 
-    def worth_advertising(self, predicate: Predicate) -> bool:
+    def worth_advertising(self, filters: int) -> bool:
         """An RA can only widen tables: an empty one tells nothing."""
-        return bool(predicate)
+        return filters > 0
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
         """Widens p_k by an RA, and drops one that the routers beyond need not hear of."""
@@ -209,10 +209,10 @@ class ClassReplyRules(ReplyRules):
         found: list[tuple[int, int]] = []
         for node, known in sorted(answer.items(), key=lambda item: item[0] or 0):
             if node is None:
-                return known.predicate
+                return (yield from known.predicate_in_steps())
             if len(known):
                 found.append((node, len(filters)))
-                filters += known.predicate.filters
+                filters += (yield from known.predicate_in_steps()).filters
                 yield
         return ClassifiedPredicate(tuple(filters), tuple(found)) if found else self.content.nothing
 

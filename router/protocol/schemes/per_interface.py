@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Message
 from router.protocol.advertising import Advertising
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
@@ -56,9 +56,9 @@ class PerInterface(Scheme):
     def parts(self) -> Sequence[Part]:
         return self._advertising, self._pull
 
-    def worth_advertising(self, predicate: Predicate) -> bool:
+    def worth_advertising(self, filters: int) -> bool:
         """An RA can only widen tables: an empty one tells nothing."""
-        return bool(predicate)
+        return filters > 0
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
         """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""

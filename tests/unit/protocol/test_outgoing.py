@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from router.predicates.covering import pool
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Send, SetPredicate, Tick
@@ -81,6 +85,19 @@ def test_a_large_ur_is_made_in_turns_of_its_own() -> None:
     assert set(reply.body.filters) == set(many.filters)
     assert reply.received == encode_body(Frame(FrameType.UR, 11, 1, 1, 1, reply.body))
     assert router.counters.urs_sent == 1
+
+
+def test_the_filters_of_a_large_ur_are_picked_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_PICKED", AT_ONCE)
+    router = set_up(_OPTIONS)
+    many = _texts(0, 3 * AT_ONCE)
+    assert sent(_asked(router, many)) == []
+    turns = _turns(router)
+    assert len(turns) == 1 + 2 + 3 + 1
+    ((_, reply),) = sent(turns[-1])
+    assert isinstance(reply.body, Predicate)
+    assert reply.body == PredicateBuilder(many).predicate
+    assert reply.received == encode_body(Frame(FrameType.UR, 11, 1, 1, 1, reply.body))
 
 
 def test_a_small_ur_is_sent_at_once() -> None:
