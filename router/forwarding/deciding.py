@@ -32,7 +32,10 @@ _COUNTED, _COUNTED_SIZE, _COUNT_LIMIT, _COUNT_DUE, _NOW = (
     int(State.COUNT_DUE),
     int(State.NOW),
 )
-_FOUND = int(Search.FOUND)
+_FOUND, _SPENT = int(Search.FOUND), int(Search.SPENT)
+#: Steps of searches in a batch, some 2 ms, from which on the rest of the batch is the core's: it looks at the
+#: clock between two messages.
+_BATCH_STEPS = 200_000
 #: Pages of an output set that is empty, and of one that one frame cannot address.
 _NO_PAGE, SEVERAL = -1, -2
 
@@ -78,6 +81,18 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
     for at in range(found):
         put_byte(mark, int_at(names, at), 0)
     return page, bits, selected
+
+
+@callee
+def steps_spent(state: Address) -> I64:
+    """The steps of all searches so far (`Search.SPENT`)."""
+    return long_at(long_at(long_at(state, _TABLE), TABLE_SEARCH), _SPENT)
+
+
+@callee
+def is_long(state: Address, before: I64) -> Flag:
+    """Whether the searches since `steps_spent` returned `before` have taken long."""
+    return steps_spent(state) - before > _BATCH_STEPS
 
 
 @callee

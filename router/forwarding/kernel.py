@@ -16,7 +16,7 @@ from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 import numpy as np
 
 from router.forwarding.compiler import callee, kernel
-from router.forwarding.deciding import SEVERAL, count_through, outputs
+from router.forwarding.deciding import SEVERAL, count_through, is_long, outputs, steps_spent
 from router.forwarding.delivery import choose, deliver, note_delivered, queue, was_delivered, write_line
 from router.forwarding.layout import (
     APP_DESCRIPTOR,
@@ -274,10 +274,11 @@ def _forward(state: Address) -> I64:
     headers, room = long_at(state, _HEADERS_IN), long_at(state, _ROOM)
     frame = long_at(state, _FRAMES) + number * room
     undecided = _is_due(state)
+    spent = steps_spent(state)
     while number < count and not undecided:
         # The low half of the word; the high half is padding.
         size = long_at(headers, number * HEADER_WIDTH + HEADER_LENGTH_WORD) & 0xFFFF_FFFF
-        undecided = size > room or not _decided(state, frame, size)
+        undecided = size > room or is_long(state, spent) or not _decided(state, frame, size)
         if not undecided:
             number += 1
             frame += room

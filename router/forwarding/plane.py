@@ -198,6 +198,14 @@ class DataPlane:
             return None
         return self._forward(hold, 0)
 
+    def take_rest(self) -> list[bytes]:
+        """The frames of the batch behind the one that the core has handled; they are the caller's."""
+        state = self._state
+        rest = [self._buffers.frame(number) for number in range(state[_NEXT] + 1, state[_COUNT])]
+        state[_NEXT] = state[_COUNT]
+        state[_OUT] = state[_SENT] = 0
+        return rest
+
     def put(self, frames: list[bytes]) -> bytes | None:
         """As `receive`, for at most `buffers.slots` frames in place of those of the socket; holds."""
         for number, frame in enumerate(frames):

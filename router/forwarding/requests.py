@@ -12,7 +12,7 @@ from socket import MSG_DONTWAIT
 from time import CLOCK_REALTIME
 
 from router.forwarding.compiler import callee
-from router.forwarding.deciding import SEVERAL, count_through, outputs
+from router.forwarding.deciding import SEVERAL, count_through, is_long, outputs, steps_spent
 from router.forwarding.delivery import (
     answer,
     choose,
@@ -79,9 +79,10 @@ def serve_requests(state: Address, app: Address) -> Flag:
     put_long(state, _OUT, 0)
     put_long(state, _SENT, 0)
     at, end, served = requests, requests + size, True
+    spent = steps_spent(state)
     while at < end and served:
         line_end = memchr(at, _LINE_FEED, end - at)
-        served = line_end != 0 and _send_message(state, app, at, line_end, now)
+        served = line_end != 0 and not is_long(state, spent) and _send_message(state, app, at, line_end, now)
         if served:
             at = line_end + 1
             if long_at(state, _OUT) == long_at(state, _SLOTS):

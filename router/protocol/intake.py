@@ -127,7 +127,7 @@ class Intake(Part):
         signer = frame.issuer if frame.type is self._advertisement else sender
         if self._context.refuses(frame, sender, signer):
             return []
-        if self._routing.filters >= self._limits.table_filters and self._content.widens:
+        if self._content.widens and self._routing.is_full(self._limits.table_filters):
             return self._handle_everything(sender, frame, now)
         queue = self._waiting.get(sender)
         if isinstance(predicate, EncodedPredicate):

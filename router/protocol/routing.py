@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from router.content.base import Content
 from router.matching.common.interface import (
+    BoundedMatcher,
     ChangeMatcher,
     EncodedMatcher,
     LaidOutMatcher,
@@ -33,7 +35,7 @@ _WIDENED_AT_ONCE = 32
 _UNITED = 8
 #: Weight of a filter that takes the matcher as long as a further filter.
 _WEIGHT = 8
-#: Filters of the pool up to which it answers for a message within a turn.
+#: Filters of the pool up to which it answers for a short message within a turn.
 _ANSWERED_BY_POOL = 4_096
 #: The pool answers in place of a matcher that lays out changes for messages up to this length, and while
 #: filters times weight are at most so many: an answer then takes less time than laying out.
@@ -48,12 +50,25 @@ class _Widening:
     steps: Generator[None, None, PredicateBuilder]
 
 
+class OtherFilters(Protocol):
+    """Filters of RAs that a router holds beside those of its routing table: F of the RA ingress filter."""
+
+    @property
+    def filters(self) -> int:
+        """Their number; up to twice as many."""
+
+    def are_as_many(self, filters: int) -> bool:
+        """Whether they are as many."""
+
+
 class RoutingTable:
     """p_i for every interface i.
 
     Attributes:
         changes: how often a predicate has changed.
         filters: number of filters of all p_i together.
+        others: what the RA ingress filter holds, if there is one. It is exact where p_i is over-simplified,
+            and stays where a UR replaces p_i.
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
@@ -77,7 +92,10 @@ class RoutingTable:
         patience: int = 0,
     ) -> None:
         self.changes = self.filters = 0
+        self.others: OtherFilters | None = None
         self._matcher = matcher
+        if isinstance(matcher, BoundedMatcher):
+            matcher.bound()
         self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
         self._laid_out = matcher if isinstance(matcher, LaidOutMatcher) else None
         self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
@@ -221,7 +239,7 @@ class RoutingTable:
         matched = self._match_synced(body, among - self.unsynced)
         if not asked:
             return matched
-        if len(self._content.pool) > _ANSWERED_BY_POOL:
+        if len(self._content.pool) * (1 + _length(body) // _SHORT) > _ANSWERED_BY_POOL:
             return matched | asked
         message = self._content.message_of(body)
         return matched | {i for i in asked if self._predicates[i].matches(message)}
@@ -250,7 +268,14 @@ class RoutingTable:
 
     def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
         """See `FilterAlgebra.bounded`: of a pool that has the filters of this table."""
-        return self._content.pool.bounded(pairs, self.filters)
+        filters = self.filters
+        if self._max_filters is not None and self.others is not None:
+            filters = max(filters, self.others.filters)
+        return self._content.pool.bounded(pairs, filters)
+
+    def is_full(self, filters: int) -> bool:
+        """Whether all p_i together have as many filters, or what the RA ingress filter holds."""
+        return self.filters >= filters or (self.others is not None and self.others.are_as_many(filters))
 
     @property
     def synced(self) -> bool:

@@ -214,6 +214,8 @@ class Link:
         self.compiled = self._decided = 0
         #: Control frames that were read and not handled.
         self._arrived: deque[bytes] = deque()
+        #: Messages likewise: the core handles them.
+        self._put_off: deque[bytes] = deque()
         self._source = node_address(node)
 
     @property
@@ -229,13 +231,18 @@ class Link:
     @property
     def idle(self) -> bool:
         """True if no frame waits to be sent or handled and none is partly received."""
-        waiting = self.messages or self.control or self._arrived
+        waiting = self.messages or self.control or self._arrived or self._put_off
         return not waiting and self._intake.reassembler.next_deadline() is None
 
     @property
     def behind(self) -> bool:
         """True if control frames were read that are not handled: `receive_control` has more."""
         return bool(self._arrived)
+
+    @property
+    def messages_behind(self) -> bool:
+        """True if messages were read that are not handled: `receive_messages` has more."""
+        return bool(self._put_off)
 
     def dropped(self) -> Counter[str]:
         """Numbers of dropped frames by reason: Ethernet frames, or (`reassembly_*`) frames partly
@@ -284,12 +291,14 @@ class Link:
     def receive_messages(self, now: float) -> Iterator[Received]:
         """Reads a batch of messages; yields those that the core must handle, in their order.
 
-        The caller must take all of them.
+        A caller that does not take all of them calls `put_off_messages`; the rest waits for the next call.
         """
-        plane = self._plane
-        if plane is None:
-            for data in self.sockets.messages.receive():
-                yield from self._take(data, now)
+        plane, put_off = self._plane, self._put_off
+        if plane is None or put_off:
+            if not put_off:
+                put_off.extend(self.sockets.messages.receive())
+            while put_off:
+                yield from self._take(put_off.popleft(), now)
             self._note_waiting()
             return
         left = plane.receive(bool(self.messages))
@@ -298,6 +307,12 @@ class Link:
             yield from self._take(left, now)
             left = plane.resume(bool(self.messages))
             self._keep_unsent(plane, now)
+        self._note_waiting()
+
+    def put_off_messages(self) -> None:
+        """Keeps the messages that `receive_messages` has read and not yielded."""
+        if self._plane is not None and not self._put_off:
+            self._put_off.extend(self._plane.take_rest())
         self._note_waiting()
 
     def _note_waiting(self) -> None:

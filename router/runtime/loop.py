@@ -264,7 +264,7 @@ class RouterLoop:
                 if control or self._link.behind:
                     self._control_ready(control, began)
             elif stage == _MESSAGES:
-                if messages:
+                if messages or self._link.messages_behind:
                     self._messages_ready(messages, began)
             elif stage == _APPLICATIONS:
                 self._applications_ready(others)
@@ -281,7 +281,8 @@ class RouterLoop:
     @property
     def _behind(self) -> bool:
         """Whether the next turn has something to do without waiting."""
-        return bool(self._first) or self._link.behind or self._applications.behind
+        link = self._link
+        return bool(self._first) or link.behind or link.messages_behind or self._applications.behind
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
@@ -297,7 +298,9 @@ class RouterLoop:
         if plane is None:
             return self._epoll.poll(timeout, _READY)
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
-        ready = plane.wait(self._epoll.fileno(), deadline_ns, self._link.messages.waiting)
+        # Messages that were read come before those that arrive.
+        hold = self._link.messages.waiting or self._link.messages_behind
+        ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
         if lag := plane.take_lag():
             self._meter.late(lag, self._clock)
         if plane.log_error is not None:
@@ -378,7 +381,7 @@ class RouterLoop:
         if mask & select.EPOLLOUT:
             link.messages.flush(now)
             self._changed = True
-        if mask & ~select.EPOLLOUT:
+        if mask & ~select.EPOLLOUT or link.messages_behind:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
@@ -386,6 +389,9 @@ class RouterLoop:
             for event, wire in link.receive_messages(now):
                 self._handle(event, wire)
                 handled = True
+                if time.monotonic() - now > _TURN_S:
+                    link.put_off_messages()
+                    break
             if handled:
                 # Less than a look at all deadlines: a message leaves those of the link as they are, or the
                 # link says so.

@@ -1,7 +1,8 @@
 """The longest turn of a router's core under predicates made to be expensive, by shape and size.
 
 A router in an epoch receives one RA; afterwards it works off what it has put aside, turn by turn (*RA*).
-Then it receives messages that p_i has to be searched for, until the matching engine has all of p_i (*MSG*).
+Then it receives messages that p_i has to be searched for, until the matching engine has all of p_i (*MSG*):
+short ones, and ones with a text of 60,000 letters.
 Another router sends the same predicate as its UR, with which a third is answered (*UR*). In a further router
 with `max_filters`, p_i is over-simplified (*max*). In another, an application sets the predicate; the router
 issues an RA with it (*p0*).
@@ -117,6 +118,32 @@ _SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
     "long substrings": _many(
         lambda rng, n: Filter((_string("s", Operator.SUBSTRING, _text(rng, 60_000 if n % 2 else 8)),))
     ),
+    "substrings of 1,500 lengths": _many(
+        lambda _, n: Filter(
+            (
+                _string("s", Operator.SUBSTRING, "a" * (n % 1_500 + 1) + "b"),
+                _integer("x", Operator.EQ, -n),
+            )
+        )
+    ),
+    "affixes": _many(
+        lambda rng, n: Filter(
+            (
+                _string("s", Operator.PREFIX, "a" * (n % 20)),
+                _string("s", Operator.SUFFIX, "a" * (n // 20 % 20)),
+                _string("s", Operator.SUBSTRING, "a" * 8 + _text(rng, 4)),
+            )
+        )
+    ),
+    "names": _many(
+        lambda _, n: Filter(
+            (
+                Constraint(f"{n}", Type.INTEGER, Operator.ANY, None)
+                if n % 2
+                else _integer(f"{n}", Operator.GT, n),
+            )
+        )
+    ),
     "prefixes, suffixes": _many(
         lambda rng, n: Filter(
             (_string("s", Operator.SUFFIX if n % 2 else Operator.PREFIX, _text(rng, rng.randrange(1, 10))),)
@@ -167,13 +194,14 @@ def _turns(router: Router, body: bytes) -> list[float]:
 
 def _message_turns(router: Router) -> list[float]:
     """CPU seconds of each turn from the arrival of a message until the engine has the whole table."""
-    message = Message({"s": "abcdefgh" * 4, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
-    header = decode_header(fragment(Frame(FrameType.MSG, 12, 1, 1, 9, message))[0])
-    body = encode_message(message)
     turns = []
-    for _ in range(3):
+    for text in ("abcdefgh" * 4, "a" * 60_000) * 3:
+        message = Message({"s": text, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
+        header = decode_header(fragment(Frame(FrameType.MSG, 12, 1, 1, 9, Message({"s": ""})))[0])
+        body = encode_message(message)
+        event = FrameReceived(12, forwarded_frame(header._replace(total_length=len(body)), body))
         started = time.thread_time()
-        turns += _until_idle(router, FrameReceived(12, forwarded_frame(header, body)), started)
+        turns += _until_idle(router, event, started)
     return turns
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from router.matching.factory import factory
-from router.predicates.model import Message
+from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
     Action,
@@ -83,7 +83,7 @@ def ra(issuer: int, text: str, epoch: int = 1, hop_limit: int = 9, seq: int = 1)
     return Frame(FrameType.RA, issuer, seq, epoch, hop_limit, parse_predicate(text))
 
 
-def msg(issuer: int, epoch: int = 1, hop_limit: int = 9, seq: int = 1, **attributes: int) -> Frame:
+def msg(issuer: int, epoch: int = 1, hop_limit: int = 9, seq: int = 1, **attributes: Value) -> Frame:
     return Frame(FrameType.MSG, issuer, seq, epoch, hop_limit, Message(attributes))
 
 

@@ -47,6 +47,18 @@ class ChangeMatcher(Matcher, Protocol):
 
 
 @runtime_checkable
+class BoundedMatcher(Matcher, Protocol):
+    """A matcher that can end a search that takes too long for a turn of a router."""
+
+    def bound(self) -> None:
+        """From now on, a search ends after some 5 ms: its steps are counted.
+
+        The interfaces that are not decided by then count as matching, so no receiver loses a message. To be
+        called before the first predicate.
+        """
+
+
+@runtime_checkable
 class TableMatcher(Matcher, Protocol):
     """A matcher that can load a whole table without an object for each constraint."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.common.interfaces import Interfaces
 from router.matching.common.segments import ANONYMOUS, Segments
-from router.matching.compiled.laying_out import LAYOUT
+from router.matching.compiled.laying_out import MOST_STEPS, CompiledLayout
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import normal_table
 from router.matching.compiled.scratch import working_memory
@@ -34,13 +34,19 @@ class CompiledMatcher:
     def __init__(self) -> None:
         self._memory = working_memory()
         self._interfaces = Interfaces()
-        self._segments = Segments(LAYOUT)
+        self._layout = CompiledLayout()
+        self._segments = Segments(self._layout)
         self._held: dict[int, _Held] = {}
         #: Interfaces of a loaded table, whose filters only the segments store: numbers of filters and of
         #: constraints.
         self._loaded: dict[int, tuple[int, int]] = {}
         #: By interface, the identities of its filters that are not in a segment yet.
         self._unsynced: dict[int, list[int]] = {}
+
+    def bound(self) -> None:
+        """See `BoundedMatcher`."""
+        self._layout = CompiledLayout(MOST_STEPS)
+        self._segments = Segments(self._layout)
 
     # The table.
 
@@ -92,7 +98,12 @@ class CompiledMatcher:
         numbers, first, counts = np.unique(table.interface, return_index=True, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(numbers) + 1, dtype=np.int32), counts))
         self.finish_merges()
-        self._interfaces, self._segments, self._held, self._unsynced = Interfaces(), Segments(LAYOUT), {}, {}
+        self._interfaces, self._segments, self._held, self._unsynced = (
+            Interfaces(),
+            Segments(self._layout),
+            {},
+            {},
+        )
         self._interfaces.add_all(numbers)
         self._memory.fit_interfaces(len(numbers) + 1)
         constraints = table.start[first + counts] - table.start[first]

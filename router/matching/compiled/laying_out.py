@@ -8,16 +8,26 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.segments import Source
-from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS
+from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS, TABLE_STEPS
 from router.matching.compiled.merging import merged_table
 from router.matching.compiled.normal import NormalTable
 from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
 from router.native.memory import address_of
 
+#: Steps of a bounded search, of some 10 ns each, and of one without a bound.
+MOST_STEPS, UNBOUNDED = 300_000, 2**62
+
 
 class CompiledLayout:
-    """See `router.matching.common.segments.Layout`."""
+    """See `router.matching.common.segments.Layout`.
+
+    Args:
+        steps: the steps that a search may take.
+    """
+
+    def __init__(self, steps: int = UNBOUNDED) -> None:
+        self._steps = steps
 
     def build(self, table: NormalTable) -> Segment:
         """See `Layout`."""
@@ -31,11 +41,8 @@ class CompiledLayout:
         """See `Layout`; the working memory fits the segments afterwards."""
         memory = working_memory()
         row = np.empty(TABLE_SEGMENTS + len(segments), np.int64)
-        row[TABLE_SEARCH], row[TABLE_COUNT] = memory.address, len(segments)
+        row[TABLE_SEARCH], row[TABLE_STEPS], row[TABLE_COUNT] = memory.address, self._steps, len(segments)
         for number, segment in enumerate(segments):
             row[TABLE_SEGMENTS + number] = address_of(segment.parts)
             memory.fit_segment(segment.slots, segment.groups)
         return row
-
-
-LAYOUT = CompiledLayout()

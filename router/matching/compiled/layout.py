@@ -141,7 +141,8 @@ class Part(IntEnum):
     RECORDS = 36
     ALWAYS_START = 37  # postings of filters without constraints
     ALWAYS_END = 38
-    SIZE = 39
+    STRING_POLYNOMIAL = 39  # int64 [strings]
+    SIZE = 40
 
 
 class Search(IntEnum):
@@ -170,7 +171,9 @@ class Search(IntEnum):
     HIT = 20  # number of ranges in HITS
     HAVE = 21  # a bit for each slot (modulo 64) of the segment whose attribute the message has
     SEED = 22  # the address of `hashing.SEED`
-    SIZE = 23
+    STEPS = 23  # steps that the search may still take; negative: it took too many
+    SPENT = 24  # steps of all searches so far
+    SIZE = 25
 
 
 #: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): polynomial, offset and length of the name in the

@@ -38,7 +38,7 @@ from router.matching.compiled.layout import (
     Search,
 )
 from router.matching.compiled.patterns import find_equal, find_patterns, verify_hits
-from router.matching.compiled.verifying import same_bytes, take, verify
+from router.matching.compiled.verifying import same_bytes, take, take_open, verify
 from router.native.compiler import I64, Address, Array, Flag
 from router.native.memory import int_at, long_at, put_byte, put_long
 
@@ -55,8 +55,10 @@ _BLOCK_UPPER, _BLOCKS_UPPER = int(Part.BLOCK_UPPER), int(Part.BLOCKS_UPPER)
 _ROWS, _ATTRIBUTE_OF, _FOUND, _ROUND = (int(Search[n]) for n in ("ROWS", "ATTRIBUTE_OF", "FOUND", "ROUND"))
 _BODY, _COUNT, _OPEN, _LIMIT = (int(Search[n]) for n in ("BODY", "COUNT", "OPEN", "LIMIT"))
 _NUMBER, _HIT, _HAVE = (int(Search[n]) for n in ("NUMBER", "HIT", "HAVE"))
-#: Columns of the row of a table: the search, the number of segments, and their addresses.
-TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)
+_STEPS, _SPENT = int(Search.STEPS), int(Search.SPENT)
+#: Columns of the row of a table: the search, the steps that a search may take, the number of segments, and
+#: their addresses.
+TABLE_SEARCH, TABLE_STEPS, TABLE_COUNT, TABLE_SEGMENTS = range(4)
 
 
 @kernel
@@ -65,7 +67,8 @@ def match(body: Array, table: Address, open_interfaces: Address, limit: I64, tru
 
     Args:
         body: the bytes of the body of a MSG.
-        table: the address of a row (int64): address of the search, number of segments, address of each.
+        table: the address of a row (int64), see `TABLE_SEARCH`. If the search takes more steps than it may,
+            the interfaces that are not decided by then count as matching.
         open_interfaces: the address of a uint8 array by dense number: 1 for each interface to be matched; the
             first element is 0.
         limit: the number of interfaces to be matched; the search ends when all of them have matched.
@@ -92,9 +95,13 @@ def match_at(
     put_long(search, _OPEN, open_interfaces)
     put_long(search, _LIMIT, limit)
     put_long(search, _NUMBER, 0)
+    put_long(search, _STEPS, long_at(table, TABLE_STEPS))
     for number in range(long_at(table, TABLE_COUNT)):
         if _search(search, long_at(table, TABLE_SEGMENTS + number)):
             break
+    put_long(search, _SPENT, long_at(search, _SPENT) + long_at(table, TABLE_STEPS) - long_at(search, _STEPS))
+    if long_at(search, _STEPS) < 0:
+        take_open(search)
     found = long_at(search, _FOUND)
     for at in range(long_at(search, _NUMBER)):
         put_byte(open_interfaces, int_at(found, at), 1)

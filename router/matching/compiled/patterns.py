@@ -30,7 +30,7 @@ from router.matching.compiled.layout import (
     Part,
     Search,
 )
-from router.matching.compiled.verifying import same_bytes, take, verify
+from router.matching.compiled.verifying import same_bytes, spend, take, verify
 from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_long
 
@@ -65,6 +65,8 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
     slot_row = long_at(segment, _SLOT_ROWS) + 4 * SLOT_WIDTH * slot
     prefixes, suffixes = int_at(slot_row, SLOT_LENGTHS), int_at(slot_row, SLOT_LENGTHS + 1)
     substrings, end = int_at(slot_row, SLOT_LENGTHS + 2), int_at(slot_row, SLOT_LENGTHS + 3)
+    if spend(search, min(suffixes - prefixes, length) + min(substrings - suffixes, length)):
+        return True
     for which in range(prefixes, suffixes):
         size = int_at(lengths, which)
         if size > length:
@@ -92,7 +94,7 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
         byte = byte_at(value, first)
         if not long_at(first_bytes, byte >> 6) >> (byte & 63) & 1:
             continue
-        before = long_at(polynomials, at + first)
+        before, steps = long_at(polynomials, at + first), 1
         for which in range(substrings, end):
             size = int_at(lengths, which)
             if first + size > length:
@@ -101,11 +103,14 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
             group = _find_pattern(
                 segment, slot * ACCESSES + _SUBSTRING, polynomial, value + first, size, seed
             )
+            steps += 1 if group < 0 else 1 + (size >> 4)
             # A string may contain a substring several times.
             if group >= 0 and long_at(seen, group) != long_at(search, _ROUND):
                 put_long(seen, group, long_at(search, _ROUND))
                 if _hit(search, segment, group):
                     return True
+        if spend(search, steps):
+            return True
     return False
 
 

@@ -109,6 +109,7 @@ class Segment:
         put(Part.SLOT_ROWS, rows, Part.SLOTS)
         put(Part.NAMES, self.names.text, Part.NAMES_SIZE)
         put(Part.STRING_START, self.strings.start)
+        put(Part.STRING_POLYNOMIAL, self.strings.polynomial)
         parts[Part.STRINGS] = len(self.strings)
         put(Part.TEXT, self.strings.text, Part.TEXT_SIZE)
         put(Part.GROUP_ROWS, groups, Part.GROUPS)
@@ -133,7 +134,7 @@ class Segment:
 
     @property
     def records(self) -> int:
-        """See `router.matching.common.segments.Segment`: a record, or as many bytes of text as take its time."""
+        """See `segments.Segment`: the records, and the texts by the time that they take."""
         return len(self.test) + len(self.strings.text) // _BYTES_A_RECORD
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.matching.compiled.compiler import callee
+from router.matching.compiled.hashing import ending
 from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
 from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
@@ -21,6 +22,28 @@ _RECORD_TEST, _RECORD_A, _RECORD_B = int(Part.RECORD_TEST), int(Part.RECORD_A), 
 _STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
 _OPEN, _LIMIT, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "LIMIT", "NUMBER", "FOUND"))
 _BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATTRIBUTE_OF)
+_STEPS, _POLYNOMIALS, _POWERS = int(Search.STEPS), int(Search.POLYNOMIALS), int(Search.POWERS)
+_STRING_POLYNOMIAL = int(Part.STRING_POLYNOMIAL)
+#: A step takes as long as a few records, or as the comparison of a few bytes: exponents of 2.
+_RECORDS, _BYTES = 2, 4
+
+
+@callee
+def spend(search: Address, steps: I64) -> Flag:
+    """Counts steps of some 10 ns; True if the search has taken more than it may."""
+    left = long_at(search, _STEPS) - steps
+    put_long(search, _STEPS, left)
+    return left < 0
+
+
+@callee
+def take_open(search: Address) -> None:
+    """Adds every interface that has not matched."""
+    open_, which = long_at(search, _OPEN), 1
+    while long_at(search, _NUMBER) < long_at(search, _LIMIT):
+        if byte_at(open_, which):
+            _matched(search, open_, which)
+        which += 1
 
 
 @callee
@@ -45,18 +68,18 @@ def take(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
 
 @callee
 def verify(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
-    """Adds the interface of every posting in [begin, end) whose records all accept the message."""
+    """Adds the interface of every posting in [begin, end) whose records all accept the message.
+
+    True also if the search has taken more steps than it may.
+    """
     open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
     missing = ~long_at(search, _HAVE)
     for posting in range(begin, end):
         which = int_at(interface, posting)
-        if (
-            byte_at(open_, which)
-            and not long_at(needs, posting) & missing
-            and _passes_all(search, segment, posting)
-            and _matched(search, open_, which)
-        ):
-            return True
+        if byte_at(open_, which) and not long_at(needs, posting) & missing:
+            passes = _passes_all(search, segment, posting)
+            if spend(search, 1) or (passes and _matched(search, open_, which)):
+                return True
     return False
 
 
@@ -78,6 +101,7 @@ def _passes_all(search: Address, segment: Address, posting: I64) -> Flag:
         code = int_at(tests, record)
         row = long_at(attribute_of, code // ACCESSES)
         if row == 0 or not _passes(search, segment, row, code % ACCESSES, record):
+            spend(search, (record - int_at(start, posting)) >> _RECORDS)
             return False
     return True
 
@@ -102,6 +126,7 @@ def _passes(search: Address, segment: Address, row: Address, test: I64, record: 
     value, length = long_at(search, _BODY) + long_at(row, AT), long_at(row, LENGTH)
     start = int_at(long_at(segment, _STRING_START), b)
     text, size = long_at(segment, _PART_TEXT) + start, int_at(long_at(segment, _STRING_START), b + 1) - start
+    spend(search, min(size, length) >> _BYTES)
     if test <= _HOLDS:
         if size > length:
             return False
@@ -109,7 +134,7 @@ def _passes(search: Address, segment: Address, row: Address, test: I64, record: 
             return same_bytes(value, text, size)
         if test == _ENDS:
             return same_bytes(value + length - size, text, size)
-        return _contains(value, length, text, size)
+        return _contains(search, segment, row, b)
     order = _compare(value, length, text, size)
     if test == _BELOW:
         return order < 0
@@ -129,9 +154,22 @@ def _compare(value: Address, length: I64, text: Address, size: I64) -> I64:
 
 
 @callee
-def _contains(value: Address, length: I64, text: Address, size: I64) -> Flag:
-    first = byte_at(text, 0)
+def _contains(search: Address, segment: Address, row: Address, text: I64) -> Flag:
+    """Whether the value of an attribute contains a string of the segment, which is not longer."""
+    at, length = long_at(row, AT), long_at(row, LENGTH)
+    start = int_at(long_at(segment, _STRING_START), text)
+    size = int_at(long_at(segment, _STRING_START), text + 1) - start
+    wanted = long_at(long_at(segment, _STRING_POLYNOMIAL), text)
+    value, pattern = long_at(search, _BODY) + at, long_at(segment, _PART_TEXT) + start
+    polynomials = long_at(search, _POLYNOMIALS) + 8 * at
+    power, first = long_at(long_at(search, _POWERS), size), byte_at(pattern, 0)
     for offset in range(length - size + 1):
-        if byte_at(value, offset) == first and same_bytes(value + offset, text, size):
+        if (
+            byte_at(value, offset) == first
+            and ending(long_at(polynomials, offset + size), long_at(polynomials, offset), power) == wanted
+            and same_bytes(value + offset, pattern, size)
+        ):
+            spend(search, offset >> 1)
             return True
+    spend(search, (length - size) >> 1)
     return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from router.matching.counting.index import ConstraintIndex
 from router.matching.counting.links import Links
+from router.matching.counting.steps import BYTES_A_STEP, Steps
 from router.predicates.model import Operator, Value
 
 _GRAM = 4
@@ -26,9 +27,11 @@ class PatternPart:
 
     def __init__(self, at_end: bool = False) -> None:
         self._at_end = at_end
-        #: Size of the gram (less than `_GRAM`: the whole text) -> gram -> texts with their links.
-        self.by_size: dict[int, dict[str, tuple[tuple[str, Links], ...]]] = {}
+        #: Size of the gram (less than `_GRAM`: the whole text) -> gram -> text -> its links.
+        self.by_size: dict[int, dict[str, dict[str, Links]]] = {}
         self.texts = 0
+        #: Characters of all texts.
+        self.length = 0
 
     def _gram(self, text: str) -> str:
         return text[-_GRAM:] if self._at_end else text[:_GRAM]
@@ -37,30 +40,36 @@ class PatternPart:
         """Returns the links of a text; adds the text if it is absent."""
         text = str(value)
         gram = self._gram(text)
-        grams = self.by_size.setdefault(len(gram), {})
-        for other, links in grams.get(gram, ()):
-            if other == text:
-                return links
-        links = Links()
-        grams[gram] = (*grams.get(gram, ()), (text, links))
-        self.texts += 1
+        texts = self.by_size.setdefault(len(gram), {}).setdefault(gram, {})
+        links = texts.get(text)
+        if links is None:
+            links = texts[text] = Links()
+            self.texts += 1
+            self.length += len(text)
         return links
 
     def find(self, value: Value | None) -> Links:
         """Returns the links of a text that was added."""
-        gram = self._gram(str(value))
-        return next(links for text, links in self.by_size[len(gram)][gram] if text == value)
+        text = str(value)
+        gram = self._gram(text)
+        return self.by_size[len(gram)][gram][text]
 
     def drop(self, value: Value | None) -> None:
         """Removes a text that was added."""
-        gram = self._gram(str(value))
+        text = str(value)
+        gram = self._gram(text)
         grams = self.by_size[len(gram)]
-        grams[gram] = tuple(pair for pair in grams[gram] if pair[0] != value)
+        del grams[gram][text]
         self.texts -= 1
+        self.length -= len(text)
         if not grams[gram]:
             del grams[gram]
             if not grams:
                 del self.by_size[len(gram)]
+
+    def steps(self, texts: dict[str, Links]) -> int:
+        """The steps that comparing some of the texts takes, by their average length."""
+        return len(texts) * (1 + self.length // (self.texts * BYTES_A_STEP))
 
 
 class StringIndex(ConstraintIndex):
@@ -73,33 +82,38 @@ class StringIndex(ConstraintIndex):
         self._parts[Operator.SUFFIX] = self._suffixes
         self._parts[Operator.SUBSTRING] = self._substrings
 
-    def satisfied(self, value: str) -> list[Links]:
+    def satisfied(self, value: str, steps: Steps) -> list[Links]:
         """See `ConstraintIndex`."""
-        found = super().satisfied(value)
+        found = super().satisfied(value, steps)
         # The empty gram is in every value; value[-0:] would be the whole value.
         for size, grams in self._prefixes.by_size.items():
-            for text, links in grams.get(value[:size], ()):
-                if value.startswith(text):
-                    found.append(links)
+            if texts := grams.get(value[:size]):
+                steps.take(self._prefixes.steps(texts))
+                found += [links for text, links in texts.items() if value.startswith(text)]
         for size, grams in self._suffixes.by_size.items():
-            for text, links in grams.get(value[-size:] if size else "", ()):
-                if value.endswith(text):
-                    found.append(links)
+            if texts := grams.get(value[-size:] if size else ""):
+                steps.take(self._suffixes.steps(texts))
+                found += [links for text, links in texts.items() if value.endswith(text)]
         if self._substrings.texts:
-            found += self._satisfied_substrings(value)
+            found += self._satisfied_substrings(value, steps)
         return found
 
-    def _satisfied_substrings(self, value: str) -> list[Links]:
+    def _satisfied_substrings(self, value: str, steps: Steps) -> list[Links]:
         by_size = self._substrings.by_size
         if len(value) > _LONG + self._substrings.texts:
-            pairs = (pair for grams in by_size.values() for bucket in grams.values() for pair in bucket)
+            steps.take(self._substrings.texts * (1 + len(value) // BYTES_A_STEP))
+            pairs = (
+                pair for grams in by_size.values() for bucket in grams.values() for pair in bucket.items()
+            )
             return [links for text, links in pairs if text in value]
         # By text, so that one that occurs several times in the value counts once.
-        found = {
-            text: links
-            for size, grams in by_size.items()
-            for start in range(len(value) - size + 1)
-            for text, links in grams.get(value[start : start + size], ())
-            if value.startswith(text, start)
-        }
+        found: dict[str, Links] = {}
+        for size, grams in by_size.items():
+            steps.take(len(value))
+            for start in range(len(value) - size + 1):
+                if texts := grams.get(value[start : start + size]):
+                    steps.take(self._substrings.steps(texts))
+                    found.update(
+                        (text, links) for text, links in texts.items() if value.startswith(text, start)
+                    )
         return list(found.values())

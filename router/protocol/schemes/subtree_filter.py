@@ -97,7 +97,10 @@ class SubtreeFilter:
         self._advertised: dict[int, dict[int, dict[int, Levels]]] = {}
         #: Returns what was lent.
         self._recall: Callable[[], None] | None = None
+        #: How many filters all F have at most, and how many they had when they were counted.
+        self._most = self._counted = 0
         self._pool.register(self)
+        routing.others = self
 
     @property
     def members(self) -> Bits:
@@ -110,6 +113,23 @@ class SubtreeFilter:
                         found |= known
         return found
 
+    @property
+    def filters(self) -> int:
+        """See `OtherFilters`."""
+        if self._most > 2 * self._counted:
+            self._count()
+        return self._most
+
+    def are_as_many(self, filters: int) -> bool:
+        """See `OtherFilters`."""
+        if self._most < filters:
+            return False
+        self._count()
+        return self._most >= filters
+
+    def _count(self) -> None:
+        self._most = self._counted = self.members.bit_count()
+
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         self.recall()
         self._routing.widen(branch.parent, predicate)
@@ -120,7 +140,9 @@ class SubtreeFilter:
         self.recall()
         classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
         levels = classes.setdefault(branch.subtree_id, {})
-        return admit(self._pool, levels, self._pool.numbers(predicate), hops)
+        numbers = self._pool.numbers(predicate)
+        self._most += len(numbers)
+        return admit(self._pool, levels, numbers, hops)
 
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:  # noqa: ARG002
         """Intersects F with the report in every class of the interface: any may hold the SR's issuer."""
@@ -133,7 +155,8 @@ class SubtreeFilter:
     def _restrict(self, levels: dict[int, Bits], bound: Bits) -> None:
         for hops, known in levels.items():
             if not self._pool.covers_all(bound, known):
-                levels[hops] = self._pool.restricted(known, bound)
+                levels[hops] = restricted = self._pool.restricted(known, bound)
+                self._most += restricted.bit_count()
 
     def lend(self, epoch: int, recall: Callable[[], None]) -> list[int]:
         """Lets compiled code keep F of an epoch.
@@ -156,6 +179,7 @@ class SubtreeFilter:
     def restore(self, epoch: int, parent: int, subtree_id: int, levels: Levels) -> None:
         """Takes back F of a class whose parent is an interface."""
         self._advertised.setdefault(epoch, {}).setdefault(parent, {})[subtree_id] = levels
+        self._most += sum(map(int.bit_count, levels.values()))
 
     def recall(self) -> None:
         """Takes back what was lent."""

@@ -337,3 +337,23 @@ def test_the_end_of_an_application_is_left_to_the_caller(node: Node) -> None:
     node.plane.take_requests(1)
     assert node.put() == node.frame(0)
     assert not node.requests
+
+
+def test_a_batch_whose_searches_take_long_is_left_to_the_core(node: Node) -> None:
+    """The core looks at the clock between two messages."""
+    lengths = " or ".join(f's ** "{"a" * length}b"' for length in range(1, 300))
+    received(node.router, 12, ra(12, f"b any integer or {lengths}", seq=2))
+    text = "a" * 300
+    while (due := node.router.next_deadline()) is not None:
+        node.router.handle(Tick(), due)
+        received(node.router, 11, msg(11, s=text))
+    frames = [ethernet(msg(11, seq=1_000 + number, s=text), 11)[0] for number in range(FRAMES)]
+    left = node.plane.put(frames)
+    assert left is not None
+    first = frames.index(left)
+    assert 0 < first < FRAMES // 2
+    # As many again after the core has handled that one.
+    assert node.plane.resume(hold=True) == frames[2 * first + 1]
+    assert node.plane.take_rest() == frames[2 * first + 2 :]
+    assert node.plane.take_rest() == []
+    assert node.put() is None

@@ -442,6 +442,25 @@ def test_a_table_that_is_full_takes_predicates_as_matching_everything() -> None:
     assert len(_table(router, 1)) == 10
 
 
+def test_an_ingress_filter_that_is_full_takes_ras_as_matching_everything() -> None:
+    """F is exact where p_i is over-simplified, so it is counted by itself."""
+    router = set_up(replace(_options(replace(_SMALL, table_filters=20)), max_filters=3))
+    for number in range(10):
+        exact = ra(11, _points(5 * number, 2), seq=number + 1)
+        assert sent(router.handle(FrameReceived(11, exact), 1.0)) == [({2, 3}, exact.one_hop_less())]
+        assert len(_table(router, 1)) <= 6
+    assert router.counters.predicates_widened == 0
+    ((_, forwarded),) = sent(router.handle(FrameReceived(11, ra(11, "y = 1", seq=11)), 1.0))
+    assert forwarded.body == EVERYTHING
+    assert _table(router, 1) == EVERYTHING
+    assert router.counters.predicates_widened == 1
+    # There is room again: what matches everything covers the filters of its class, and further RAs.
+    assert sent(router.handle(FrameReceived(11, ra(11, "z = 1", seq=12)), 1.0)) == []
+    assert router.counters.predicates_widened == 1
+    ((_, exact_again),) = sent(router.handle(FrameReceived(12, ra(12, "z = 1")), 1.0))
+    assert exact_again.body == parse_predicate("z = 1")
+
+
 def test_the_bounds_are_keys_of_an_experiment_file() -> None:
     names = {each.key for each in options_of(ChosenOptions)}
     assert names >= {

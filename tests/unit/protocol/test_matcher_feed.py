@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from router.predicates.covering.pool import POOL
 from router.predicates.model import Message
 from router.protocol import routing
 from router.protocol.events import FrameReceived, Tick
@@ -76,6 +77,18 @@ def test_while_the_pool_is_too_large_a_message_counts_as_matching(
     _turns(router)
     assert _goes_to(router, 1) == set()
     assert router.counters.messages_unwanted == 1
+
+
+def test_while_the_engine_lacks_filters_a_long_message_counts_as_matching(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool compares a short one with each of its filters within a turn, and not a long one."""
+    monkeypatch.setattr(routing, "_ANSWERED_BY_POOL", 10 * len(POOL))
+    assert _goes_to(router, 1) == set()
+    ((interfaces, _),) = sent(router.handle(FrameReceived(12, msg(12, x=1, s="a" * 40_000)), 2.0))
+    assert interfaces == {1}
+    _turns(router)
+    assert sent(router.handle(FrameReceived(12, msg(12, x=1, s="a" * 40_000)), 2.0)) == []
 
 
 def test_the_router_is_idle_meanwhile(router: Router) -> None:

@@ -137,6 +137,26 @@ def test_control_frames_that_a_turn_leaves_come_with_the_next(wire: Wire) -> Non
     link.sockets.close()
 
 
+def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
+    link = link_of(wire, [], queue=10)
+    for seq in range(5):
+        inject(wire, message(seq))
+    seen: list[int] = []
+
+    def difference() -> str | None:
+        for event, _ in link.receive_messages(time.monotonic()):
+            seen.append(event.frame.seq)
+            link.put_off_messages()
+            assert link.idle == (not link.messages_behind)
+            break
+        return None if len(seen) == 5 else f"read {seen}"
+
+    wait_for(difference)
+    assert seen == list(range(5))
+    assert not link.messages_behind
+    link.sockets.close()
+
+
 def test_control_frames_do_not_wait_behind_messages(wire: Wire) -> None:
     link = link_of(wire, [], queue=10)
     for seq in range(FRAMES):

@@ -18,7 +18,7 @@ import pytest
 from router.clock.meter import Meter
 from router.matching.factory import COMPILED
 from router.predicates.model import NOTHING, Message
-from router.protocol.events import Event
+from router.protocol.events import Event, FrameReceived
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.recording.file import Origin, Recorder
@@ -246,6 +246,35 @@ def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
         "_applications_ready",
         "_look_at_deadlines",
     }
+
+
+def test_messages_that_take_long_leave_the_others_to_the_next_turns(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Every message takes longer than a turn may last.
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
+    loop = loops.of(ORIGIN.router())
+    handled: list[list[int]] = [[]]
+    turn, handle = loop._turn, loop._handle
+
+    def noted(event: Event, *arguments: Any) -> None:
+        handle(event, *arguments)
+        if isinstance(event, FrameReceived):
+            handled[-1].append(event.frame.seq)
+            if sum(map(len, handled)) == 10:
+                loop.stop()
+
+    def counted(timeout: float | None) -> bool:
+        handled.append([])
+        return turn(timeout)
+
+    monkeypatch.setattr(loop, "_turn", counted)
+    monkeypatch.setattr(loop, "_handle", noted)
+    for seq in range(10):
+        (payload,) = fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
+        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+    loop.run()
+    assert [each for each in handled if each] == [[seq] for seq in range(10)]
 
 
 def _noted(stage: Callable[..., None], name: str, stages: list[list[str]]) -> Callable[..., None]:

@@ -1,0 +1,106 @@
+"""Searches that would take longer than a turn of a router: what is not decided in time counts as matching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from router.content.plain import Plain
+from router.matching.common.interface import BoundedMatcher, ChangeMatcher
+from router.matching.factory import factory
+from router.predicates.model import Constraint, Filter, Message, Operator, Type
+from router.protocol.routing import RoutingTable
+
+_LONG = "a" * 60_000
+_MESSAGE = Message({"s": _LONG, "x": 5, "y": 6})
+
+
+def _string(operator: Operator, text: str) -> Constraint:
+    return Constraint("s", Type.STRING, operator, text)
+
+
+def _integer(name: str, operator: Operator, value: int) -> Constraint:
+    return Constraint(name, Type.INTEGER, operator, value)
+
+
+def _lengths() -> list[Filter]:
+    """Substrings of as many lengths, none of them in the message."""
+    return [Filter((_string(Operator.SUBSTRING, "a" * n + "b"),)) for n in range(1, 1_500)]
+
+
+def _verified() -> list[Filter]:
+    """Filters that begin with what the message has, and go on with what it has not."""
+    return [
+        Filter((_string(Operator.PREFIX, "a" * 9), _string(Operator.SUBSTRING, "a" * 8 + f"b{n:05}")))
+        for n in range(5_000)
+    ]
+
+
+def _nested() -> list[Filter]:
+    """Substrings that the message has at all places, in filters that it does not match."""
+    return [
+        Filter((_string(Operator.SUBSTRING, "a" * n), _integer("x", Operator.EQ, -n))) for n in range(1, 900)
+    ]
+
+
+def _ranges() -> list[Filter]:
+    return [
+        Filter(
+            (
+                _integer("x", Operator.LT, 10 + n),
+                _integer("x", Operator.GE, 6 - n % 2),
+                _integer("y", Operator.LT, 10 + n),
+                _integer("y", Operator.GE, 7),
+            )
+        )
+        for n in range(10_000)
+    ]
+
+
+_BOMBS: dict[str, tuple[str, Callable[[], list[Filter]]]] = {
+    "many lengths": ("compiled", _lengths),
+    "verified in vain": ("compiled", _verified),
+    "long texts, one gram": ("counting", _lengths),
+    "one gram": ("counting", _verified),
+    "nested substrings": ("counting", _nested),
+    "ranges": ("counting", _ranges),
+}
+
+
+def _filled(engine: str, filters: list[Filter], bounded: bool) -> ChangeMatcher:
+    matcher = factory(engine)
+    assert isinstance(matcher, ChangeMatcher)
+    assert isinstance(matcher, BoundedMatcher)
+    if bounded:
+        matcher.bound()
+    matcher.change(1, (), filters)
+    matcher.change(2, (), [Filter((_integer("x", Operator.EQ, 5),))])
+    matcher.change(3, (), [Filter((_string(Operator.PREFIX, "z"),))])
+    return matcher
+
+
+@pytest.mark.parametrize(("engine", "bomb"), _BOMBS.values(), ids=_BOMBS)
+def test_what_a_search_does_not_decide_in_time_counts_as_matching(
+    engine: str, bomb: Callable[[], list[Filter]]
+) -> None:
+    bounded, exact = (_filled(engine, bomb(), each) for each in (True, False))
+    assert exact.match(_MESSAGE, among=(1, 2)) == {2}
+    assert bounded.match(_MESSAGE, among=(1, 2)) == {1, 2}
+    # An interface that was not asked about is not in the answer, and the next search begins anew.
+    assert bounded.match(_MESSAGE, among=(1,)) == {1}
+    short = Message({"s": "aaab", "t": "z"})
+    assert bounded.match(short) == exact.match(short)
+    assert bounded.match(Message({"t": "z"})) == frozenset()
+
+
+@pytest.mark.parametrize("engine", ["compiled", "counting"])
+def test_a_routing_table_bounds_its_engine(engine: str) -> None:
+    content = Plain()
+    routing = RoutingTable(factory(engine), content)
+    routing.widen(1, content.predicate(_verified()))
+    routing.widen(2, content.predicate([Filter((_string(Operator.PREFIX, "z"),))]))
+    while not routing.synced:
+        routing.match(_MESSAGE, {1, 2})
+    assert 1 in routing.match(_MESSAGE, {1, 2})
+    assert routing.match(Message({"s": "b"}), {1, 2}) == frozenset()
