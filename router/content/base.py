@@ -27,6 +27,8 @@ from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
 
+#: Attributes of a message that a router reads within a turn, from a text or from the wire.
+MOST_ATTRIBUTES = 1_000
 #: Characters of a predicate in a request that are parsed in one turn.
 _PARSED = 2_000
 
@@ -190,8 +192,10 @@ class Content:
         if (text is None) == (attributes is None):
             raise ValueError("expected either 'message' or 'attributes'")
         if isinstance(text, str):
-            return parse_message(text)
+            return parse_message(text, MOST_ATTRIBUTES)
         if isinstance(attributes, dict):
+            if len(attributes) > MOST_ATTRIBUTES:
+                raise ValueError(f"attributes: {len(attributes)} of them; at most {MOST_ATTRIBUTES}")
             try:
                 return Message(attributes)
             except TypeError as error:

@@ -151,7 +151,7 @@ class DataPlane:
 
         Returns:
             Descriptors that are ready, each with its mask (see epoll_wait(2)). The plane's own is among them
-            if the caller is to call `receive`.
+            if the caller is to call `receive`, before the next call.
         """
         state, at = self._state, None
         if state[_CLOCK_STALE]:
@@ -169,6 +169,11 @@ class DataPlane:
         events = self._events.data
         places = range(0, state[_READY] * EVENT_BYTES, EVENT_BYTES)
         return [(which, mask) for mask, which in (_EVENT.unpack_from(events, place) for place in places)]
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether `wait` has left a batch, or frames of it to send, that `receive` is to take."""
+        return bool(self._state[_STOPPED])
 
     def receive(self, hold: bool) -> bytes | None:
         """Forwards a batch up to the first frame that is the core's.

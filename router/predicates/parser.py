@@ -22,6 +22,7 @@ Messages::
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from router.predicates.lexer import (
@@ -89,13 +90,21 @@ def predicate_in_steps(text: str) -> Generator[None, None, Predicate]:
     return predicate
 
 
-def parse_message(text: str) -> Message:
+def parse_message(text: str, most: int | None = None) -> Message:
     """The message that `text` writes; blank text is the message without attributes.
 
+    Args:
+        text: in the readable notation.
+        most: the most attributes that it may have; None: any number.
+
     Raises:
-        ParseError: `text` is not a message, or names an attribute twice.
+        ParseError: `text` is not a message, names an attribute twice, or has too many.
     """
-    parser = Parser(tokenize(text))
+    # Of an attribute: name, '=', value, separator; of the message: brackets, the end.
+    tokens = list(islice(tokens_of(text), None if most is None else 4 * most + 3))
+    if tokens[-1].kind is not TokenKind.END:
+        raise ParseError(f"more than {most} attributes", tokens[-1].line, tokens[-1].column)
+    parser = Parser(tokens)
     bracketed = parser.accept(TokenKind.OPEN)
     message = parser.message()
     if bracketed:

@@ -58,7 +58,8 @@ class Drop(StrEnum):
     QUEUE_FULL = "queue_full"
     #: A FLUSH that answers nothing, or contradicts itself.
     FLUSH_UNEXPECTED = "flush_unexpected"
-    #: A message that its content does not pass on (`Content.refusal`), of an application or a neighbour.
+    #: A message that its content does not pass on (`Content.refusal`), or a large one (`message_bounds`),
+    #: of an application or a neighbour.
     MESSAGE_REFUSED = "message_refused"
     #: A message that was delivered to the applications before; its neighbours may get it all the same.
     MESSAGE_DUPLICATE = "message_duplicate"

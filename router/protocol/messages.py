@@ -10,6 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
@@ -17,10 +18,13 @@ from router.protocol.counters import Drop
 from router.protocol.delivered import Delivered
 from router.protocol.events import Accepted, Action, Deliver, Refused
 from router.protocol.frame_table import FrameHandler, OnTree
+from router.protocol.message_bounds import MOST_BYTES, is_too_large
 from router.protocol.parts import Part
 from router.protocol.scheme import Scheme
 from router.wire.frames import Frame, FrameType
 from router.wire.header import DecodeError
+
+_TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
 
 
 class Messages(Part):
@@ -64,7 +68,11 @@ class Messages(Part):
     def submit(self, app: int, message: Message, now: float) -> list[Action]:
         """Takes a message of a local application: `Accepted` with its number, or `Refused`."""
         context = self._context
-        if self._content.bounds_messages and (reason := self._content.refusal(message)) is not None:
+        if self._content.bounds_messages:
+            reason = self._content.refusal(message)
+        else:
+            reason = _TOO_LARGE if is_too_large(message) else None
+        if reason is not None:
             context.drop(Drop.MESSAGE_REFUSED)
             return [Refused(app, reason)]
         ready = context.tables.current is not None
@@ -96,6 +104,10 @@ class Messages(Part):
 
     def _received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
         counters, content = self._counters, self._content
+        if not content.bounds_messages and is_too_large(frame.body):
+            # Before it is read.
+            counters.drop(Drop.MESSAGE_REFUSED)
+            return []
         try:
             outputs = self._scheme.outputs(branch, frame)
             message = content.message_of(content.message_in(frame)) if outputs.local else None

@@ -297,6 +297,10 @@ class RouterLoop:
         plane = self._plane
         if plane is None:
             return self._epoll.poll(timeout, _READY)
+        if plane.has_stopped:
+            # A long stage has left the messages to this turn; another batch would take their place.
+            others = [pair for pair in self._epoll.poll(0, _READY) if pair[0] != self._messages]
+            return [*others, (self._messages, select.EPOLLIN)]
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         # Messages that were read come before those that arrive.
         hold = self._link.messages.waiting or self._link.messages_behind

@@ -37,7 +37,7 @@ def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_co
     received(router, 11, longest)
     assert plane.put([data]) is None
     assert len(plane.unsent()) == 1
-    received(router, 11, long_message(20, 60_000))
+    received(router, 11, long_message(16, 65_000))
     assert plane.put([data]) == data
     received(router, 11, long)
     assert plane.put([data]) is None

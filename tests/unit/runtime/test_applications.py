@@ -604,7 +604,10 @@ def raw(node: Node) -> socket.socket:
         (b"\xff\xfe", "not a JSON object"),
         (b"[" * 60_000, "not a JSON object"),
         (b"[" * 100_000, "a request of more than 65536 bytes has at most 20000 parts"),
-        (b'["\\"", 1' + b", {}" * 50_000 + b"]", "a request of more than 65536 bytes has at most 20000 parts"),
+        (
+            b'["\\"", 1' + b", {}" * 50_000 + b"]",
+            "a request of more than 65536 bytes has at most 20000 parts",
+        ),
         (b"[" + b"1 " * 50_000 + b"]", "numbers of at most 500 characters"),
         (b'"' + b'\\"' * 500_000, "not a JSON object"),
         (b'{"id":7,"op":"' + b'\\",[{' * 90_000 + b'"}', "is none of"),
