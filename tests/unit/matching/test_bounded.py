@@ -87,7 +87,7 @@ def test_what_a_search_does_not_decide_in_time_counts_as_matching(
     bounded, exact = (_filled(engine, bomb(), each) for each in (True, False))
     assert exact.match(_MESSAGE, among=(1, 2)) == {2}
     assert bounded.match(_MESSAGE, among=(1, 2)) == {1, 2}
-    # An interface that was not asked about is not in the answer, and the next search begins anew.
+    # An interface that was not asked about is not in the answer, and the next search has all its steps.
     assert bounded.match(_MESSAGE, among=(1,)) == {1}
     short = Message({"s": "aaab", "t": "z"})
     assert bounded.match(short) == exact.match(short)
