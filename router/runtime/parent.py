@@ -49,6 +49,8 @@ class Parent:
     def __init__(self) -> None:
         self._children: dict[int, int] = {}
         self._failed = False
+        #: Whether the routers are to end, and when those are killed that have not ended by themselves.
+        self._stopping = False
         self._kill_at: float | None = None
         self._ready_input = self._requests = b""
         self._ready_writer = -1
@@ -78,7 +80,7 @@ class Parent:
         self._ready_writer = ready_writer
         self._children = spawn_routers(specs, ready_writer)
         self._reap()
-        while self._children or (self._killed and self._kill_at is None):
+        while self._children or (self._killed and not self._stopping):
             timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
             for key, _mask in self._selector.select(timeout):
                 key.data(key.fd)
@@ -123,13 +125,14 @@ class Parent:
                 for child, of in self._children.items():
                     if of == node:
                         os.kill(child, signal.SIGKILL)
-            case {"start": dict(content)} if self._kill_at is None:
+            case {"start": dict(content)} if not self._stopping:
                 spec = read_object(RouterSpec, content)
                 self._killed.discard(spec.node)
                 self._children |= spawn_routers([spec], self._ready_writer)
 
     def _stop(self) -> None:
-        if self._kill_at is None:
+        if not self._stopping:
+            self._stopping = True
             self._kill_at = time.monotonic() + stop_timeout_s(len(self._children))
             self._signal_all(signal.SIGTERM)
 

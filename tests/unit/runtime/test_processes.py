@@ -8,6 +8,7 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -31,6 +32,7 @@ from router.wire.addresses import (
 )
 from router.wire.codec import DecodeError, decode, decode_header, fragment
 from router.wire.frames import Commit, Frame, FrameType
+from tests.support import live_routers
 from tests.support.live_routers import PARENT, Routers
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
@@ -38,9 +40,8 @@ from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 pytestmark = pytest.mark.root
 
 
-@pytest.fixture
-def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
-    specs = [
+def _specs(wire: Wire, tmp_path: Path) -> list[RouterSpec]:
+    return [
         RouterSpec(
             node=node,
             device=wire.devices[node],
@@ -54,7 +55,11 @@ def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
         )
         for node in (0, 1)
     ]
-    made = Routers(specs, tmp_path)
+
+
+@pytest.fixture
+def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
+    made = Routers(_specs(wire, tmp_path), tmp_path)
     try:
         yield made
     finally:
@@ -355,3 +360,28 @@ def test_a_router_that_is_killed_on_request_is_started_again(routers: Routers) -
         assert client.node == 1
     # The parent ends well, though a router ended with another status than 0.
     routers.stop()
+
+
+def test_a_parent_ends_that_had_to_kill_its_last_router_after_one_was_killed_on_request(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the runner is killed: the parent must not stay behind."""
+    hasty = (
+        "import sys; from router.runtime import parent; parent._STOP_TIMEOUT_S = 0.2;"
+        " sys.exit(parent.main(sys.argv[1:]))"
+    )
+    monkeypatch.setattr(live_routers, "PARENT", [sys.executable, "-c", hasty])
+    routers = Routers(_specs(wire, tmp_path), tmp_path)
+    try:
+        assert routers.process.stdin is not None
+        assert routers.process.stdout is not None
+        routers.process.stdin.write('{"kill": 1}\n')
+        routers.process.stdin.flush()
+        assert json.loads(routers.process.stdout.readline())["node"] == 1
+        # A router that is stopped does not hear that it is to end.
+        os.kill(routers.pids[0], signal.SIGSTOP)
+        output, _ = routers.process.communicate(timeout=TIMEOUT)
+        assert json.loads(output)["status"] == -signal.SIGKILL
+        assert routers.process.returncode == 1
+    finally:
+        routers.kill()
