@@ -76,7 +76,9 @@ def conclusion(
     if inputs.links and not links:
         summary |= frames_by_counters(inputs.router_counters.values())
     uncaptured = [] if inputs.simulated else _uncaptured(inputs, routers, links)
-    summary["verdict"], summary["verdict_reasons"] = verdict(summary, uncaptured, lost_parts(inputs.faults))
+    summary["verdict"], summary["verdict_reasons"] = verdict(
+        summary, uncaptured, lost_parts(inputs.faults), doubling=inputs.doubling
+    )
     # In the order of docs/summary.md, which has every key.
     order = list(SUMMARY_KEYS)
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))

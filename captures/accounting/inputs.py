@@ -22,7 +22,7 @@ from captures.accounting.log_tables import (
 from captures.frames.index import check_capture
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock, read_clock
-from captures.rundir.commands import lossy_links
+from captures.rundir.commands import lossy_links, read_commands
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs, epochs
@@ -94,13 +94,19 @@ class Inputs:
     @property
     def lossy_links(self) -> frozenset[int]:
         """Indices of the links that a command or an event of the experiment made lose or double frames."""
-        ends = [
-            event.get("link")
-            for event in self.experiment.get("events", [])
-            if event.get("loss_percent") or event.get("duplicate_percent")
-        ]
+        events = self.experiment.get("events", [])
+        ends = [each.get("link") for each in events if each.get("loss_percent") or _doubles(each)]
         by_events = {link.index for link in self.links if _among(link, ends)}
         return lossy_links(self.run) | by_events
+
+    @property
+    def doubling(self) -> bool:
+        """Whether a link doubles frames at some time; copies of messages are then sent on by routers."""
+        return (
+            any(link.duplicate_percent for link in self.links)
+            or any(map(_doubles, self.experiment.get("events", [])))
+            or any(record.get("doubling", False) for record in read_commands(self.run))
+        )
 
     @property
     def senders(self) -> list[int]:
@@ -232,6 +238,11 @@ def read_epochs(run: RunLayout) -> Epochs:
         RunFolderError: a line is malformed; names file and line.
     """
     return epochs(event for _, event in read_controller(run))
+
+
+def _doubles(event: Mapping[str, Any]) -> bool:
+    """Whether an event of an experiment makes links double frames."""
+    return bool(event.get("duplicate_percent"))
 
 
 def _among(link: Link, ends: list[list[int] | None]) -> bool:

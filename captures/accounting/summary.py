@@ -184,7 +184,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "frames_undecodable": ("frames", "captured frames that do not decode"),
     "frames_repeated": (
         "frames",
-        "MSG frames that had crossed the same link in the same direction before: evidence of a loop",
+        "MSG frames that had crossed the same link in the same direction before: evidence of a loop, unless "
+        "links double frames",
     ),
     "links_captured": (
         "links",

@@ -19,6 +19,7 @@ class CommandRecord(TypedDict):
     lossy_link: NotRequired[
         Annotated[int, "index of a link that loses frames from now on, by `link ... set`"]
     ]
+    doubling: NotRequired[Annotated[bool, "the link doubles frames from now on"]]
     failure: NotRequired[
         Annotated[
             str, "why `link ... set` failed; the link has the properties that it had before, or this says not"

@@ -177,7 +177,8 @@ class Commands:
             # The kernel takes no such value. One end may have had it for a moment, and lost frames.
             self._log(request, link.index, str(error))
             raise InputError(str(error)) from error
-        self._log(request, link.index if changed.lossy else None)
+        doubling = bool(changed.duplicate_percent)
+        self._log(request, link.index if changed.lossy else None, doubling=doubling)
         return {"at_s": self._now_s()}
 
     def _joined(self, ends: object) -> Link:
@@ -194,7 +195,14 @@ class Commands:
         self._log(request)
         return {"namespace": self._namespace(node)}
 
-    def _log(self, request: Request, lossy_link: int | None = None, failure: str | None = None) -> None:
+    def _log(
+        self,
+        request: Request,
+        lossy_link: int | None = None,
+        failure: str | None = None,
+        *,
+        doubling: bool = False,
+    ) -> None:
         command = request.get("command")
         text = command if isinstance(command, str) else json.dumps(request)
         record = CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text)
@@ -202,6 +210,8 @@ class Commands:
             record["failure"] = failure
         if lossy_link is not None:
             record["lossy_link"] = lossy_link
+        if doubling:
+            record["doubling"] = True
         append_command(self._run, record)
 
 

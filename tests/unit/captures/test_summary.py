@@ -72,6 +72,10 @@ def test_broken_rules_of_subscriptions_fail_the_verdict() -> None:
     )
 
 
+def test_frames_that_links_doubled_show_no_loop() -> None:
+    assert verdict({**_good(), "frames_repeated": 1}, doubling=True) == ("holds", [])
+
+
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [

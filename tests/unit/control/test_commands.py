@@ -160,6 +160,14 @@ def test_a_loss_is_logged_with_its_link_so_that_the_accounting_knows_of_it(run: 
     ]
 
 
+def test_a_link_that_doubles_frames_is_logged_as_such(run: RunLayout) -> None:
+    commands = _commands(run, Changes())
+    for number, properties in enumerate(({"loss_percent": 2}, {"duplicate_percent": 2})):
+        asked = _ask(commands, do="shape", link=[1, 0], properties=properties, command=str(number))
+        assert asked["ok"]
+    assert [record.get("doubling", False) for record in read_commands(run)] == [False, True]
+
+
 def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_run(
     run: RunLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
