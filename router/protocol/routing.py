@@ -67,8 +67,7 @@ class RoutingTable:
     Attributes:
         changes: how often a predicate has changed.
         filters: number of filters of all p_i together.
-        others: what the RA ingress filter holds, if there is one. It is exact where p_i is over-simplified,
-            and stays where a UR replaces p_i.
+        others: what the RA ingress filter holds, if there is one.
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
@@ -268,14 +267,18 @@ class RoutingTable:
 
     def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
         """See `FilterAlgebra.bounded`: of a pool that has the filters of this table."""
-        filters = self.filters
-        if self._max_filters is not None and self.others is not None:
-            filters = max(filters, self.others.filters)
+        others = self._exact_others()
+        filters = self.filters if others is None else max(self.filters, others.filters)
         return self._content.pool.bounded(pairs, filters)
 
     def is_full(self, filters: int) -> bool:
-        """Whether all p_i together have as many filters, or what the RA ingress filter holds."""
-        return self.filters >= filters or (self.others is not None and self.others.are_as_many(filters))
+        """Whether all p_i together have as many filters, or the RA ingress filter beside `max_filters`."""
+        others = self._exact_others()
+        return self.filters >= filters or (others is not None and others.are_as_many(filters))
+
+    def _exact_others(self) -> OtherFilters | None:
+        """What is exact where p_i is over-simplified; None: p_i is exact too."""
+        return self.others if self._max_filters is not None else None
 
     @property
     def synced(self) -> bool:
