@@ -277,7 +277,7 @@ class RoutingTable:
         return self.filters >= filters or (others is not None and others.are_as_many(filters))
 
     def _exact_others(self) -> OtherFilters | None:
-        """What is exact where p_i is over-simplified; None: p_i is exact too."""
+        """The filters beside p_i where it is over-simplified, and they are not; None: it is exact."""
         return self.others if self._max_filters is not None else None
 
     @property
