@@ -318,8 +318,22 @@ class EmulatedNetwork:
         self._daemon_of(node).kill_switches()
 
     def restart_switches(self, node: int) -> int:
-        """Starts the ovs-vswitchd that was killed; returns its process id."""
-        return self._daemon_of(node).restart_switches()
+        """Starts the ovs-vswitchd that was killed; returns its process id.
+
+        It takes all properties from the devices that it finds: its links get them again.
+        """
+        pid = self._daemon_of(node).restart_switches()
+        namespace = self.switch_namespace(node)
+        links = tuple(self._reshaped.get(link.index, link) for link in self.topology.links)
+        lines = [
+            (end, line)
+            for end, line in tc_commands(Topology("links", (), links), self.kernel)
+            if self.switch_namespace(end) == namespace
+        ]
+        if lines:
+            self.wait_for_database(node)
+            self._apply(lines, _TC)
+        return pid
 
     def kill_database(self, node: int) -> None:
         """Kills the ovsdb-server of a switch, with those that share it."""

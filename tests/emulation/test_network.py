@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from router.namespaces import namespace_path
 from router.wire.addresses import HOST_PORT
 from testbed.errors import RunError
+from testbed.machine.probes import kernel_features
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import Namespaces
 from testbed.network.shaping import KernelFeatures
@@ -110,3 +113,31 @@ def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork
             daemons.start(folder / "second" / "controller")
     finally:
         daemons.stop()
+
+
+def test_links_have_their_properties_after_the_switches_were_started_again(folder: Path) -> None:
+    kernel = kernel_features()
+    if not kernel.tbf:
+        pytest.skip("this kernel offers no TBF")
+    topology = ring(30)
+    shaped = tuple(replace(link, bandwidth_mbps=5.0) for link in topology.links)
+    network = EmulatedNetwork(replace(topology, links=shaped), folder, "user", kernel)
+    try:
+        network.start_hosts()
+        network.start_links()
+        network.start_switches()
+        network.shape_as_declared()
+        network.shape_link(0, 1, {"bandwidth_mbps": 7.0})
+        network.kill_switches(0)
+        network.restart_switches(0)
+        for link in shaped:
+            rate = 7 if {link.u, link.v} == {0, 1} else 5
+            for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
+                inside = ["nsenter", f"--net={network.switch_namespace(node)}"]
+                show = [*inside, "tc", "qdisc", "show", "dev", f"s{node}-e{port}"]
+                shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+                assert f"rate {rate}Mbit" in shown
+        # And take further changes.
+        assert network.shape_link(0, 1, {"bandwidth_mbps": 9.0}).bandwidth_mbps == 9
+    finally:
+        network.stop()
