@@ -144,6 +144,7 @@ def _accounted(
         inputs = read_inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
+    small = size < _SMALL_BYTES
     log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
     # tshark and the walks need no Spark: they run while it starts.
@@ -160,11 +161,11 @@ def _accounted(
                 run = Run(
                     active,
                     inputs,
-                    captured_frames(active, run_dir, partitions),
+                    captured_frames(active, run_dir, 1 if small else partitions),
                     capture_files(inputs.captures, walking.result()),
                     tables.result(),
                     folder,
-                    small=size < _SMALL_BYTES,
+                    small=small,
                     stages=stages,
                 )
                 return run_queries(run)

@@ -230,7 +230,7 @@ def crossed(crossings: DataFrame) -> DataFrame:
 def savings(run: Run, baselines: Baselines, crossed: DataFrame) -> DataFrame:
     """The crossings of each message: CBCB's in the captures, and those of the three ways."""
     counted = crossed.groupBy(*MESSAGE).agg(F.count("*").alias("cbcb"))
-    known = run.spark.createDataFrame(baselines.messages)
+    known = run.frame(baselines.messages)
     return known.join(counted, [*MESSAGE], "left").select(
         *MESSAGE, "receivers", F.coalesce("cbcb", F.lit(0)).cast("bigint").alias("cbcb"), *WAYS
     )
@@ -240,7 +240,7 @@ def savings(run: Run, baselines: Baselines, crossed: DataFrame) -> DataFrame:
 def link_savings(run: Run, baselines: Baselines, crossed: DataFrame) -> DataFrame:
     """`savings` by link and direction, over all messages."""
     counted = crossed.groupBy("link", "from_node", "to_node").agg(F.count("*").alias("cbcb"))
-    known = run.spark.createDataFrame(baselines.links)
+    known = run.frame(baselines.links)
     return known.join(counted, ["link", "from_node", "to_node"], "left").select(
         *("link", "from_node", "to_node"),
         F.coalesce("cbcb", F.lit(0)).cast("bigint").alias("cbcb"),

@@ -72,7 +72,7 @@ def crossings(frames: DataFrame, trees: DataFrame) -> DataFrame:
 
 
 @table("arrivals", kept=ALWAYS)
-def arrivals(crossings: DataFrame, links: DataFrame, shortest_paths: DataFrame) -> DataFrame:
+def arrivals(crossings: DataFrame, links: DataFrame, shortest_paths: DataFrame, one_task: bool) -> DataFrame:
     """The messages at the routers that they reached over links, with their paths.
 
     Of a message that reached a router over several links, the crossing on the source's tree counts, else the
@@ -87,7 +87,8 @@ def arrivals(crossings: DataFrame, links: DataFrame, shortest_paths: DataFrame) 
         .join(F.broadcast(links.select("link", F.col("cost").alias("link_cost"))), "link")
         .select(*MESSAGE, "node", "from_node", "link", F.col("first_ns").alias("arrived_ns"), "link_cost")
     )
-    walked = into.repartition(*MESSAGE).mapInArrow(walk, _WALKED)
+    together = into if one_task else into.repartition(*MESSAGE)
+    walked = together.mapInArrow(walk, _WALKED)
     return walked.join(shortest_paths, ["source", "node"], "left")
 
 

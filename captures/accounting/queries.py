@@ -20,12 +20,16 @@ from captures.tables import store
 
 load()
 
-#: Settings of Spark SQL, for a small run and for others. In a small run, compiling a query, or planning it
-#: again while it runs, takes longer than it saves.
+#: Settings of Spark SQL, for a small run and for others; None: as the session has it. In a small run,
+#: compiling a query, or planning it again while it runs, takes longer than it saves.
 _SETTINGS = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
     "spark.sql.adaptive.enabled": ("false", "true"),
+    # A query of one task needs no copies of tables in every executor, which would be jobs of their own.
+    "spark.sql.autoBroadcastJoinThreshold": ("-1", None),
+    "spark.sql.optimizer.disableHints": ("true", None),
+    "spark.sql.leafNodeDefaultParallelism": ("1", None),
 }
 #: The queries of a small run spend their time in planning, each on one processor.
 _QUERIES_AT_ONCE = 4
@@ -110,8 +114,9 @@ def run_queries(run: Run) -> tuple[list[Total], dict[str, Any]]:
     """
     spark = run.spark
     # A task for each core: Spark's default of 200 take longer to start than most of the tables to compute.
-    tasks = 2 if run.small else max(2, spark.sparkContext.defaultParallelism)
-    settings = {key: small if run.small else large for key, (small, large) in _SETTINGS.items()}
+    tasks = 1 if run.small else max(2, spark.sparkContext.defaultParallelism)
+    chosen = {key: small if run.small else large for key, (small, large) in _SETTINGS.items()}
+    settings = {key: value for key, value in chosen.items() if value is not None}
     settings["spark.sql.shuffle.partitions"] = str(tasks)
     before = {key: spark.conf.get(key, None) for key in settings}
     uses = {maker: needed_by(maker) for maker in MAKERS.values() if maker.table or maker.summary}

@@ -100,7 +100,7 @@ def convergence(frames: DataFrame, inputs: Inputs) -> Convergence:
     """The end of the first wave; of the confirmations of the opening predicates where no RA was captured."""
     if not inputs.opening:
         return Convergence(None, inputs.clock.start_ns)
-    opening = frames.sparkSession.createDataFrame(opening_table(inputs.opening))
+    opening = frames.sparkSession.createDataFrame(opening_table(inputs.opening)).coalesce(1)
     last_ns = only_row(first_wave_end(frames, opening))["last_ns"]
     if last_ns is None:
         return Convergence(None, max(first.confirmed_ns for first in inputs.opening.values()))

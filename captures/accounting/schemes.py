@@ -137,7 +137,7 @@ def schemes(run: Run, frames: DataFrame, held: pa.Table, scheme_name: str) -> Da
         .agg(F.max_by("total_length", "epoch").cast("bigint").alias("value"))
         .select("node", F.lit("broadcast").alias("part"), F.lit("bytes").alias("unit"), "value")
     )
-    counted = run.spark.createDataFrame(held).unionByName(broadcast)
+    counted = run.frame(held).unionByName(broadcast)
     return counted.select("node", F.lit(scheme_name).alias("scheme"), "part", "unit", "value")
 
 

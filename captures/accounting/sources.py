@@ -31,7 +31,8 @@ class Run:
         files: the table of `captures.accounting.inputs.capture_files`.
         tables: those of `captures.accounting.registry.LOG_TABLES`, by name.
         folder: takes the tables of the run.
-        small: the run has so few frames that memory holds them; this process writes the small tables.
+        small: the run has so few frames that memory holds them; every query is one task, and this process
+            writes the tables.
         stages: takes the times of the queries.
     """
 
@@ -44,15 +45,21 @@ class Run:
     small: bool
     stages: Stages = field(default_factory=Stages)
 
+    def frame(self, table: pa.Table) -> DataFrame:
+        """A table that this process holds, as a DataFrame; in a small run, of one partition."""
+        frame = self.spark.createDataFrame(table)
+        return frame.coalesce(1) if self.small else frame
+
     def provided(self) -> dict[str, Any]:
         """The values that registered functions may take beside each other's, by the parameters' names.
 
         `bin_s`: width of a time bin in experiment seconds; `bins`: number of the bins from second 0 to the
-        last event of the run; `last_ns`: time of that event.
+        last event of the run; `last_ns`: time of that event; `one_task`: whether every query is one task.
         """
         inputs = self.inputs
         return {
             "run": self,
+            "one_task": self.small,
             "inputs": inputs,
             "clock": inputs.clock,
             "bin_s": inputs.bin_s,
@@ -84,43 +91,43 @@ def frames(run: Run) -> DataFrame:
 @step()
 def sent(run: Run) -> DataFrame:
     """The messages that applications sent."""
-    return run.spark.createDataFrame(run.inputs.log.sent)
+    return run.frame(run.inputs.log.sent)
 
 
 @step()
 def deliveries(run: Run) -> DataFrame:
     """The messages that routers handed over to applications."""
-    return run.spark.createDataFrame(run.inputs.log.deliveries)
+    return run.frame(run.inputs.log.deliveries)
 
 
 @step()
 def lost(run: Run) -> DataFrame:
     """The deliveries that found the connection of the application broken."""
-    return run.spark.createDataFrame(run.inputs.log.lost)
+    return run.frame(run.inputs.log.lost)
 
 
 @step()
 def declared(run: Run) -> DataFrame:
     """The predicates that applications set."""
-    return run.spark.createDataFrame(run.inputs.log.declared)
+    return run.frame(run.inputs.log.declared)
 
 
 @step()
 def oracle(run: Run) -> DataFrame:
     """The oracle's answers."""
-    return run.spark.createDataFrame(run.tables["oracle"])
+    return run.frame(run.tables["oracle"])
 
 
 @step()
 def links(run: Run) -> DataFrame:
     """The links of the topology."""
-    return run.spark.createDataFrame(run.tables["links"])
+    return run.frame(run.tables["links"])
 
 
 @step()
 def files(run: Run) -> DataFrame:
     """The captures, with their own counters and the defects of their files."""
-    return run.spark.createDataFrame(run.files)
+    return run.frame(run.files)
 
 
 @step()
@@ -138,5 +145,5 @@ def shortest_paths(run: Run) -> DataFrame:
 def _for_joins(run: Run, name: str) -> DataFrame:
     """A table with up to as many rows as there are pairs of nodes; broadcast if it is small."""
     rows = run.tables[name]
-    frame = run.spark.createDataFrame(rows)
+    frame = run.frame(rows)
     return F.broadcast(frame) if rows.num_rows < _BROADCAST_ROWS else frame

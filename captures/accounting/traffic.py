@@ -91,7 +91,7 @@ def type_bins(link_bins: DataFrame, bin_s: float) -> DataFrame:
 @step()
 def directions(run: Run) -> DataFrame:
     """The directions of the captured links, with the columns of `DIRECTIONS`."""
-    return run.spark.createDataFrame(link_directions(run.inputs.captures))
+    return run.frame(link_directions(run.inputs.captures))
 
 
 def link_directions(captures: Iterable[CapturedFile]) -> pa.Table:
@@ -115,8 +115,9 @@ def utilisation(
         bins: number of the bins from second 0 to the last event of the run, in which directions may be idle.
     """
     key = ("link", "from_node", "to_node", "bin_s")
-    starts = directions.sparkSession.range(bins).select((F.col("id") * F.lit(bin_s)).alias("bin_s"))
-    idle = directions.crossJoin(starts).withColumn("bytes", F.lit(0))
+    numbers = F.explode(F.sequence(F.lit(0), F.lit(max(0, bins - 1))))
+    starts = directions.where(F.lit(bins > 0)).select("*", numbers.alias("number"))
+    idle = starts.select(*key[:3], (F.col("number") * F.lit(bin_s)).alias("bin_s"), F.lit(0).alias("bytes"))
     bits_per_s = F.col("bytes") * F.lit(8) / F.expr(wall_seconds(clock, "bin_s", bin_s))
     return (
         link_bins.where("from_node is not null")

@@ -29,7 +29,8 @@ Session = SparkSession
 #: The job of a run is short: compiling and planning take most of its time, rows little. The JVM's first
 #: compiler alone takes about half the processor time of both compilers. On many rows, code of the second
 #: compiler is twice as fast.
-_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: Its memory for code, 48 MB by default, overflows in the third accounting of a session.
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 _JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
 #: Names of sockets have at most 107 bytes; Spark adds `/.<UUID>.sock` to the folder.
 _MOST_SOCKET_FOLDER = 107 - 43
@@ -122,6 +123,7 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
         try:
             session = starting.result()
             _expect_end_of_jvm()
+            internals.remember_classes(session.sparkContext)
             return session
         except (PySparkException, Py4JError, OSError) as error:
             why = _lack_of_memory(error, log, before) or _reason(error)

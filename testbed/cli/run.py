@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -18,7 +18,7 @@ from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.network.cleanup import clean_dead_runs
-from testbed.prepared.conclusion import PreparedConclusion, why_not
+from testbed.prepared.conclusion import PreparedConclusion, lasts, why_not
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 
@@ -45,8 +45,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_engine(parser)
     parser.add_argument(
         "--prepare",
-        action="store_true",
-        help="start Spark while the emulation runs, in a process that works only while a processor is idle",
+        action=BooleanOptionalAction,
+        help="start Spark while the emulation runs, in a process that works only while a processor is idle "
+        "(unless the workload is short, the network large, or memory scarce)",
     )
     parser.add_argument(
         "--no-account",
@@ -78,10 +79,11 @@ def main(arguments: Namespace) -> int:
     with ExitStack() as stack:
         view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
         ahead = None
-        if arguments.prepare and not arguments.no_account and arguments.engine == "spark":
-            if (reason := why_not(experiment, arguments.master)) is None:
+        if arguments.prepare is not False and not arguments.no_account and arguments.engine == "spark":
+            reason = why_not(experiment, arguments.master)
+            if reason is None and (arguments.prepare or lasts(experiment)):
                 ahead = stack.enter_context(PreparedConclusion(arguments.master))
-            else:
+            elif arguments.prepare and reason:
                 progress.note(f"--prepare: {reason}; Spark starts afterwards")
         lost = None
         try:

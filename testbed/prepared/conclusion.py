@@ -14,12 +14,14 @@ from typing import Self
 import psutil
 
 from captures.rundir.layout import RunLayout
-from testbed.config.model import Experiment
+from testbed.config.model import AUTO, Experiment
 from testbed.prepared.priority import take_part, why_not_back
 
 #: Largest network, and least free memory, beside which a session of Spark is started.
 _MOST_NODES = 100
 _ROOM_BYTES = 4_000_000_000
+#: Wall seconds of a workload beside which the process gets ready: about its processor time.
+_SHORTEST_S = 20.0
 #: Wall seconds in which the process must end when it is no longer required.
 _END_TIMEOUT_S = 10.0
 
@@ -33,6 +35,12 @@ def why_not(experiment: Experiment, master: str) -> str | None:
     if psutil.virtual_memory().available < _ROOM_BYTES:
         return f"less than {_ROOM_BYTES / 1e9:.0f} GB of memory are free"
     return why_not_back()
+
+
+def lasts(experiment: Experiment) -> bool:
+    """Whether the workload is long enough for Spark to be ready at its end."""
+    rate = experiment.fastest if experiment.time_scale == AUTO else experiment.time_scale
+    return experiment.duration_s / rate >= _SHORTEST_S
 
 
 class PreparedConclusion:

@@ -154,10 +154,11 @@ def save(figure: Figure, folder: Path, name: str) -> str:
     """
     folder.mkdir(parents=True, exist_ok=True)
     # No dates: equal runs give equal files.
-    with mpl.rc_context({"svg.hashsalt": name}):
+    with mpl.rc_context({"svg.hashsalt": name, "figure.constrained_layout.use": False}):
         figure.draw_without_rendering()
-        # The layout is final; otherwise each file would compute it.
-        figure.set_layout_engine("none")
+        # The layout is final; otherwise each file would compute it. By the setting, the figure has no engine
+        # at all: with "none" it has one that does nothing, for which each file is drawn twice.
+        figure.set_layout_engine()
         figure.savefig(folder / f"{name}.png", facecolor="white", dpi=160)
         path = folder / f"{name}.svg"
         figure.savefig(path, transparent=True, metadata={"Date": None})

@@ -41,7 +41,7 @@ def _arrivals(
     crossed = paths.crossings(frames_of(spark, *hops), spark.createDataFrame(trees or [], TREES))
     links = spark.createDataFrame([(*link, None) for link in RING], LINKS)
     shortest = "source bigint, node int, shortest_hops int, shortest_cost bigint"
-    return paths.arrivals(crossed, links, spark.createDataFrame(SHORTEST, shortest))
+    return paths.arrivals(crossed, links, spark.createDataFrame(SHORTEST, shortest), one_task=False)
 
 
 def test_crossings_join_fragments_and_ask_the_tree(spark: SparkSession) -> None:

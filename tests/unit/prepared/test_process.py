@@ -13,7 +13,7 @@ import pytest
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.prepared import conclusion
-from testbed.prepared.conclusion import PreparedConclusion, why_not
+from testbed.prepared.conclusion import PreparedConclusion, lasts, why_not
 from tests.support.paths import ROOT
 
 _CHECK = """
@@ -75,3 +75,18 @@ def test_what_the_process_has_started_ends_with_the_connection() -> None:
         argv, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True, timeout=60, check=False
     )
     assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("default", {}, True),
+        ("default", {"duration_s": "600"}, False),
+        ("ring5", {"duration_s": "60", "time_scale": "4"}, False),
+        ("ring5", {"duration_s": "60", "time_scale": "1"}, True),
+    ],
+)
+def test_spark_starts_beside_a_workload_of_20_seconds(
+    name: str, settings: dict[str, str], expected: bool
+) -> None:
+    assert lasts(load_experiment(find_experiment(name), settings)) is expected
