@@ -25,7 +25,6 @@ from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
 from captures.accounting.stages import Stages
 from captures.accounting.unrecorded import FIRST_UNRECORDED
-from captures.rundir.capture_list import read_captures
 from captures.rundir.layout import RunLayout
 from captures.rundir.stages import write_accounting
 from captures.source import captured_frames
@@ -93,6 +92,16 @@ def account(
     return summary
 
 
+def is_large(run_dir: Path) -> bool:
+    """Whether the captures of a run are large enough for a session of Spark that compiles longer."""
+    return _captured_bytes(run_dir) > _LARGE_BYTES
+
+
+def _captured_bytes(run_dir: Path) -> int:
+    layout = RunLayout(run_dir)
+    return sum(path.stat().st_size for path in layout.captures_folder.glob(layout.capture("*").name))
+
+
 def account_directly(
     run_dir: Path,
     publish: Callable[[dict[str, Any]], None],
@@ -106,8 +115,7 @@ def account_directly(
     """
     with store.new_tables(run_dir) as folder:
         started = time.monotonic()
-        captures = read_captures(RunLayout(run_dir))
-        size = sum(path.stat().st_size for each in captures if (path := run_dir / each.file).exists())
+        size = _captured_bytes(run_dir)
         if size > _LARGE_BYTES:
             raise TooLargeError(
                 f"{run_dir}: {size / 1e6:,.0f} MB of captures; the engine duckdb holds at most"

@@ -13,6 +13,7 @@ from typing import Self
 
 import psutil
 
+from captures.accounting.account import is_large
 from captures.rundir.layout import RunLayout
 from testbed.config.model import AUTO, Experiment
 from testbed.prepared.priority import take_part, why_not_back
@@ -87,12 +88,13 @@ class PreparedConclusion:
         """Lets the process do the work of `testbed.conclude.account_and_report`.
 
         Returns:
-            As that function; None: the process had ended, or ended before it was done.
+            As that function; None: the process had ended, or ended before it was done, or its session is
+            not for captures of this size.
 
         Raises:
             TestbedError, RunFolderError: as that function.
         """
-        if self.process is None or self._connection is None:
+        if self.process is None or self._connection is None or is_large(run_dir):
             return None
         take_part(self.process.pid)
         try:

@@ -54,7 +54,7 @@ def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> 
     assert set(summary) == set(SUMMARY_KEYS) - RUNNERS
     # RA: 1 to 0 and 2; 2 to 1, 1 to 0. MSG: message 1 in two fragments over two links, message 3 over one.
     assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
-    usual = dict.fromkeys(("ACK", "COMMIT", "SR", "UR", "SUB", "PUB", "OVERLOAD", "FLUSH"), 0)
+    usual = dict.fromkeys(("ACK", "COMMIT", "SR", "UR", "SUB", "PUB", "OVERLOAD", "FLUSH", "RECEIPT"), 0)
     assert summary["frames_by_type_host_links"] == {"HELLO": 3, "TABLE": 3, "RA": 7, "MSG": 10, **usual}
     assert summary["frames_captured"] == 9 + 23
     assert summary["control_share"] == pytest.approx(4 / 9)
@@ -75,6 +75,17 @@ def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> 
 
 def _table(run: Path, name: str) -> Any:
     return pq.read_table(run / "parquet" / name)
+
+
+def test_every_stage_of_a_small_run_is_one_task(tmp_path: Path, spark: SparkSession) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup())
+    account(good_run().write(tmp_path / "run"), spark=spark)
+    jobs = [tracker.getJobInfo(job) for job in set(tracker.getJobIdsForGroup()) - before]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    tasks = [stage.numTasks for stage in stages if stage]
+    assert tasks
+    assert set(tasks) == {1}
 
 
 def test_tables_have_the_documented_columns(tmp_path: Path, spark: SparkSession) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.accounting import account
+from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.prepared import conclusion
@@ -54,6 +56,18 @@ def test_a_process_that_cannot_be_started_ends_no_emulation(
     with PreparedConclusion("local[2]") as prepared:
         prepared.start(tmp_path)
         assert prepared.process is None
+        assert prepared.conclude(tmp_path) is None
+
+
+def test_large_captures_are_left_to_a_session_that_compiles_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = RunLayout(tmp_path).capture("link-0-1")
+    capture.parent.mkdir()
+    capture.write_bytes(bytes(200))
+    monkeypatch.setattr(account, "_LARGE_BYTES", 199)
+    with PreparedConclusion("local[2]") as prepared:
+        prepared.start(tmp_path)
         assert prepared.conclude(tmp_path) is None
 
 
