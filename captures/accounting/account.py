@@ -25,6 +25,7 @@ from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
 from captures.accounting.stages import Stages
 from captures.accounting.unrecorded import FIRST_UNRECORDED
+from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from captures.rundir.stages import write_accounting
 from captures.source import captured_frames
@@ -41,8 +42,6 @@ _WALK, _LOGS = "walks through captures", "tables of logs"
 _EXPECTED = len((_INPUTS, _START, _TSHARK, _WALK, _LOGS)) + QUERY_STAGES
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
-#: For larger captures, about a million frames, a JVM that compiles longer is faster.
-_LARGE_BYTES = 100_000_000
 #: Threads for tshark, the walks through the captures, the tables of logs, and the queries of Spark.
 _THREADS = 4
 #: Seconds of silence after Ctrl-C before "ending ..." is printed.
@@ -92,16 +91,6 @@ def account(
     return summary
 
 
-def is_large(run_dir: Path) -> bool:
-    """Whether the captures of a run are large enough for a session of Spark that compiles longer."""
-    return _captured_bytes(run_dir) > _LARGE_BYTES
-
-
-def _captured_bytes(run_dir: Path) -> int:
-    layout = RunLayout(run_dir)
-    return sum(path.stat().st_size for path in layout.captures_folder.glob(layout.capture("*").name))
-
-
 def account_directly(
     run_dir: Path,
     publish: Callable[[dict[str, Any]], None],
@@ -115,11 +104,11 @@ def account_directly(
     """
     with store.new_tables(run_dir) as folder:
         started = time.monotonic()
-        size = _captured_bytes(run_dir)
-        if size > _LARGE_BYTES:
+        size = captured_bytes(RunLayout(run_dir))
+        if size > LARGE_BYTES:
             raise TooLargeError(
                 f"{run_dir}: {size / 1e6:,.0f} MB of captures; the engine duckdb holds at most"
-                f" {_LARGE_BYTES / 1e6:,.0f} MB: account on Spark"
+                f" {LARGE_BYTES / 1e6:,.0f} MB: account on Spark"
             )
         stages = Stages(progress, len(("frames", "summary", "tables")))
         with ExitStack() as stack:
@@ -154,7 +143,7 @@ def _accounted(
     size = sum(path.stat().st_size for path in files.values())
     small = size < _SMALL_BYTES
     log = layout.spark_log
-    session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
+    session = nullcontext(spark) if spark else spark_session(master, log, large=size > LARGE_BYTES)
     # tshark and the walks need no Spark: they run while it starts.
     with _threads() as pool:
         counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, files)

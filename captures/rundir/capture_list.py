@@ -14,6 +14,9 @@ from captures.rundir.records import RunFile, check
 from captures.rundir.topology import read_topology
 from topos.model import Link, Topology
 
+#: Bytes of captures, about a million frames, above which a JVM that compiles longer accounts faster.
+LARGE_BYTES = 100_000_000
+
 
 class CaptureEntry(TypedDict):
     """One capture.
@@ -162,3 +165,8 @@ def write_captures(path: Path, captures: Iterable[CapturedFile]) -> None:
             )
         )
     write_json(path, entries)
+
+
+def captured_bytes(layout: RunLayout) -> int:
+    """Returns the size of the capture files of a run."""
+    return sum(path.stat().st_size for path in layout.captures_folder.glob(layout.capture("*").name))

@@ -13,7 +13,7 @@ from typing import Self
 
 import psutil
 
-from captures.accounting.account import is_large
+from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from testbed.config.model import AUTO, Experiment
 from testbed.prepared.priority import take_part, why_not_back
@@ -94,7 +94,9 @@ class PreparedConclusion:
         Raises:
             TestbedError, RunFolderError: as that function.
         """
-        if self.process is None or self._connection is None or is_large(run_dir):
+        if self.process is None or self._connection is None:
+            return None
+        if captured_bytes(RunLayout(run_dir)) > LARGE_BYTES:
             return None
         take_part(self.process.pid)
         try:

@@ -159,6 +159,7 @@ BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.TABLE: TABLES,
     FrameType.COMMIT: st.builds(Commit, U32),
     FrameType.ACK: st.builds(Ack, st.sampled_from(FrameType)),
+    FrameType.RECEIPT: st.builds(Ack, st.sampled_from(FrameType)),
 }
 
 
@@ -171,7 +172,7 @@ def frames_of(kind: FrameType) -> st.SearchStrategy[Frame]:
         U32,
         st.integers(0, 255),
         BODIES[kind],
-        st.sampled_from([Flags.NONE, Flags.PARTIAL, Flags.IDENTIFIED]),
+        st.sampled_from([Flags.NONE, Flags.PARTIAL, Flags.IDENTIFIED, Flags.RELIABLE]),
     )
 
 

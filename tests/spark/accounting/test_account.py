@@ -406,15 +406,16 @@ def test_a_session_that_is_lent_comes_back_as_it_was(
     spark.conf.set("spark.sql.shuffle.partitions", "7")
     before = [spark.conf.get(key, None) for key in keys]
 
-    def cached() -> set[int]:
-        return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
+    def cached() -> dict[int, str]:
+        found = spark.sparkContext._jsc.getPersistentRDDs()
+        return {number: found[number].name() for number in found.keySet()}
 
     others = cached()
 
     def is_as_before() -> None:
         assert [spark.conf.get(key, None) for key in keys] == before
         assert spark.conf.get("spark.sql.shuffle.partitions") == "7"
-        assert cached() <= others
+        assert {number: name for number, name in cached().items() if number not in others} == {}
 
     try:
         folder = good_run().write(tmp_path / "run")

@@ -135,7 +135,7 @@ def test_tables_are_written_in_the_form_of_spark_s(tmp_path: Path, spark: SparkS
 
 def test_a_large_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = good_run().write(tmp_path / "run")
-    monkeypatch.setattr(job, "_LARGE_BYTES", 1000)
+    monkeypatch.setattr(job, "LARGE_BYTES", 1000)
     published: list[dict[str, Any]] = []
     with pytest.raises(TooLargeError, match="MB of captures; the engine duckdb holds at most"):
         account_directly(run, published.append)

@@ -13,7 +13,7 @@ from captures.tables.catalogue import TABLES
 from router.registry import Registry
 
 #: Names that `captures.accounting.sources.Run` provides.
-PROVIDED = {"run", "inputs", "clock", "bin_s", "bins", "last_ns"}
+PROVIDED = {"run", "inputs", "clock", "bin_s", "bins", "last_ns", "one_task"}
 
 
 def test_every_table_has_one_maker_and_every_maker_a_table() -> None:

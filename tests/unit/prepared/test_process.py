@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from captures.accounting import account
 from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
@@ -65,7 +64,7 @@ def test_large_captures_are_left_to_a_session_that_compiles_longer(
     capture = RunLayout(tmp_path).capture("link-0-1")
     capture.parent.mkdir()
     capture.write_bytes(bytes(200))
-    monkeypatch.setattr(account, "_LARGE_BYTES", 199)
+    monkeypatch.setattr(conclusion, "LARGE_BYTES", 199)
     with PreparedConclusion("local[2]") as prepared:
         prepared.start(tmp_path)
         assert prepared.conclude(tmp_path) is None
