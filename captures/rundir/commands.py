@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict, cast
+from typing import Annotated, NotRequired, TypedDict
 
-from captures.rundir.files import read_lines
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
-from router.records.json_file import json_line
+from captures.rundir.records import RunFile, append_to_log, read_log
 
 
 class CommandRecord(TypedDict):
@@ -42,13 +40,7 @@ def read_commands(run: RunLayout) -> list[CommandRecord]:
     Raises:
         RunFolderError: a line is malformed.
     """
-    if not run.commands.exists():
-        return []
-    records = []
-    for where, record in read_lines(run.commands, unfinished=True):
-        check(CommandRecord, where, record)
-        records.append(cast("CommandRecord", record))
-    return records
+    return read_log(run.commands, CommandRecord)
 
 
 def lossy_links(run: RunLayout) -> frozenset[int]:
@@ -66,5 +58,4 @@ def append_command(run: RunLayout, record: CommandRecord) -> None:
     Raises:
         OSError: the line cannot be written.
     """
-    with run.commands.open("a", encoding="utf-8") as file:
-        file.write(json_line(record))
+    append_to_log(run.commands, record)

@@ -6,12 +6,10 @@ The runner writes it. Oracle and accounting leave out what a part that was away 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Literal, NotRequired, TypedDict
 
-from captures.rundir.files import read_lines
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
-from router.records.json_file import json_line
+from captures.rundir.records import RunFile, append_to_log, read_log
 
 PartName = Literal["router", "controller", "captures", "switches", "database", "application", "run"]
 #: The end of an outage that goes on.
@@ -51,8 +49,7 @@ def append_fault(run: RunLayout, record: FaultRecord) -> None:
     Raises:
         OSError: the line cannot be written.
     """
-    with run.faults.open("a", encoding="utf-8") as file:
-        file.write(json_line(record))
+    append_to_log(run.faults, record)
 
 
 def read_faults(run: RunLayout) -> list[FaultRecord]:
@@ -61,13 +58,7 @@ def read_faults(run: RunLayout) -> list[FaultRecord]:
     Raises:
         RunFolderError: a line is malformed.
     """
-    if not run.faults.exists():
-        return []
-    records = []
-    for where, record in read_lines(run.faults, unfinished=True):
-        check(FaultRecord, where, record)
-        records.append(cast("FaultRecord", record))
-    return records
+    return read_log(run.faults, FaultRecord)
 
 
 def delays(faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:

@@ -12,10 +12,24 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from captures.rundir.files import RunFolderError
+from captures.rundir.files import RunFolderError, read_lines
 from captures.rundir.layout import RunLayout
+from router.records.json_file import json_line
+
+_Record = TypeVar("_Record")
 
 #: Type that JSON gives -> its name in errors and documents.
 _NAMES: dict[type, str] = {
@@ -99,6 +113,31 @@ def check(record: type, where: str, value: Mapping[str, Any]) -> None:
         if types and type(found) not in types:
             (one,) = [each for each in fields(record) if each.name == name]
             raise RunFolderError(f"{where}: {name}: {found!r}; expected {one.expected}")
+
+
+def read_log(path: Path, form: type[_Record]) -> list[_Record]:
+    """Reads the records of a log of JSON lines, in their order; empty if the run has no such log.
+
+    Raises:
+        RunFolderError: a line is malformed; the last one may be unfinished.
+    """
+    if not path.exists():
+        return []
+    records = []
+    for where, record in read_lines(path, unfinished=True):
+        check(form, where, record)
+        records.append(cast("_Record", record))
+    return records
+
+
+def append_to_log(path: Path, record: Mapping[str, Any]) -> None:
+    """Appends a record to a log of JSON lines.
+
+    Raises:
+        OSError: the line cannot be written.
+    """
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json_line(record))
 
 
 @cache

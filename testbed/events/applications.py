@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from router.options import SECONDS_MAX, Unit, option
-from testbed.events.event import Event, Problem, check_node
+from router.options import option
+from testbed.events.event import Event, Problem, check_node, duration
 from topos.model import Topology
 
 if TYPE_CHECKING:
@@ -183,20 +183,8 @@ class Register(ApplicationEvent):
     subscription: str = field(metadata=_SUBSCRIPTION)
     predicate: str = field(metadata=_PREDICATE)
     max: int = field(metadata=option("Greatest number of publications of a round.", low=1, high=2**32 - 1))
-    lifetime_s: float = field(
-        metadata=option(
-            "Duration of a round.", low=0, above_low=True, high=SECONDS_MAX, unit=Unit.EXPERIMENT_SECONDS
-        )
-    )
-    freshness_s: float = field(
-        metadata=option(
-            "Greatest age of a publication.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        )
-    )
+    lifetime_s: float = field(metadata=duration("Duration of a round."))
+    freshness_s: float = field(metadata=duration("Greatest age of a publication."))
 
     def check_content(self) -> Iterator[Problem]:
         yield from _check_predicate(self.predicate)

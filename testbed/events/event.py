@@ -6,9 +6,9 @@ all classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from router.options import SECONDS_MAX, Unit, option
 from topos.model import Topology
@@ -41,6 +41,11 @@ class Event:
     def check(self, topology: Topology) -> Iterator[Problem]:  # noqa: ARG002 - for subclasses
         """Yields what is wrong with the event in this topology."""
         yield from ()
+
+
+def duration(doc: str) -> Mapping[str, Any]:
+    """The metadata of a field that is a time in experiment seconds, above 0."""
+    return option(doc, low=0, above_low=True, high=SECONDS_MAX, unit=Unit.EXPERIMENT_SECONDS)
 
 
 def check_node(node: int, topology: Topology) -> Iterator[Problem]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from captures.rundir.network_events import LINK_DOWN, LINK_UP
-from router.options import SECONDS_MAX, Unit, option
-from testbed.events.event import Event, Problem
+from router.options import Unit, option
+from testbed.events.event import Event, Problem, duration
 from testbed.events.fault import Fault, NetworkControl, Step
 from topos.build import contradiction
 from topos.model import PROPERTIES, Link, Topology
@@ -56,15 +56,7 @@ class LinkFlap(LinkFault):
     doc = "The link goes down and after `down_s` comes up, unless a node of it is down."
     leads_to = (LINK_DOWN, LINK_UP)
 
-    down_s: float = field(
-        metadata=option(
-            "How long the link is down.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        )
-    )
+    down_s: float = field(metadata=duration("How long the link is down."))
 
     @property
     def ends_s(self) -> float:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from captures.rundir.faults import PartName
-from router.options import SECONDS_MAX, Unit, option
+from router.options import option
 from testbed.events.applications import APPLICATION
-from testbed.events.event import Event, Problem, check_node
+from testbed.events.event import Event, Problem, check_node, duration
 from topos.model import Topology
 
 
@@ -69,15 +69,7 @@ class PartFault(Event):
 class Stop(PartFault):
     """A part is stopped for a while, and nothing of it is lost."""
 
-    for_s: float = field(
-        metadata=option(
-            "How long the process is stopped.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        )
-    )
+    for_s: float = field(metadata=duration("How long the process is stopped."))
 
     @property
     def ends_s(self) -> float:
@@ -92,15 +84,7 @@ class Stop(PartFault):
 class Restart(PartFault):
     """A part is killed, and started again after a while."""
 
-    away_s: float = field(
-        metadata=option(
-            "Time from the kill to the start.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        )
-    )
+    away_s: float = field(metadata=duration("Time from the kill to the start."))
 
     @property
     def ends_s(self) -> float:

@@ -130,7 +130,7 @@ sender.bind(("s0-e1", 0x88B5))
 for _ in range(5000):
     try:
         sender.send(b"\\xff" * 12 + b"\\x88\\xb5" + bytes(50))
-    except OSError:  # it is told of a drop
+    except OSError:  # The kernel reports a dropped frame as an error.
         pass
 '
 nft -j list table netdev far; nft -j list table netdev cbcb"""
