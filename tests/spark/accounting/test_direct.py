@@ -29,6 +29,11 @@ from tests.support.run_folder import good_run
 pytestmark = pytest.mark.spark
 
 _SMALL = {"duration_s": "600", "topology.nodes": "10", "workload.first_message_s": "0"}
+_FEW_PUBLICATIONS = {
+    "duration_s": "60",
+    "workload.attention.publications": "600",
+    "workload.attention.subscriptions": "40",
+}
 #: Experiment, its overrides, and the captures that are kept.
 _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
     ("default", _SMALL, "all"),
@@ -41,6 +46,7 @@ _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
     ("default", {**_SMALL, "privacy.mode": "bloom"}, "all"),
     ("default", {**_SMALL, "workload": "false"}, "none"),
     ("recovery", {}, "all"),
+    ("diallo-small", _FEW_PUBLICATIONS, "all"),
 )
 
 
