@@ -24,8 +24,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -135,16 +135,27 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def network_namespaces(pids: Iterator[int] | list[int]) -> set[str]:
-    """The network namespaces in which processes are, or which they hold."""
-    found = set()
+def network_namespaces(pids: Iterable[int]) -> Iterator[tuple[str, Path]]:
+    """Yields the network namespaces in which processes are, or which they hold: name and a path to open."""
     for pid in pids:
         with suppress(OSError):
-            held = [Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()]
-            for link in held:
+            for link in [Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()]:
                 with suppress(OSError):
-                    if (target := str(link.readlink())).startswith("net:"):
-                        found.add(target)
+                    if (name := str(link.readlink())).startswith("net:"):
+                        yield name, link
+
+
+def hold(pids: Iterable[int], held: ExitStack) -> set[str]:
+    """The names of the network namespaces of processes, which stay open until `held` ends.
+
+    The kernel gives the name of a namespace that is gone to another one, such as that of another run.
+    """
+    found = set()
+    for _, path in network_namespaces(pids):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            found.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
     return found
 
 
@@ -158,12 +169,12 @@ def machine() -> set[str]:
 
 def kill_once(at_s: float, choose: random.Random, bystanders: Bystanders) -> Outcome:
     """Starts a run, kills one of its processes `at_s` after its start, cleans up, and looks around."""
-    with tempfile.TemporaryDirectory(prefix="kill-anywhere-") as folder:
+    with ExitStack() as held, tempfile.TemporaryDirectory(prefix="kill-anywhere-") as folder:
         temporary, runs = Path(folder) / "tmp", Path(folder) / "runs"
         temporary.mkdir()
         mark = Path(folder).name
         environment = {**os.environ, _MARK: mark, "TMPDIR": str(temporary)}
-        before, own = machine(), network_namespaces([os.getpid()])
+        before, own = machine(), {name for name, _ in network_namespaces([os.getpid()])}
         namespaces: set[str] = set()
         with (Path(folder) / "output").open("w+") as output:
             run = subprocess.Popen(
@@ -178,7 +189,7 @@ def kill_once(at_s: float, choose: random.Random, bystanders: Bystanders) -> Out
             while run.poll() is None and time.monotonic() < over_at:
                 time.sleep(_POLL_S)
             processes = marked(mark)
-            namespaces |= network_namespaces(list(processes)) - own
+            namespaces |= hold(processes, held) - own
             part = None
             if run.poll() is None and processes:
                 part = choose.choice(sorted(set(processes.values())))
@@ -221,8 +232,8 @@ def _left(mark: str, owner: int, namespaces: set[str], temporary: Path, before: 
     """Yields a sentence for each thing of a run that is still there."""
     for pid, part in marked(mark).items():
         yield f"process {pid} ({part}) is alive"
-    everyone = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-    if held := namespaces & network_namespaces(everyone):
+    everyone = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()} - {os.getpid()}
+    if held := namespaces & {name for name, _ in network_namespaces(everyone)}:
         yield f"{len(held)} network namespaces are held"
     for path, state in all_states():
         if state is not None and state.owner.pid == owner:
