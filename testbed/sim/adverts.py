@@ -29,6 +29,8 @@ from router.protocol.schemes.per_interface_strict import CoveringFilter
 from router.protocol.schemes.subtree_filter import Levels, SubtreeFilter, admit
 from router.wire.frames import Frame, FrameType
 from testbed.sim.layout import (
+    BOXED_MAX,
+    BOXES_WAITING,
     COUNT,
     DEPTHS,
     FILTER_COUNT,
@@ -48,14 +50,13 @@ from testbed.sim.layout import (
     ROOM,
     ROW,
     WEIGHT,
-    WITNESSES_MAX,
     Advert,
     Question,
     Real,
     Relation,
     Verdict,
 )
-from testbed.sim.witnesses import Witnesses
+from testbed.sim.ranks import Ranks
 
 _Longs: TypeAlias = npt.NDArray[np.int64]
 _Sets: TypeAlias = npt.NDArray[np.uint64]
@@ -101,7 +102,8 @@ class Adverts:
         self._places = np.zeros(0, np.int32)
         #: Places of relations in use, and the event for which all were forgotten last.
         self._placed, self._forgot_at = 0, -1
-        self._witnesses = Witnesses(POOL, WITNESSES_MAX)
+        self._ranks = Ranks(POOL)
+        self._search = np.zeros(0, np.int64)
         #: Filters of predicates that nodes are going to have.
         self._expected: Bits = 0
         self._scratch: _Sets = np.zeros((0, 0), np.uint64)
@@ -163,6 +165,9 @@ class Adverts:
             (Advert.ANSWERS, self._answers),
             (Advert.MEMORY, self._memory),
             (Advert.PLACES, self._places),
+            (Advert.SHAPES, self._ranks.places),
+            (Advert.RECORDS, self._ranks.records),
+            (Advert.SEARCH, self._search),
         ):
             array[item] = address_of(each)
         array[Advert.WIDTH] = self._predicates.shape[1]
@@ -180,6 +185,7 @@ class Adverts:
             self._boxes = np.zeros(width * _WORD_BITS, np.uint8)
             self._places = np.full(width * _WORD_BITS, -1, np.int32)
             self._placed = 0
+            self._ranks.fit(width * _WORD_BITS)
         self._attach()
 
     def fit_messages(self, rows: int) -> None:
@@ -412,7 +418,7 @@ class Adverts:
             self._swept = swept
             self._forget_relations()
             self._forget_answers()
-            self._witnesses.clear()
+            self._ranks.clear()
 
     def _forget_relations(self) -> None:
         self._places[:] = -1
@@ -482,10 +488,11 @@ class Adverts:
             rows[kind] = put(bits)
         known = relations.searched & ~relations.possible_covers & ~relations.affected
         rows[Relation.NEAR] = ~put(known)
-        witnesses = self._witnesses.rows(number)
-        for row, bits in enumerate(witnesses, len(Relation)):
-            rows[row] = put(bits)
-        self._boxes[number] = relations.is_box | len(witnesses) << 1
+        # Its witnesses are forgotten: it is not known which of the new filters match them.
+        self._boxes[number] = relations.is_box
+        if self._ranks.take(relations.searched | relations.bit):
+            self._search = np.zeros(2 * ((BOXES_WAITING + 1) * BOXED_MAX + self._ranks.attributes), np.int64)
+            self._attach()
         return True
 
     def answer(self, put: Callable[[Bits], npt.NDArray[Any]]) -> None:
@@ -511,15 +518,7 @@ class Adverts:
         elif question == Question.ORDER:
             answer = POOL.in_order(others)
         else:
-            covered = POOL.covered_by_several(number, others, question == Question.COVERED_JOINTLY)
-            answer = [covered]
-            if not covered:
-                witness = self._witnesses.find(number, others)
-                if witness is not None:
-                    at, count, bits = witness
-                    self._relations[self._places[number], len(Relation) + at] = put(bits)
-                    self._boxes[number] = self._boxes[number] & 1 | count << 1
-                    return  # compiled code knows the answer by the witness
+            answer = [POOL.covered_by_several(number, others, question == Question.COVERED_JOINTLY)]
         if end + len(answer) > len(self._memory):
             self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
             self._attach()

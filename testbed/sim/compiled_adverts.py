@@ -3,8 +3,8 @@
 It computes what `FilterPool.add` and `router.protocol.schemes.subtree_filter.admit` compute, and counts the
 same pairs of filters (`FilterPool.bounded`). Where several filters may cover one together, or filters may be
 merged, it asks the pool, and remembers the answers. Of a filter that some filters do not cover, it remembers
-a point that they leave out as well (`testbed.sim.witnesses`): other filters that leave it out do not cover
-it either. Nothing is written before the answer is known.
+a message that they leave out as well (`testbed.sim.compiled_witnesses`): other filters that leave it out do
+not cover it either. Nothing is written before the answer is known.
 
 Most filters that an RA brings are related to none of a table. They are added to p_i, and to a short F,
 without copies of either.
@@ -28,6 +28,7 @@ from router.native.words import WORD_BITS, WORD_BYTES, lowest, ones, put_word, w
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX
 from router.predicates.covering.pool import QUESTION_PAIRS, SEARCH_PAIRS, SEARCHED
 from testbed.sim.compiled_sets import differs, exclude, has, include, meets, size
+from testbed.sim.compiled_witnesses import find_witness
 from testbed.sim.layout import (
     ABOUT,
     ASKED,
@@ -688,6 +689,10 @@ def _covered(adverts: Array, members: Address, number: I64, left: I64, words: I6
             return left << 1
     answer = _answer(adverts, members, possible, number, _JOINTLY if jointly else _SEVERAL, words)
     if answer < 0:
+        if answer == _QUESTION:
+            others = adverts[_MEMORY] + (adverts[_MEMORISED] + FIRST_OTHER) * WORD_BYTES
+            if find_witness(adverts, number, others, count, words):
+                return left << 1
         return answer
     return left << 1 | long_at(adverts[_MEMORY], answer)
 

@@ -63,6 +63,7 @@ _COMPILER = Compiler(
     "testbed.sim.compiled_bulk",
     "testbed.sim.compiled_adverts",
     "testbed.sim.compiled_sets",
+    "testbed.sim.compiled_witnesses",
     "testbed.sim.layout",
     "router.predicates.covering.boxes",
 )

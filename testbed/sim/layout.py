@@ -68,6 +68,10 @@ class Advert(IntEnum):
     SLOT = 29  # of the question that is open
     PLACES = 30  # int32 by filter: its place in `RELATIONS`; -1: none
     QUESTION_PAIRS = 31  # that a question about the RA in hand uses up
+    SHAPES = 32  # int32 by filter: where its record begins in `RECORDS`; negative: it has none
+    RECORDS = 33  # int64: see `testbed.sim.ranks`
+    SEARCH = 34  # int64: boxes of the search for a witness, and the place of each attribute in them
+    REPLACED = 35  # witnesses that others have replaced
 
 
 class Real(IntEnum):
@@ -105,8 +109,19 @@ class Relation(IntEnum):
     NEAR = 12  # those that the filter may be related to: not searched, possible covers, or affected
 
 
-#: Points of a filter that others left out (`testbed.sim.witnesses`): each has a row of the filters with it.
+#: Messages of a filter that others left out (`testbed.sim.compiled_witnesses`): each has a row of the filters
+#: that match it.
 WITNESSES_MAX = 8
+#: Attributes of a filter of which messages are looked for, and boxes that wait in a search.
+BOXED_MAX, BOXES_WAITING = 8, 128
+#: No record of a filter (`testbed.sim.ranks`).
+NO_RECORD = -1
+#: Columns of a pattern: its number among those of the attribute, and the addresses of bytes: by rank, whether
+#: there is a text of the pattern from this rank on, until the next; whether the key is such a text, or no
+#: text; whether the key has any of the substrings, or is no text; by number of another pattern, whether the
+#: texts of this one are texts of the other: none, all, or perhaps those at keys with any of the substrings.
+NUMBER_OF_PATTERN, HAS_TEXT, IS_TEXT, HAS_PART, TEXTS_OF = range(5)
+NO_TEXT, EVERY_TEXT, SOME_TEXTS = range(3)
 #: Rows of a filter in `Advert.RELATIONS`: its relations, and its witnesses.
 KINDS = len(Relation) + WITNESSES_MAX
 
