@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from functools import cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
 from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Predicate
-from router.predicates.parser import parse_predicate
 from router.wire import private
 from router.wire.predicate import encode_predicate
 
@@ -57,16 +55,6 @@ STATE = {
 }
 
 
-@cache
-def size_of(predicate: str) -> Size:
-    """The size of a predicate in the readable notation.
-
-    Raises:
-        ParseError: the text is no predicate.
-    """
-    return _size(parse_predicate(predicate))
-
-
 def _size(predicate: Predicate) -> Size:
     if isinstance(predicate, BloomPredicate):
         return Size(len(predicate), 0, len(private.encode_predicate(predicate)))
@@ -91,13 +79,17 @@ def held(inputs: Inputs) -> pa.Table:
     degree = Counter(end for link in inputs.links for end in (link.u, link.v))
     hop_bits = (max(degree.values(), default=1) - 1).bit_length()
     rows: list[tuple[int, str, str, int]] = []
+    #: Most predicates of tables are those of nodes, which every router has.
+    sizes: dict[tuple[str | None, str], Size] = {}
     for node, entries in read_routing_tables(inputs.run).items():
         total: Counter[tuple[str, str]] = Counter()
         for entry in entries:
-            try:
-                size = _size(predicate_of(entry))
-            except ValueError as error:
-                raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
+            key = entry.get("encoded"), entry["predicate"]
+            if (size := sizes.get(key)) is None:
+                try:
+                    size = sizes[key] = _size(predicate_of(entry))
+                except ValueError as error:
+                    raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
             for part, copies in _parts(entry, senders):
                 for unit, value in size._asdict().items():
                     total[part, unit] += copies * value

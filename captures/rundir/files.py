@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.records.json_file import json_line, write_json
+from router.records.json_file import json_line, write_json, written_whole
 
 __all__ = [
     "RunFolderError",
@@ -22,6 +22,7 @@ __all__ = [
     "read_text",
     "write_json",
     "write_lines",
+    "written_whole",
 ]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
-from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
+from captures.rundir.files import RunFolderError, as_object, key_number, read_object, written_whole
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, check
 from router.predicates.model import Predicate
@@ -82,6 +83,12 @@ def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:
     return found
 
 
-def write_routing_tables(run: RunLayout, tables: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
-    """Writes the rows by node whole or not at all."""
-    write_json(run.routing_tables, {str(node): list(rows) for node, rows in sorted(tables.items())})
+def write_routing_tables(run: RunLayout, tables: Iterable[tuple[int, Iterable[Mapping[str, Any]]]]) -> None:
+    """Writes the rows by node whole or not at all; no more than the rows of one node are in memory."""
+    with written_whole(run.routing_tables) as file:
+        before = "{"
+        for node, rows in tables:
+            lines = ",\n".join(map(json.dumps, rows))
+            file.write(f'{before}\n"{node}": [\n{lines}\n]')
+            before = ","
+        file.write("\n}\n" if before == "," else "{}\n")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
@@ -18,10 +19,24 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    partial = path.with_name(path.name + ".new")
-    with partial.open("w", encoding="utf-8") as file:
+    with written_whole(path, durable=durable) as file:
         json.dump(value, file, indent=1)
         file.write("\n")
+
+
+@contextmanager
+def written_whole(path: Path, *, durable: bool = True) -> Iterator[TextIO]:
+    """Opens a text file that replaces `path` when the block has ended without an error.
+
+    Args:
+        durable: as of `write_json`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    partial = path.with_name(path.name + ".new")
+    with partial.open("w", encoding="utf-8") as file:
+        yield file
         if durable:
             file.flush()
             os.fsync(file.fileno())

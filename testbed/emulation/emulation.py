@@ -370,7 +370,8 @@ class Emulation:
         assert self._driver is not None
         assert self.captures is not None
         self.progress.step("routing tables")
-        write_routing_tables(self._folder, ask_routers(self.state.socket(node) for node in self.nodes))
+        tables = ask_routers(self.state.socket(node) for node in self.nodes)
+        write_routing_tables(self._folder, tables.items())
         self.progress.step("routers")
         counters = self._routers.stop()
         self._driver.close()

@@ -288,7 +288,7 @@ class Simulation:
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
         write_switches_counters(run, self.fabric.switch_counters())
-        write_routing_tables(run, {router.node: router.table() for router in self.routers})
+        write_routing_tables(run, ((router.node, router.table()) for router in self.routers))
         self._captures.finish()
 
     def close(self) -> None:

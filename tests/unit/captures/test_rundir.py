@@ -155,8 +155,9 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     assert read_switches_counters(run) == switches
     assert read_routing_tables(run) == {}
     row = TableRow(interface=0, scope="", predicate="a = 1")
-    write_routing_tables(run, {2: [row], 1: []})
-    assert read_routing_tables(run) == {1: [], 2: [row]}
+    for tables in ({1: [], 2: [row, row]}, {}):
+        write_routing_tables(run, tables.items())
+        assert read_routing_tables(run) == tables
     write_summary(run, {"verdict": "holds"})
     assert read_summary(run) == {"verdict": "holds"}
     answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)
