@@ -54,6 +54,8 @@ class Commands:
         topology: of the network.
         network: the object to which faults are applied.
         namespace: gives the path of the network namespace of a node's host.
+        unsettled: returns None if every router has the trees of the present network, otherwise the fault in
+            words.
     """
 
     def __init__(
@@ -63,17 +65,20 @@ class Commands:
         topology: Topology,
         network: NetworkControl,
         namespace: Callable[[int], str],
+        unsettled: Callable[[], str | None],
     ) -> None:
         self._path = path
         self._run = run
         self._topology = topology
         self._network = network
         self._namespace = namespace
+        self._unsettled = unsettled
         self._now_s: Callable[[], float] = lambda: 0.0
         self._operations: Mapping[str, Callable[[Request], dict[str, Any]]] = {
             "fault": self._fault,
             "enter": self._enter,
             "shape": self._shape,
+            "trees": self._trees,
         }
 
     @contextmanager
@@ -194,6 +199,9 @@ class Commands:
             raise InputError(f"node: {node!r}; expected 0 to {len(self._topology.nodes) - 1}")
         self._log(request)
         return {"namespace": self._namespace(node)}
+
+    def _trees(self, _request: Request) -> dict[str, Any]:
+        return {"fault": self._unsettled()}
 
     def _log(
         self,

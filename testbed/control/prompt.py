@@ -85,6 +85,8 @@ class Prompt(cmd.Cmd):
         self._running = running
         self._interactive = interactive
         self._clients: dict[int, Client] = {}
+        #: Messages shown since the last `wait`.
+        self._unawaited = 0
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +108,7 @@ class Prompt(cmd.Cmd):
             end = bool(super().onecmd(line))
             # A script shows deliveries where it waits for them, not wherever they happen to arrive.
             if self._interactive:
-                self._show_deliveries(0)
+                self._unawaited += self._show_deliveries(0)
         except KeyboardInterrupt:
             print()
             self.status = 0 if self._interactive else 130
@@ -188,19 +190,23 @@ class Prompt(cmd.Cmd):
 
     @_operands(0, 2)
     def do_wait(self, operands: list[str]) -> None:
-        """wait [MESSAGES [SECONDS]]: waits for messages of the prompt's subscriptions (1), at most 10 s."""
+        """wait [MESSAGES [SECONDS]]: waits for messages of the prompt's subscriptions (1), at most 10 s.
+
+        Messages that a terminal showed since the last `wait` count.
+        """
         try:
             count = int(operands[0]) if operands else 1
             timeout_s = float(operands[1]) if len(operands) > 1 else 10.0
         except ValueError as error:
             raise _UsageError("expected wait [MESSAGES [SECONDS]], two numbers") from error
-        shown = self._show_deliveries(timeout_s, count)
+        known, self._unawaited = self._unawaited, 0
+        shown = known + self._show_deliveries(timeout_s, count - known)
         if shown < count:
             raise InputError(f"{shown} of {count} messages in {timeout_s:g} s")
 
     @_operands(0, 0)
     def do_settle(self, _operands: list[str]) -> None:
-        """settle: waits until the predicates of all subscriptions have spread."""
+        """settle: waits until routers have the trees of the network, and all predicates have spread."""
         self._running.settle()
 
     @_operands(0, 1)

@@ -140,13 +140,16 @@ class Running:
     def settle(self, timeout_s: float = 60.0) -> None:
         """Waits until the predicates of all applications have spread.
 
-        No router then has an RA to send, and no RA is under way.
+        Every router then has the trees of the present network, no router has an RA to send, and no RA is
+        under way. A user who may not give commands to the run waits for the predicates alone.
 
         Raises:
             ClientError: a router does not answer.
-            RunError: RAs go on until the time has passed, as they do where routers advertise periodically.
+            RunError: the run is being taken down, or RAs go on until the time has passed, as they do where
+                routers advertise periodically.
         """
         period_s = quiet_period_s(self.topology)
+        may_ask = os.access(self.state.control, os.W_OK)
         seen: dict[int, int] = {}
         idle: set[int] = set()
         since = time.monotonic()
@@ -155,6 +158,10 @@ class Running:
 
             def difference() -> str | None:
                 nonlocal since
+                if may_ask and (fault := self.ask({"do": "trees"})["fault"]) is not None:
+                    since = time.monotonic()
+                    idle.clear()
+                    return str(fault)
                 for client in clients:
                     status = client.status(tables=False)
                     frames = status["counters"]["frames_sent"]

@@ -273,7 +273,8 @@ class Emulation:
                 unsettled=self._unsettled,
                 check=self.check,
                 commands=Commands(
-                    self.state.control, self._folder, self.topology, self.network, self.network.host_namespace
+                    *(self.state.control, self._folder, self.topology, self.network),
+                    *(self.network.host_namespace, self._unsettled),
                 ),
                 parts=self._running_parts(driver, watch),
             )

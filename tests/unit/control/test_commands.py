@@ -51,7 +51,7 @@ def run(tmp_path: Path) -> RunLayout:
 
 
 def _commands(run: RunLayout, network: Changes) -> Commands:
-    return Commands(run.path / "control", run, ring(5), network, lambda node: f"/ns/{node}")
+    return Commands(run.path / "control", run, ring(5), network, lambda node: f"/ns/{node}", lambda: "late")
 
 
 def _ask(commands: Commands, **request: Any) -> dict[str, Any]:
@@ -65,6 +65,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
     assert _ask(commands, do="fault", event=event, command="link 0 1 down")["ok"]
     assert _ask(commands, do="fault", event={"action": "node_up", "node": 4}, command="node 4 up")["ok"]
     assert _ask(commands, do="enter", node=3, command="shell 3") == {"ok": True, "namespace": "/ns/3"}
+    assert _ask(commands, do="trees") == {"ok": True, "fault": "late"}
     assert network.made == [(0, 1, False), (4, True)]
     assert [one["command"] for one in read_commands(run)] == ["link 0 1 down", "node 4 up", "shell 3"]
 
@@ -72,7 +73,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        ({"do": "dance"}, "do: 'dance'; expected fault or enter or shape"),
+        ({"do": "dance"}, "do: 'dance'; expected fault or enter or shape or trees"),
         ({"do": "fault"}, "event: None; expected an object"),
         ({"do": "fault", "event": {"action": "link_down", "link": [0, 2]}}, "nodes 0 and 2 are not joined"),
         ({"do": "fault", "event": {"action": "link_down"}}, "link: missing"),

@@ -199,7 +199,8 @@ def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) 
     experiment = replace(_load(tmp_path, HEAD), events=(Unheard(1.0),))
     control = EmulatedNetwork(experiment.topology, tmp_path, "user", KernelFeatures(False, False, False))
     commands = Commands(
-        *(tmp_path / "control", RunLayout(tmp_path), experiment.topology, control), lambda _node: ""
+        *(tmp_path / "control", RunLayout(tmp_path), experiment.topology, control),
+        *(lambda _node: "", lambda: None),
     )
     network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None, commands=commands)
     with (

@@ -260,6 +260,30 @@ def test_applications_of_a_private_run_record_what_its_routers_cannot_read(
     }
 
 
+def test_the_prompt_waits_for_no_message_that_it_has_shown(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(state, "STATE_ROOT", node.folder.parent)
+    monkeypatch.setattr(Running, "topology", line(5))
+    running = Running(state.RunState(node.folder.name, state.ProcessId.of(os.getpid()), str(node.folder)))
+    printed = ""
+
+    def shown() -> str | None:
+        nonlocal printed
+        prompt.onecmd("")
+        printed += capsys.readouterr().out
+        return None if printed.endswith("got 4:1 a = 1\n") else printed
+
+    with Prompt(running, interactive=True) as prompt:
+        prompt.onecmd("sub 4 a = 1")
+        prompt.onecmd("pub 4 a = 1")
+        wait_for(shown)
+        prompt.onecmd("wait 1 0")
+        assert capsys.readouterr() == ("", "")
+        prompt.onecmd("wait 1 0")
+        assert capsys.readouterr().err == "cbcb: 0 of 1 messages in 0 s\n"
+
+
 def test_the_records_of_a_member_and_of_its_router_add_up(private_node: Node) -> None:
     run, ring = RunLayout(private_node.folder), KeyRing.new()
     write_keys(run.keys, ring)
