@@ -1,8 +1,10 @@
 """The demand of an emulation on the machine, estimated before it starts, and the machine's capacity.
 
-The constants are those that `./run.sh bench footprint --sizes 20+60+120+200` measured on 2 busy cores, in
-the userspace datapath: 283 processes and 2.5 GB at 200 routers, up in 12 s. Times of taking down are those
-of the runs in README.md.
+The constants were measured on 2 cores in the userspace datapath. Memory of a network without predicates: that
+of `./run.sh bench footprint --sizes 20+60+120+200`. Memory of predicates, and times: those of the default
+experiment with 200 routers, and of `./run.sh bench bring_up --nodes 200` and `./run.sh bench thousand` on an
+otherwise idle machine: 4.5 and 37.7 s up, 1.7 and 16.6 s down. docs/emulated-network.md holds the estimate
+beside these measurements.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from testbed.emulation.estimate import Estimate
 from testbed.emulation.governor import CAUTION
 from testbed.errors import MachineError
 from testbed.network.namespaces import descriptors_needed
+from testbed.network.switch_daemons import switches_per_daemon
 
-#: Processes of a run: of its own parts, and for each router (the router, and its share of switch daemons).
-_PROCESSES, _PROCESSES_PER_ROUTER = 3, 1.4
-#: Bytes of memory, proportional set sizes: of the run's own parts, and for each router with its switch.
-_MEMORY, _MEMORY_PER_ROUTER = 490e6, 9.7e6
-#: Wall seconds of bring-up and take-down, and for each router.
-_BRING_UP_S, _BRING_UP_PER_ROUTER_S = 2.0, 0.05
-_TAKE_DOWN_S, _TAKE_DOWN_PER_ROUTER_S = 0.5, 0.05
+#: Processes: controller, captures, the routers' parent; and of a group of switches, vswitchd and database.
+_PROCESSES, _PROCESSES_PER_GROUP = 3, 2
+#: Bytes of memory, proportional set sizes: of the run's own parts, for each router with its switch, and for
+#: each predicate at each router that it has spread to.
+_MEMORY, _MEMORY_PER_ROUTER, _MEMORY_PER_PREDICATE = 490e6, 9.7e6, 25e3
+#: Wall seconds of bring-up and take-down: of a run, for each router, and for each pair of routers, which
+#: are in each other's broadcast tables.
+_BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
+_TAKE_DOWN_S = (0.4, 4.1e-3, 12.1e-6)
 #: Bytes of captures, recordings, logs and tables: of a run, of each router, and for each frame over a link.
 _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
 #: The control group of a container, as it sees it.
@@ -76,13 +81,16 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
     routers = len(experiment.topology.nodes)
     scale = experiment.time_scale
     rate = min(experiment.fastest, CAUTION * work.rate) if scale == AUTO else scale
-    up_s = _BRING_UP_S + _BRING_UP_PER_ROUTER_S * routers
-    down_s = _TAKE_DOWN_S + _TAKE_DOWN_PER_ROUTER_S * routers
+    up_s, down_s = (
+        base + share * routers + pair * routers**2 for base, share, pair in (_BRING_UP_S, _TAKE_DOWN_S)
+    )
+    groups = -(-routers // switches_per_daemon(routers))
     # In the opening, every receiver's RA goes over the links of a tree.
     frames = (work.message_hops + work.ra_hops) * experiment.duration_s + work.opening_hops
     return Demand(
-        processes=round(_PROCESSES + _PROCESSES_PER_ROUTER * routers),
-        memory_bytes=_MEMORY + _MEMORY_PER_ROUTER * routers,
+        processes=_PROCESSES + routers + _PROCESSES_PER_GROUP * groups,
+        # In the opening, every predicate crosses a link to each of the other routers.
+        memory_bytes=_MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PREDICATE * work.opening_hops,
         descriptors=descriptors_needed(routers),
         disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
         bring_up_s=up_s,

@@ -42,16 +42,11 @@ from testbed.network.shaping import (
     restored_tc,
     tc_commands,
 )
-from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons
+from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
 from topos import model
 from topos.build import contradiction
 from topos.model import Topology
 
-#: Switches of one daemon: at least, as many as leave few daemons, and at most, unless there are too many
-#: daemons. At each wake-up a daemon works through all its switches and ports: 0.2 ms for one switch, 0.4 ms
-#: for 5, 0.9 ms for 25. A daemon takes 15 MB of memory, and 26 ms of CPU to start.
-_SWITCHES_PER_DAEMON_MIN, _SWITCHES_PER_DAEMON_MAX = 5, 10
-_DAEMONS_FEW, _DAEMONS_MAX = 25, 100
 #: Commands that read their lines from the standard input.
 _TC, _NFT = ("tc", "-batch", "-"), ("nft", "-f", "-")
 #: Lists the counters of losses and duplicates.
@@ -102,8 +97,7 @@ class EmulatedNetwork:
         nodes = self.topology.nodes
         allow_descriptors(len(nodes))
         self._host_namespaces = self._held.make(len(nodes))
-        size = min(-(-len(nodes) // _DAEMONS_FEW), _SWITCHES_PER_DAEMON_MAX)
-        size = max(size, _SWITCHES_PER_DAEMON_MIN, -(-len(nodes) // _DAEMONS_MAX))
+        size = switches_per_daemon(len(nodes))
         groups = self._held.make(-(-len(nodes) // size))
         self._switch_namespaces = [groups[node.id // size] for node in nodes]
         setLogLevel("warning")
