@@ -68,7 +68,7 @@ class PerClass(Scheme):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self._classes = ClassTable(context, routing)
-        self._ingress = ClassFilter(routing, context.content)
+        self._ingress = ClassFilter(routing, context.content, 2 * context.options.table_filters)
         rules = ClassReplyRules(context, routing, self._classes)
         self._pull = pull_routing(context, rules, self._ingress)
         self._advertising = Advertising(context, routing, self)

@@ -37,7 +37,7 @@ class PerInterface(Scheme):
 
     def ingress_filter(self) -> IngressFilter:
         """Which RAs go on."""
-        return SubtreeFilter(self.routing, self.context.content)
+        return SubtreeFilter(self.routing, self.context.content, 2 * self.context.options.table_filters)
 
     def reply_rules(self) -> ReplyRules:
         """The effect of URs on the table."""

@@ -87,10 +87,17 @@ class SubtreeFilter:
     of a router further down covers has reached, or is on its way to, the one that answered. A PARTIAL UR
     trims no table, so it bounds nothing. The intersection need only be bounded from above: too small an F
     costs RAs, never receivers.
+
+    **Size.** A UR that this router asked for replaces p_i, and leaves F as it is: F can grow while p_i does
+    not. With more than `most` filters F is forgotten, and later RAs go on as if none had come before.
+
+    Args:
+        most: filters of F over all its classes.
     """
 
-    def __init__(self, routing: RoutingTable, content: Content) -> None:
+    def __init__(self, routing: RoutingTable, content: Content, most: int) -> None:
         self._routing = routing
+        self._limit = most
         self._pool = content.pool
         # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> hops -> F.
         # An entry of a number of hops holds what is known to all entries of more hops as well.
@@ -138,6 +145,9 @@ class SubtreeFilter:
     def widened(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         """Widens F by an RA; returns whether F did not cover it."""
         self.recall()
+        if self.are_as_many(self._limit):
+            self._advertised.clear()
+            self._most = self._counted = 0
         classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
         levels = classes.setdefault(branch.subtree_id, {})
         numbers = self._pool.numbers(predicate)

@@ -9,13 +9,14 @@ import pytest
 from router.options import options_of
 from router.predicates.covering import normal
 from router.predicates.covering.algebra import covers
+from router.predicates.covering.bitset import numbers_in
 from router.predicates.covering.budget import PredicateLimits
 from router.predicates.covering.index import AttributeIndex
 from router.predicates.covering.normal import NormalFilter
 from router.predicates.covering.pool import POOL, FilterPool
-from router.predicates.model import EVERYTHING, Predicate
+from router.predicates.model import EVERYTHING, NOTHING, Predicate
 from router.predicates.parser import parse_predicate
-from router.protocol.events import Action, FrameReceived, Send, Tick
+from router.protocol.events import Action, FrameReceived, RequestUpdate, Send, Tick
 from router.protocol.options import ChosenOptions, RouterOptions
 from router.protocol.router import Router
 from router.recording.frames import whole_frame
@@ -23,7 +24,7 @@ from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame
 from router.wire.frames import EncodedPredicate, Frame, FrameType, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
-from tests.support.one_router import NODE, TABLE, msg, ra, sent, set_up
+from tests.support.one_router import FIRST, NODE, TABLE, msg, ra, sent, set_up
 from tests.support.tree_entries import TreeEntry, table_of
 
 _SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
@@ -459,6 +460,29 @@ def test_an_ingress_filter_that_is_full_takes_ras_as_matching_everything() -> No
     assert router.counters.predicates_widened == 1
     ((_, exact_again),) = sent(router.handle(FrameReceived(12, ra(12, "z = 1")), 1.0))
     assert exact_again.body == parse_predicate("z = 1")
+
+
+def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
+    """Replies to this router's requests replace p_i, and leave F as it is: F grows while p_i does not."""
+    router = set_up(_options(replace(_SMALL, table_filters=20)))
+    others = router._routing.others
+    assert others is not None
+    held = []
+    for number in range(30):
+        exact = ra(11, _points(5 * number, 2), seq=number + 1)
+        assert sent(router.handle(FrameReceived(11, exact), 1.0)) == [({2, 3}, exact.one_hop_less())]
+        router.handle(RequestUpdate(frozenset({1})), 1.0)
+        reply = Frame(FrameType.UR, NODE, FIRST + number, 1, 9, NOTHING)
+        router.handle(FrameReceived(11, reply), 1.0)
+        assert _table(router, 1) == NOTHING
+        held.append(len(tuple(numbers_in(others.members))))  # type: ignore[attr-defined]
+    assert max(held) == held[19] == 40
+    assert held[20] == 2
+    # Of what was forgotten, no RA is dropped; of the rest, the repeated ones are.
+    last = ra(11, _points(5 * 29, 2), seq=31)
+    assert sent(router.handle(FrameReceived(11, last), 1.0)) == []
+    assert sent(router.handle(FrameReceived(11, ra(11, _points(0, 2), seq=32)), 1.0))
+    assert router.counters.predicates_widened == 0
 
 
 def test_the_bounds_are_keys_of_an_experiment_file() -> None:
