@@ -135,6 +135,8 @@ class Intake(Part):
         else:
             assert isinstance(predicate, Predicate)
             weight = self._content.weight(predicate)
+        # An RA without filters counts too: the number of RAs in a second is bounded.
+        weight = max(weight, 1)
         if queue is None and whole and weight <= self._limits.turn_weight:
             neighbour = self._neighbours.of(sender, now)
             issuer = self._issuers.of(frame.issuer, now) if frame.type is self._advertisement else None
@@ -234,7 +236,7 @@ class Intake(Part):
         assert isinstance(body, Predicate | EncodedPredicate)
         numbers = reading.numbers
         for chunk in content.chunks(body, limits, allowed):
-            self._use(sender, reading.frame, chunk.weight, self._context.now)
+            self._use(sender, reading.frame, max(chunk.weight, 1), self._context.now)
             reading.filters += chunk.predicate.filters
             reading.widened = chunk.widened
             yield

@@ -248,7 +248,7 @@ class Adverts:
         numbers = POOL.numbers(frame.body)
         self._numbers[row] = _NO_FILTER
         self._numbers[row, : len(numbers)] = numbers
-        columns[WEIGHT], columns[FILTER_COUNT] = total_weight(frame.body), len(numbers)
+        columns[WEIGHT], columns[FILTER_COUNT] = max(total_weight(frame.body), 1), len(numbers)
         return bits_of(numbers)
 
     @property

@@ -22,10 +22,10 @@ from router.protocol.router import Router
 from router.recording.frames import whole_frame
 from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame
-from router.wire.frames import EncodedPredicate, Frame, FrameType, SenderRequest
+from router.wire.frames import EncodedPredicate, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
-from tests.support.one_router import FIRST, NODE, TABLE, msg, ra, sent, set_up
-from tests.support.tree_entries import TreeEntry, table_of
+from tests.support.one_router import BELOW, FIRST, NODE, TABLE, msg, ra, sent, set_up
+from tests.support.tree_entries import TreeEntry, table_of, with_subtrees
 
 _SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
 
@@ -483,6 +483,18 @@ def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
     assert sent(router.handle(FrameReceived(11, last), 1.0)) == []
     assert sent(router.handle(FrameReceived(11, ra(11, _points(0, 2), seq=32)), 1.0))
     assert router.counters.predicates_widened == 0
+
+
+def test_ras_without_filters_count_too() -> None:
+    """The number of RAs in a second is bounded, whatever is in them."""
+    limits = replace(_SMALL, predicate_weight=10, burst=10)
+    router = set_up(replace(_options(limits), scheme="psf"), with_subtrees(TABLE, BELOW))
+    for number in range(15):
+        frame = Frame(FrameType.RA, 11, FIRST + number, 1, 9, NOTHING, Flags.IDENTIFIED)
+        router.handle(FrameReceived(11, frame), 0.0)
+        assert router._intake.idle == (number < 10)
+    # One is being read, and two wait; those beyond were taken as matching everything.
+    assert router.counters.predicates_widened > 0
 
 
 def test_the_bounds_are_keys_of_an_experiment_file() -> None:
