@@ -1,10 +1,11 @@
 """Frames of others that carry a signature: whether a router takes them.
 
 An RA, an SR and a UR are verified when they come in, a message when it is delivered to applications, TABLE
-and COMMIT when they come from the controller. Numbers of an issuer that came before are refused, by the type
-of the frame: only what its signature stands for moves a window, so nobody can push that of another. A restart
-begins with empty windows: it is given tables of a new epoch, and a signature covers the epoch. Epochs of
-another run have the same numbers: what issuers sent in earlier runs is below the floor of the verifier.
+and COMMIT when they come from the controller, HELLO and ACK by the controller. Numbers of an issuer that came
+before are refused, by the type of the frame: only what its signature stands for moves a window, so nobody can
+push that of another. A restart begins with empty windows: it is given tables of a new epoch, and a signature
+covers the epoch. Epochs of another run have the same numbers: what issuers sent in earlier runs is below the
+floor of the verifier.
 """
 
 from __future__ import annotations
@@ -12,12 +13,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from router.protocol.counters import Drop
-from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, FrameType
+from router.wire.format import NUMBERED, SIGNED_TYPES, FrameType
 from router.wire.frames import Frame
 from router.wire.window import advanced
-
-#: Types whose number its issuer uses once.
-_NUMBERED = SIGNED_TYPES - REPLIES - OF_CONTROLLER
 
 
 class Verifier(Protocol):
@@ -64,7 +62,7 @@ class Signatures:
             return Drop.UNSIGNED
         stream = frame.issuer, frame.type
         window = None
-        if frame.type in _NUMBERED:
+        if frame.type in NUMBERED:
             window = advanced(*self._windows.get(stream, (-1, 0)), frame.seq)
             if window is None or frame.seq <= self._verifier.floor:
                 return Drop.ISSUER_REPLAYED

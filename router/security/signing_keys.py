@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from router.privacy.keys import KeyFileError, read_secret, write_secret
-from router.security.signatures import KEY_BYTES, Signer, public_key
+from router.security.signatures import KEY_BYTES, PublicKeys, Signer, public_key
 from router.wire.addresses import CONTROLLER
 
 _PUBLIC = "public.keys"
@@ -59,6 +59,18 @@ def read_public_keys(folder: Path) -> bytes:
         raise KeyFileError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
         raise _no_key_file(path, error) from error
+
+
+def read_verifier(folder: Path, floor: int) -> PublicKeys:
+    """The verifier of signatures with the public keys of a folder.
+
+    Args:
+        floor: see `router.protocol.signatures.Verifier`.
+
+    Raises:
+        KeyFileError: the file of the public keys is missing, or has another form.
+    """
+    return PublicKeys(read_public_keys(folder), floor)
 
 
 def copy_signing_keys(source: Path, folder: Path, nodes: int) -> None:

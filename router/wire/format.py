@@ -492,9 +492,12 @@ MESSAGES = frozenset({FrameType.MSG, FrameType.XMSG})
 REPLIES = frozenset({FrameType.UR, FrameType.XUR})
 #: Types of frames that the neighbours of a router confirm, where the flag RELIABLE says so.
 CONFIRMED = REPLIES | {FrameType.RA, FrameType.XRA, FrameType.SR}
-#: Types of frames of the controller, and of all that are signed where issuers have keys for it.
+#: Types of frames of the controller, of frames to it, and of frames that issuers number one by one.
 OF_CONTROLLER = frozenset({FrameType.TABLE, FrameType.COMMIT})
-SIGNED_TYPES = MESSAGES | REPLIES | OF_CONTROLLER | {FrameType.RA, FrameType.XRA, FrameType.SR}
+TO_CONTROLLER = frozenset({FrameType.HELLO, FrameType.ACK})
+NUMBERED = MESSAGES | {FrameType.RA, FrameType.XRA, FrameType.SR}
+#: Types of frames that are signed where issuers have keys for it.
+SIGNED_TYPES = NUMBERED | REPLIES | OF_CONTROLLER | TO_CONTROLLER
 
 #: Type of a private frame -> the type of the plain frame in whose place it is.
 STANDS_FOR = {

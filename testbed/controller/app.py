@@ -175,7 +175,6 @@ class ControllerApp(RyuApp):
         if legacy is not None and settings.ip:
             # The rules for IP in the switches are not known: the next epoch sends them.
             legacy = replace(legacy, settled=False)
-        self._machine = Distribution(settings.topology, legacy=legacy)
         self._inbox = hub.Queue()
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
@@ -184,10 +183,20 @@ class ControllerApp(RyuApp):
         self._cleared = set(legacy.members) if legacy is not None and legacy.settled else set[int]()
         make_guard = SECURITY_MODES[settings.security]
         self._guard = make_guard(
-            CONTROLLER_SOURCE, settings.network_keys, settings.incarnation, None, settings.signing_keys
+            CONTROLLER_SOURCE,
+            settings.network_keys,
+            settings.incarnation,
+            settings.windows,
+            settings.signing_keys,
         )
+        verifier = None
         if self._guard is not None:
             self._guard.neighbours = lambda: range(len(settings.topology.nodes))
+            if settings.signing_keys is not None:
+                from router.security.signing_keys import read_verifier  # it comes with cryptography
+
+                verifier = read_verifier(settings.signing_keys, self._guard.floor)
+        self._machine = Distribution(settings.topology, legacy=legacy, verifier=verifier)
         self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
 
@@ -209,7 +218,10 @@ class ControllerApp(RyuApp):
                 **{reason: count for reason, count in dropped.items() if reason not in undecodable},
             },
         )
-        if self._guard is not None and (refused := self._guard.refused_by_sender()):
+        refused = {} if self._guard is None else self._guard.refused_by_sender()
+        for (node, reason), count in sorted(self._machine.refused.items()):
+            refused.setdefault(str(node), {})[reason] = count
+        if refused:
             counts["refused"] = refused
         return counts
 

@@ -9,6 +9,9 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
 
     SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
 
+With a verifier, HELLOs and ACKs must be signed by their routers, and a HELLO must be newer than the last one
+of its router. An ACK that answers no frame under way has no effect: to repeat an ACK changes nothing.
+
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. Every event that may have cost a router an advertisement starts a
 new epoch as well, since in a new epoch all routers advertise: the outage of a link, node or switch, however
@@ -47,6 +50,8 @@ from captures.rundir.controller import (
     TakenOver,
 )
 from router.protocol.broadcast import EPOCH_LEAD
+from router.protocol.counters import Drop
+from router.protocol.signatures import Signatures, Verifier
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,
@@ -124,6 +129,8 @@ class _Router:
     phase: Phase = Phase.SILENT
     #: The time from which on it may restart any number of times at once (`Timing.restarts`).
     rested_at: float = 0.0
+    #: Incarnation and number of its last HELLO with a signature.
+    last_hello: tuple[int, int] = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +176,26 @@ class Distribution:
 
     Attributes:
         rejected: numbers of rejected frames from routers, by reason.
+        refused: of these, the frames that were not authentic, by node and reason.
+
+    Args:
+        topology: the declared topology.
+        timing: delays.
+        legacy: the state that another controller has left.
+        verifier: has the public keys of the routers; None: signatures are not required.
     """
 
     def __init__(
-        self, topology: Topology, timing: Timing | None = None, legacy: Legacy | None = None
+        self,
+        topology: Topology,
+        timing: Timing | None = None,
+        legacy: Legacy | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         self.rejected: Counter[str] = Counter()
+        self.refused: Counter[tuple[int, str]] = Counter()
+        self._verifier = verifier
+        self._signatures = Signatures(verifier)
         self._timing = timing or Timing()
         self._liveness = Liveness(topology)
         self._nodes = frozenset(node.id for node in topology.nodes)
@@ -210,15 +231,17 @@ class Distribution:
         self._committed_epoch = legacy.committed_epoch
         # An epoch of this controller gets the next number.
         self._foreign_epoch = legacy.epoch
+        for node, incarnation in legacy.incarnations.items():
+            # A router that has a table sends no HELLO.
+            self._routers[node].incarnation = incarnation
+            self._routers[node].last_hello = incarnation, -1
         if not legacy.settled or not legacy.members:
             return
         self._liveness.inherit(legacy.down_ports)
         cause = _Cause(legacy.members, self._liveness.down_links, self._losses)
         self._epoch = _Epoch(legacy.epoch, 0.0, cause, Stage.COMMITTED)
-        for node, incarnation in legacy.incarnations.items():
-            self._routers[node].incarnation = incarnation
-            if node in legacy.members:
-                self._routers[node].phase = Phase.IN_EPOCH
+        for node in legacy.members & legacy.incarnations.keys():
+            self._routers[node].phase = Phase.IN_EPOCH
         self._awaited = set(legacy.members)
 
     def handle(self, event: Event, now: float) -> list[Action]:
@@ -347,7 +370,7 @@ class Distribution:
         self._settled_at = self._seen = None
         self._queue.clear()
         self._outstanding.clear()
-        self._actions.append(Bequeath(Legacy(number, self._committed_epoch, settled=False, seq=self._seq)))
+        self._bequeath_unsettled(number)
         self._log(
             "epoch_started",
             EpochStarted(
@@ -386,20 +409,30 @@ class Distribution:
         committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
         self._log(network_events.COMMITTED.name, committed)
 
-    def _legacy(self, epoch: _Epoch) -> Legacy:
-        """The state for the next controller, once an epoch is committed."""
-        known = {
+    def _bequeath_unsettled(self, number: int) -> None:
+        """Leaves the state for a next controller, which is to begin an epoch above `number`."""
+        left = Legacy(
+            number, self._committed_epoch, settled=False, incarnations=self._incarnations(), seq=self._seq
+        )
+        self._actions.append(Bequeath(left))
+
+    def _incarnations(self) -> dict[int, int]:
+        """The incarnations of the routers that have sent a HELLO."""
+        return {
             node: router.incarnation
             for node, router in self._routers.items()
             if router.incarnation is not None
         }
+
+    def _legacy(self, epoch: _Epoch) -> Legacy:
+        """The state for the next controller, once an epoch is committed."""
         return Legacy(
             epoch=epoch.number,
             committed_epoch=self._committed_epoch,
             settled=epoch.members == self._nodes - self._liveness.down_nodes,
             members=epoch.members,
             down_ports=self._liveness.down_ports,
-            incarnations=known,
+            incarnations=self._incarnations(),
             seq=self._seq,
         )
 
@@ -408,12 +441,30 @@ class Distribution:
     def _frame_received(self, node: int, frame: Frame, now: float) -> None:
         if frame.issuer != node:
             self.rejected["wrong_issuer"] += 1
+        elif not isinstance(frame.body, Hello | Ack):
+            self.rejected["unexpected_type"] += 1
+        elif (reason := self._refusal(node, frame)) is not None:
+            self.rejected[reason.value] += 1
+            self.refused[node, reason.value] += 1
         elif isinstance(frame.body, Hello):
             self._hello(node, frame.body.incarnation, now)
-        elif isinstance(frame.body, Ack):
-            self._acknowledged(node, frame.body.acknowledged, frame, now)
         else:
-            self.rejected["unexpected_type"] += 1
+            self._acknowledged(node, frame.body.acknowledged, frame, now)
+
+    def _refusal(self, node: int, frame: Frame) -> Drop | None:
+        """Why a HELLO or ACK is not authentic; None: it is, or signatures are not required."""
+        if self._verifier is None:
+            return None
+        hello = (frame.body.incarnation, frame.seq) if isinstance(frame.body, Hello) else None
+        router = self._routers[node]
+        if hello is not None and (
+            hello <= router.last_hello or hello[0] < self._verifier.floor >> COUNTER_BITS
+        ):
+            return Drop.ISSUER_REPLAYED
+        reason = self._signatures.refusal(frame, node)
+        if reason is None and hello is not None:
+            router.last_hello = hello
+        return reason
 
     def _hello(self, node: int, incarnation: int, now: float) -> None:
         router = self._routers[node]
@@ -433,6 +484,8 @@ class Distribution:
         # Other routers may have advertised already, and this router has not received their advertisements.
         if restarted:
             self._lost()
+            # With the incarnation of before, the next controller would send it frames that it drops.
+            self._bequeath_unsettled(max(0 if epoch is None else epoch.number, self._foreign_epoch))
         if epoch is not None and node in epoch.members and epoch.stage is Stage.TABLES:
             epoch.pending.add(node)
             self._enqueue(node, Phase.NEEDS_TABLE)
@@ -458,9 +511,11 @@ class Distribution:
         if asked is not None and answers and ack.epoch != asked.frame.epoch:
             self._in_other_epoch(node, ack.epoch, now)
             return
+        if not answers:
+            return  # acknowledges a needless retransmission or an abandoned epoch, or is repeated
         self._heard_of(node)
-        if not answers or node not in self._outstanding:
-            return  # acknowledges a needless retransmission or an abandoned epoch
+        if node not in self._outstanding:
+            return
         del self._outstanding[node]
         epoch = self._epoch
         assert epoch is not None

@@ -30,6 +30,7 @@ class Settings:
         network_keys: file of the network keys, if the mode needs any.
         signing_keys: folder of the signing keys, if issuers sign.
         incarnation: 32 bits, greater than at any earlier start under these keys.
+        windows: file of the replay windows, which a restart finds again (None: in memory alone).
         ip: the switches forward IPv4 between the hosts.
         state: file of what a controller leaves for one that is started after it (None: it leaves nothing, and
             takes nothing over).
@@ -48,6 +49,7 @@ class Settings:
     network_keys: Path = Path("/dev/null")
     signing_keys: Path | None = None
     incarnation: int = 0
+    windows: Path | None = None
     ip: bool = False
     state: Path | None = None
     parent_pid: int | None = None

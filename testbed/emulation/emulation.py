@@ -201,6 +201,7 @@ class Emulation:
             self.network.controller_socket,
             self.experiment.security,
             self._incarnation,
+            self.state.controller_windows,
             self.experiment.network.ip,
         )
         self.state.add_process(controller.child.pid)

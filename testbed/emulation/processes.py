@@ -38,6 +38,7 @@ class Controller:
         socket: Path,
         security: SecurityOptions,
         incarnation: int,
+        windows: Path,
         ip: bool = False,
     ) -> None:
         self._run = run
@@ -50,6 +51,7 @@ class Controller:
             "network_keys": str(run.network_keys),
             "signing_keys": str(run.signing_keys) if security.signs else None,
             "incarnation": incarnation,
+            "windows": str(windows) if security.on else None,
             "ip": ip,
             "log": str(run.controller_log),
             "state": str(run.controller_state),

@@ -83,6 +83,11 @@ class RunState:
         """Application socket of a node's router."""
         return self.folder / f"r{node}.sock"
 
+    @property
+    def controller_windows(self) -> Path:
+        """Replay windows of the controller."""
+        return self.folder / "controller.windows"
+
     def windows(self, node: int) -> Path:
         """Replay windows of a node's router."""
         return self.folder / f"r{node}.windows"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from captures.rundir.controller import ControllerLog
+from router.protocol.signatures import Verifier
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Frame
 from testbed.controller.distribution import Distribution
@@ -45,6 +46,7 @@ class SimulatedController:
         fabric: carries the controller's frames.
         log_path: the log of the controller.
         heard: is called with the name of every event that the controller logs.
+        verifier: has the public keys of the routers; None: their frames have no signatures.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class SimulatedController:
         fabric: Fabric,
         log_path: Path,
         heard: Callable[[str], None],
+        verifier: Verifier | None = None,
     ) -> None:
         self._topology = topology
         self._trees = LAYERS[layer]
@@ -63,7 +66,7 @@ class SimulatedController:
         self._agenda = agenda
         self._fabric = fabric
         self._heard = heard
-        self._machine = Distribution(topology)
+        self._machine = Distribution(topology, verifier=verifier)
         self._log = ControllerLog(log_path, buffered=True)
         self._alarm = Alarm(agenda, lambda: self._handle(Tick()))
 

@@ -268,6 +268,8 @@ class Fabric:
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
+        if self._guards:
+            frame = self._guards[node].signed(frame)
         for data in self._controls(node, CONTROLLER_DESTINATION + host.header, frame, CONTROLLER_SOURCE):
             self._from_router(host, frame, data)
         self.under_way += 1

@@ -176,6 +176,8 @@ class Simulation:
         self._captures = Captures(topology, run, captures)
         security = experiment.security
         guards = partial(_guard, security, run) if security.on else None
+        # Verified keys are the same to all.
+        verifier = _verifier(security, run)
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed, guards)
         self.controller = SimulatedController(
             topology,
@@ -185,6 +187,7 @@ class Simulation:
             self.fabric,
             run.controller_log,
             self._controller_said,
+            verifier,
         )
         run.applications_folder.mkdir()
         self._records: list[RecordFile] = []
@@ -208,8 +211,6 @@ class Simulation:
         options = router_options(
             experiment.protocol, experiment.routing, experiment.service, experiment.privacy
         )
-        # Verified keys are the same to all.
-        verifier = _verifier(security, run)
         self.routers = [
             SimulatedRouter(
                 *(node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell),
@@ -413,10 +414,9 @@ def _guard(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:
 def _verifier(security: SecurityOptions, run: RunLayout) -> Verifier | None:
     if not security.signs:
         return None
-    from router.security.signatures import PublicKeys
-    from router.security.signing_keys import read_public_keys
+    from router.security.signing_keys import read_verifier
 
-    return PublicKeys(read_public_keys(run.signing_keys), INCARNATION << COUNTER_BITS)
+    return read_verifier(run.signing_keys, INCARNATION << COUNTER_BITS)
 
 
 def _pays(experiment: Experiment) -> bool:

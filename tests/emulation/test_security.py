@@ -6,6 +6,7 @@ import json
 import select
 import socket
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.predicates.model import EVERYTHING, Message
+from router.privacy.keys import read_keys
 from router.runtime.client import Client
 from router.security.guard import make_guard
 from router.security.signing_keys import read_signer
@@ -204,3 +207,73 @@ def _replay_a_message(folder: Path) -> int:
 
 def controller_lines(run: Path) -> list[str]:
     return RunLayout(run).controller_log.read_text().splitlines()
+
+
+#: A ring whose controller is killed and started again, after which a link fails, with frames all the time.
+_ROTATED = """
+duration_s = 40
+time_scale = 1
+[topology]
+generator = "ring"
+nodes = 3
+[workload]
+messages_per_minute = 600
+first_message_s = 1
+[security]
+mode = "signed"
+[oracle]
+in_flight_window_s = 0.5
+[[events]]
+at_s = 20
+action = "controller_restart"
+away_s = 1
+[[events]]
+at_s = 30
+action = "link_flap"
+link = [0, 1]
+down_s = 0.5
+"""
+#: Longer than routers and controller take to read a file of keys again, at each frame.
+_LOOKED_S = 2.0
+
+
+def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
+    """The restarted controller begins above the routers, and takes their frames all the same."""
+    experiment = tmp_path / "rotated.toml"
+    experiment.write_text(_ROTATED)
+    running = cbcb("run", str(experiment), "--engine", "duckdb")
+    run = RunLayout(Path(running.state()["run_dir"]))
+    poll(lambda: run.clock.exists() or None, 300, "the clock of the workload runs")
+    keys = [read_keys(run.network_keys)]
+    for _ in range(3):
+        status, printed = cbcb("keys", "rotate", str(run.network_keys)).wait()
+        assert status == 0, printed
+        keys.append(read_keys(run.network_keys))
+        looked = time.monotonic() + _LOOKED_S
+        poll(lambda until=looked: time.monotonic() > until or None, 60, "all have looked")  # type: ignore[misc]
+    first, last = keys[0].sending, keys[-1].sending
+    assert first != last
+    assert first not in {key.key_id for key in keys[-1].keys}
+    status, printed = running.wait()
+    assert status == 0, printed
+    (ended,) = tmp_path.glob("*-rotated")
+    run = RunLayout(ended)
+    summary = json.loads(run.summary.read_text())
+    assert (summary["verdict"], summary["frames_refused"], summary["frames_replayed"]) == ("holds", [], [])
+    assert summary["deliveries_made"] > 100
+    events = [json.loads(line) for line in controller_lines(ended)]
+    names = [event["event"] for event in events]
+    assert "taken_over" in names
+    # Epochs of the controller that took over, which needs HELLOs and ACKs of all routers.
+    assert "committed" in names[names.index("taken_over") :]
+    assert not any("refused" in event for event in events)
+    used = _keys_used(run)
+    assert used[0] == first
+    assert used[-1] == last
+
+
+def _keys_used(run: RunLayout) -> list[int]:
+    """The numbers of the network keys under which the frames of a link are tagged, in order of time."""
+    path = min(run.captures_folder.glob("link-*.pcap"))
+    found = (read_trailer(record.data[ETHERNET_HEADER_LENGTH:]) for record in PcapReader(path).records())
+    return [trailer.hop_key for trailer in found if trailer is not None]

@@ -629,6 +629,19 @@ def test_a_controller_killed_within_an_epoch_is_followed_by_the_next_epoch() -> 
     network.connect()
     network.advance(1)
     assert [event["epoch"] for event in network.events("epoch_started")] == [3]
+    # Routers that have a table send no HELLO.
+    assert [event["epoch"] for event in network.events("committed")] == [3]
+
+
+def test_a_controller_killed_after_a_hello_knows_the_start_of_the_router() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    former.hello(2, incarnation=9)
+    network = take_over(former)
+    network.connect()
+    network.advance(1)
+    assert [event["epoch"] for event in network.events("committed")] == [2]
+    assert {sent.frame.seq >> 32 for sent in network.sent if sent.node == 2} == {9}
 
 
 def test_the_legacy_survives_the_file(tmp_path: Path) -> None:

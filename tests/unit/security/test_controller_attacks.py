@@ -1,0 +1,250 @@
+"""Attacks on the controller by HELLOs and ACKs in the name of another router, in each mode.
+
+The switch of each router drops frames with another source address: all of these are past the switch. An
+outsider has no key; an insider has the network key, and the signing key of node 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from router.security.signatures import PublicKeys, Signer
+from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, HOST_PORT, node_address
+from router.wire.codec import encode, read_frame
+from router.wire.frames import COUNTER_BITS, Ack, Frame, FrameType, Hello
+from router.wire.intake import FrameIntake
+from router.wire.signature import covered
+from testbed.controller.distribution import Distribution, Timing
+from testbed.controller.events import (
+    ComputeTables,
+    Event,
+    FrameReceived,
+    InstallPipeline,
+    Log,
+    PipelineInstalled,
+    PortChanged,
+    SendFrame,
+    SwitchConnected,
+    TablesComputed,
+    Tick,
+)
+from testbed.controller.trees import broadcast_tables, spt_trees
+from tests.support.guarded import INCARNATION, guard, head, private_key, public_keys, router_guard, sealed
+from topos.generators import line
+
+MODES = ("off", "mac", "signed")
+VICTIM, ROGUE = 2, 1
+TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0)
+
+
+class Court:
+    """A controller of three routers behind the intake of its frames; routers that are not deaf answer."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        signs = mode == "signed"
+        floor = INCARNATION << COUNTER_BITS
+        verifier = PublicKeys(public_keys(), floor) if signs else None
+        self.topology = line(3)
+        self.machine = Distribution(self.topology, TIMING, verifier=verifier)
+        receiver = None if mode == "off" else guard(CONTROLLER_SOURCE)
+        self.intake = FrameIntake(read_frame, guard=receiver)
+        self._routers = [router_guard(node, signs=signs) for node in range(3)]
+        #: The incarnations of the routers, which answer no frame that names another.
+        self.starts = dict.fromkeys(range(3), INCARNATION)
+        self.now = 0.0
+        self.deaf: set[int] = set()
+        self.sent: list[Frame] = []
+        self.logged: list[Log] = []
+        for node in range(3):
+            ports = frozenset({HOST_PORT, *self.topology.neighbours(node)})
+            self.handle(SwitchConnected(node, ports))
+        self.advance(1.0)
+        for node in range(3):
+            self.say(node, hello(node, INCARNATION, 1))
+        assert self.epochs() == [1]
+
+    def handle(self, event: Event) -> None:
+        for action in self.machine.handle(event, self.now):
+            match action:
+                case InstallPipeline(node):
+                    self.handle(PipelineInstalled(node))
+                case ComputeTables(epoch, links, nodes):
+                    trees = spt_trees(self.topology, links, nodes)
+                    self.handle(TablesComputed(epoch, broadcast_tables(self.topology, trees)))
+                case SendFrame(node, frame):
+                    self.sent.append(frame)
+                    if node not in self.deaf and frame.seq >> COUNTER_BITS == self.starts[node]:
+                        self.say(node, ack(frame))
+                case Log():
+                    self.logged.append(action)
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while (due := self.machine.next_deadline()) is not None and due <= end:
+            self.now = due
+            self.handle(Tick())
+        self.now = end
+
+    def say(self, node: int, frame: Frame) -> None:
+        """A router sends the controller a frame of its own."""
+        address = node_address(node)
+        if self.mode == "off":
+            self._take(node, head(CONTROLLER_DESTINATION, address) + encode(frame))
+            return
+        sender = self._routers[node]
+        for data in sealed(sender, CONTROLLER_DESTINATION, address, frame, [CONTROLLER_SOURCE]):
+            self._take(node, data)
+
+    def outside(self, frame: Frame) -> None:
+        """An outsider sends a frame in the name of the victim."""
+        self._take(VICTIM, head(CONTROLLER_DESTINATION, node_address(VICTIM)) + encode(frame))
+
+    def inside(self, frame: Frame) -> None:
+        """An insider sends a frame, signed or not, in the name of the victim."""
+        if self.mode == "off":
+            self.outside(frame)
+            return
+        header = head(CONTROLLER_DESTINATION, node_address(VICTIM))
+        # It derives the key of the victim, and counts on as the victim does.
+        for data in self._routers[VICTIM].frames(header, frame, [CONTROLLER_SOURCE], 1500):
+            self._take(VICTIM, data)
+
+    def _take(self, node: int, data: bytes) -> None:
+        taken = self.intake.take(data, self.now, expected=node)
+        if taken is not None:
+            self.handle(FrameReceived(node, taken[1]))
+
+    def break_link(self) -> None:
+        """A link goes down, which makes an epoch."""
+        self.handle(PortChanged(0, next(iter(self.topology.neighbours(0))), up=False))
+        self.advance(1.0)
+
+    def epochs(self) -> list[object]:
+        return [log.fields["epoch"] for log in self.logged if log.event == "committed"]
+
+    def events(self, name: str) -> int:
+        return sum(log.event == name for log in self.logged)
+
+    def counted(self) -> dict[str, int]:
+        return {**self.intake.dropped, **self.machine.rejected}
+
+
+def hello(node: int, incarnation: int, number: int) -> Frame:
+    return Frame(FrameType.HELLO, node, number, 0, 1, Hello(incarnation))
+
+
+def ack(frame: Frame) -> Frame:
+    """The ACK of a router that takes a frame of the controller."""
+    return Frame(FrameType.ACK, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type))
+
+
+def rogue_signed(frame: Frame) -> Frame:
+    return replace(frame, signature=Signer(ROGUE, private_key(ROGUE))._key.sign(covered(frame)))
+
+
+def genuine(frame: Frame) -> Frame:
+    """The frame with the signature of the node that it names."""
+    return Signer(frame.issuer, private_key(frame.issuer)).signed(frame)
+
+
+def forge_acks(court: Court, *, inside: bool, signs: bool) -> None:
+    """Acknowledges all that the victim, which is deaf, is sent in the next epoch."""
+    court.deaf = {VICTIM}
+    court.break_link()
+    for _ in range(2):
+        forged = ack([frame for frame in court.sent if frame.issuer == VICTIM][-1])
+        forged = rogue_signed(forged) if signs else forged
+        (court.inside if inside else court.outside)(forged)
+    court.advance(0.5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_acknowledgements_of_an_outsider(mode: str) -> None:
+    court = Court(mode)
+    forge_acks(court, inside=False, signs=False)
+    # The controller reports an epoch that the victim has no table of.
+    assert court.epochs() == ([1, 2] if mode == "off" else [1])
+    assert court.counted() == ({} if mode == "off" else {"untagged": 2})
+
+
+@pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
+@pytest.mark.parametrize("mode", ["mac", "signed"])
+def test_acknowledgements_of_an_insider(mode: str, signs: bool) -> None:
+    court = Court(mode)
+    forge_acks(court, inside=True, signs=signs)
+    if mode == "mac":
+        assert (court.epochs(), court.counted()) == ([1, 2], {})
+        return
+    reason = "bad_signature" if signs else "unsigned"
+    assert (court.epochs(), court.counted()) == ([1], {reason: 2})
+    assert court.machine.refused == {(VICTIM, reason): 2}
+    court.deaf = set()
+    court.advance(5.0)
+    assert court.epochs() == [1, 2]
+
+
+@pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hello_in_the_name_of_another_router(mode: str, signs: bool) -> None:
+    """TABLEs then name a start of the victim that never was: it drops them, and has left the network."""
+    court = Court(mode)
+    forged = hello(VICTIM, INCARNATION + 5, 1)
+    court.inside(rogue_signed(forged) if signs else forged)
+    court.advance(60.0)
+    if mode != "signed":
+        assert (court.events("router_unresponsive"), court.events("router_responsive")) == (1, 0)
+        return
+    reason = "bad_signature" if signs else "unsigned"
+    assert (court.epochs(), court.counted()) == ([1], {reason: 1})
+    assert court.machine.refused == {(VICTIM, reason): 1}
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "number"), [(INCARNATION - 1, 9), (INCARNATION, 1)], ids=["earlier run", "this start"]
+)
+def test_a_hello_that_an_insider_repeats(incarnation: int, number: int) -> None:
+    court = Court("signed")
+    court.inside(genuine(hello(VICTIM, incarnation, number)))
+    court.advance(1.0)
+    assert (court.epochs(), court.counted()) == ([1], {"issuer_replayed": 1})
+
+
+def test_a_hello_of_before_a_restart_that_an_insider_repeats() -> None:
+    court = Court("signed")
+    court.starts[VICTIM] += 3
+    court.say(VICTIM, hello(VICTIM, INCARNATION + 3, 1))
+    court.advance(1.0)
+    assert court.epochs() == [1, 2]
+    court.inside(genuine(hello(VICTIM, INCARNATION, 2)))
+    court.advance(1.0)
+    assert (court.epochs(), court.counted()) == ([1, 2], {"issuer_replayed": 1})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> None:
+    """The victim was given up; its ACK of an earlier frame says nothing of the present."""
+    court = Court(mode)
+    old = genuine(ack([frame for frame in court.sent if frame.issuer == VICTIM][-1]))
+    court.deaf = {VICTIM}
+    court.break_link()
+    court.advance(15.0)
+    assert court.events("router_unresponsive") == 1
+    before = court.epochs()
+    for _ in range(100):
+        court.inside(old if mode == "signed" else replace(old, signature=b"", received=None))
+        court.advance(0.5)
+    assert (court.epochs(), court.events("router_responsive"), court.counted()) == (before, 0, {})
+    court.deaf = set()
+    court.advance(5.0)
+    assert court.events("router_responsive") == 1
+
+
+def test_a_flood_of_forged_hellos_makes_no_epoch() -> None:
+    court = Court("signed")
+    for number in range(200):
+        court.inside(rogue_signed(hello(VICTIM, INCARNATION + 1 + number, 1)))
+        court.advance(0.01)
+    assert (court.epochs(), court.counted()) == ([1], {"bad_signature": 200})
