@@ -21,7 +21,7 @@ The clock is that of the events, and nothing is drawn at random: a replay gives 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
@@ -40,7 +40,7 @@ SENDINGS = 10
 _LONGEST_WAIT = 8
 #: Frames of one neighbour whose RECEIPTs are awaited, and frames of it that are remembered as taken.
 NEIGHBOUR_FRAMES = 4_096
-#: Bytes of received bodies that are kept for another sending, in all.
+#: Bytes of received bodies that are kept for another sending, in all; each neighbour has an equal share.
 KEPT_BYTES = 64 * 1024 * 1024
 #: Entries of confirmed frames that the schedule may have, beside as many as frames are awaited.
 _CONFIRMED = 1_024
@@ -71,6 +71,7 @@ class _Awaited:
         sendings: how often it was sent.
         sent_at: when it was sent last.
         due: when it is sent again.
+        size: bytes of its body that are kept.
     """
 
     frame: Frame
@@ -78,6 +79,7 @@ class _Awaited:
     sendings: int
     sent_at: float
     due: float
+    size: int
 
 
 class Confirmation(Part):
@@ -92,7 +94,8 @@ class Confirmation(Part):
         self._scheduled = 0
         #: Interface -> frames awaited on it.
         self._load: Counter[int] = Counter()
-        self._kept_bytes = 0
+        #: Interface -> bytes of the bodies of these frames.
+        self._kept_bytes: Counter[int] = Counter()
         #: Neighbour -> the frames that were taken from it last.
         self._taken: dict[int, OrderedDict[_Key, None]] = {}
 
@@ -153,19 +156,21 @@ class Confirmation(Part):
         if before is not None:
             self._forget(key)
         size = len(frame.received or b"")
-        interfaces = frozenset[int]()
-        if self._kept_bytes + size <= KEPT_BYTES:
-            # A neighbour that confirms nothing takes no RECEIPTs from the others.
-            interfaces = frozenset(each for each in action.interfaces if self._load[each] < NEIGHBOUR_FRAMES)
+        share = KEPT_BYTES // max(1, len(self._context.tables.neighbours()))
+        # A neighbour that confirms nothing takes no RECEIPTs from the others.
+        interfaces = frozenset(
+            each
+            for each in action.interfaces
+            if self._load[each] < NEIGHBOUR_FRAMES and self._kept_bytes[each] + size <= share
+        )
         self._context.counters.control_unconfirmed += len(action.interfaces) - len(interfaces)
         if not interfaces:
             return Send(action.interfaces, replace(frame, flags=frame.flags & ~Flags.RELIABLE))
         if Flags.RELIABLE not in frame.flags:
             frame = replace(frame, flags=frame.flags | Flags.RELIABLE)
-        awaited = _Awaited(frame, interfaces, 1, now, now + self._first_wait)
+        awaited = _Awaited(frame, interfaces, 1, now, now + self._first_wait, size)
         self._awaited[key] = awaited
-        self._kept_bytes += size
-        self._load.update(interfaces)
+        self._charge(interfaces, 1, size)
         self._plan(key, awaited)
         return Send(action.interfaces, frame)
 
@@ -202,7 +207,7 @@ class Confirmation(Part):
         awaited = self._awaited.get(key)
         if awaited is None or interface not in awaited.interfaces:
             return self._context.drop(Drop.RECEIPT_LATE)
-        self._load[interface] -= 1
+        self._charge({interface}, -1, -awaited.size)
         awaited.interfaces -= {interface}
         if not awaited.interfaces:
             self._forget(key)
@@ -210,8 +215,13 @@ class Confirmation(Part):
 
     def _forget(self, key: _Key) -> None:
         awaited = self._awaited.pop(key)
-        self._kept_bytes -= len(awaited.frame.received or b"")
-        self._load.subtract(awaited.interfaces)
+        self._charge(awaited.interfaces, -1, -awaited.size)
+
+    def _charge(self, interfaces: Collection[int], frames: int, size: int) -> None:
+        """Adds frames and the bytes of their bodies to those awaited on each of some interfaces."""
+        for each in interfaces:
+            self._load[each] += frames
+            self._kept_bytes[each] += size
 
     # Frames of neighbours.
 

@@ -122,6 +122,20 @@ def test_a_request_that_is_sent_again_has_less_time() -> None:
     assert router.idle
 
 
+def test_a_request_that_was_sent_again_gives_back_its_bytes() -> None:
+    router = set_up(OPTIONS)
+    (part,) = (part for part in router._parts if isinstance(part, Confirmation))
+    request = Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(1_000_000), Flags.RELIABLE, bytes(9))
+    forwarded = [(on, each) for on, each in sent(received(router, 11, request)) if each.type is FrameType.SR]
+    assert forwarded
+    router.handle(Tick(), 0.5)
+    for on, each in forwarded:
+        for interface in on:
+            received(router, 10 + interface, _receipt(each), 0.6)
+    assert part.idle
+    assert not +part._kept_bytes
+
+
 def test_a_frame_of_an_unknown_epoch_is_not_confirmed() -> None:
     router = set_up(OPTIONS)
     early = _reliable(ra(11, "x > 3", epoch=2))
@@ -198,16 +212,27 @@ def test_confirmed_frames_leave_the_schedule_while_an_older_one_is_awaited() -> 
     assert sent(router.handle(Tick(), 1_000.0)) == [({2, 3}, oldest)]
 
 
-def test_bytes_that_are_kept_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    predicate = parse_predicate("x > 3")
-    body = encode(Frame(FrameType.RA, 11, 1, 1, 9, predicate))[32:]
-    monkeypatch.setattr(confirmation, "KEPT_BYTES", len(body))
+def test_a_neighbour_that_confirms_nothing_takes_no_bytes_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the bytes for kept bodies, each of three neighbours has a third: here two bodies."""
+    body = encode(Frame(FrameType.RA, 11, 1, 1, 9, parse_predicate("x > 3")))[32:]
+    monkeypatch.setattr(confirmation, "KEPT_BYTES", 3 * 2 * len(body))
     router = set_up(OPTIONS)
-    flags = []
-    for seq in (1, 2):
-        frame = Frame(FrameType.RA, 11, seq, 1, 9, parse_predicate(f"x > {-seq}"), Flags.RELIABLE, body)
-        flags.append(sent(received(router, 11, frame))[1][1].flags)
-    assert flags == [Flags.RELIABLE, Flags.NONE]
+    (part,) = (part for part in router._parts if isinstance(part, Confirmation))
+    for seq in range(1, 6):
+        ra_11 = Frame(FrameType.RA, 11, seq, 1, 9, parse_predicate(f"x > {-seq}"), Flags.RELIABLE, body)
+        (_, (on, frame)) = sent(received(router, 11, ra_11))
+        assert (on, frame.flags) == ({2, 3}, Flags.RELIABLE)
+        received(router, 12, _receipt(frame))
+    assert router.counters.control_unconfirmed == 3
+    assert [(on, each.seq) for on, each in sent(router.handle(Tick(), 0.5))] == [({3}, 1), ({3}, 2)]
+    assert +part._kept_bytes == {3: 2 * len(body)}
+    # A router that two neighbours leave waiting sends to both, and repeats to neither.
+    for seq in (6, 7, 8):
+        ra_11 = Frame(FrameType.RA, 11, seq, 1, 9, parse_predicate(f"x > {-seq}"), Flags.RELIABLE, body)
+        (_, (on, frame)) = sent(received(router, 11, ra_11, 0.6))
+        assert (on, Flags.RELIABLE in frame.flags) == ({2, 3}, seq < 8)
 
 
 def test_a_router_that_has_no_table_confirms_nothing() -> None:
