@@ -11,7 +11,8 @@
             | END:    empty                             the router ended in order
 
 A router writes its records to memory that is mapped to the file: however it ends, what it wrote can be read.
-A record of type 0 is the room that is left behind them.
+A record of type 0 is the room that is left behind them. The type of a record is written last: if other bytes
+of that room are not 0, the router was killed while it wrote a record, and the record does not count.
 """
 
 from __future__ import annotations
@@ -321,6 +322,9 @@ class Recording:
         if not head:
             return None
         if head[0] == 0:
+            file.seek(1 - len(head), os.SEEK_CUR)
+            if any(chunk.strip(b"\0") for chunk in iter(lambda: file.read(65_536), b"")):
+                self.cut = "the router was killed while it wrote a record, which does not count"
             return None
         if len(head) == RECORD.size:
             code, length = RECORD.unpack(head)

@@ -211,6 +211,31 @@ def test_wherever_it_is_cut_the_rest_can_be_read(path: Path, tmp_path: Path) -> 
     assert set(read) == set(range(len(inputs) + 1))
 
 
+def test_a_record_whose_type_a_kill_has_left_zero_is_told_from_room(path: Path, tmp_path: Path) -> None:
+    """A router writes the type of a record last; behind it is the room of its window."""
+    whole = path.read_bytes()
+    inputs = list(Recording(path).inputs())
+    cut, at = tmp_path / "cut.rec", struct.calcsize("<8sBI") + struct.unpack_from("<I", whole, 9)[0]
+    reasons = set()
+    while at < len(whole):
+        code, length = struct.unpack_from("<BI", whole, at)
+        end = at + 5 + length
+        for written in {at + 1, at + 2, (at + end) // 2, end}:
+            cut.write_bytes(whole[:at] + b"\0" + whole[at + 1 : written].ljust(4_096, b"\0"))
+            left = Recording(cut)
+            found = list(left.inputs())
+            assert [each.event for each in found] == [each.event for each in inputs[: len(found)]]
+            assert check(cut).difference is None
+            has_more = bool(whole[at + 1 : written].strip(b"\0"))
+            reasons.add((has_more, left.cut))
+        at = end
+    assert code == 66
+    assert reasons == {
+        (False, "the router did not end in order"),
+        (True, "the router was killed while it wrote a record, which does not count"),
+    }
+
+
 def test_the_first_difference_is_named(path: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     other = tmp_path / "other.rec"
