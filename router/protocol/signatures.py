@@ -17,6 +17,11 @@ from router.wire.format import NUMBERED, SIGNED_TYPES, FrameType
 from router.wire.frames import Frame
 from router.wire.window import advanced
 
+#: Numbers of an issuer that are remembered for each type. A router repeats an RA for up to 28 s
+#: (`router.protocol.confirmation`), and one that was stopped sends on what waited: as many newer frames of
+#: its issuer may come before. Of an issuer that has sent few frames, few bytes are kept; 8 KiB at most.
+ISSUER_WINDOW = 65_536
+
 
 class Verifier(Protocol):
     """Verifies signatures: `router.security.signatures.PublicKeys`.
@@ -63,7 +68,7 @@ class Signatures:
         stream = frame.issuer, frame.type
         window = None
         if frame.type in NUMBERED:
-            window = advanced(*self._windows.get(stream, (-1, 0)), frame.seq)
+            window = advanced(*self._windows.get(stream, (-1, 0)), frame.seq, ISSUER_WINDOW)
             if window is None or frame.seq <= self._verifier.floor:
                 return Drop.ISSUER_REPLAYED
         if not self._verifier.stands(frame, signer):

@@ -9,6 +9,7 @@ import pytest
 
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, Message
+from router.predicates.parser import parse_predicate
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
@@ -59,6 +60,27 @@ def test_nothing_of_an_earlier_run_under_the_same_keys_is_taken(kind: FrameType,
     assert router.rows() == rows
     # The first number of this run is taken.
     assert router.handle(FrameReceived(11, signed(Frame(kind, 21, FLOOR | 1, 1, 9, body), 21)), 1.0)
+    assert router.counters.dropped == {"issuer_replayed": 1}
+
+
+@pytest.mark.parametrize("newer", [1, 1_024, 50_000])
+def test_an_ra_that_newer_ones_have_overtaken_is_no_replay(newer: int) -> None:
+    """It was lost, its sender repeats it; the router never learns of its predicate from any other frame."""
+    router = in_epoch(
+        Router(
+            *(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1)),
+            PublicKeys(public_keys(), FLOOR),
+        )
+    )
+    late, last = FLOOR + 1, FLOOR + 1 + newer
+    overtaken = signed(Frame(FrameType.RA, 21, late, 1, 9, parse_predicate("x = 1")), 21)
+    router.handle(
+        FrameReceived(11, signed(Frame(FrameType.RA, 21, last, 1, 9, parse_predicate("x = 2")), 21)), 1.0
+    )
+    router.handle(FrameReceived(11, overtaken), 2.0)
+    assert router.counters.dropped == {}
+    assert router.counters.ras_received == 2
+    router.handle(FrameReceived(11, overtaken), 3.0)
     assert router.counters.dropped == {"issuer_replayed": 1}
 
 
