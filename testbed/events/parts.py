@@ -160,21 +160,11 @@ class SwitchesRestart(Restart):
     action = "switches_restart"
     doc = (
         "The ovs-vswitchd of the node's switch is killed (SIGKILL), with the switches that share it, and "
-        "started again after `away_s`."
+        "started again after `away_s`; the links then get their properties again."
     )
     part = "switches"
 
     node: int = field(metadata=_NODE)
-
-    def check(self, topology: Topology) -> Iterator[Problem]:
-        yield from super().check(topology)
-        for link in topology.links:
-            if link.bandwidth_mbps or link.delay_ms or link.loss_percent:
-                yield (
-                    "action",
-                    f"link {link.u}-{link.v} has properties, which Open vSwitch takes away as it starts",
-                )
-                return
 
 
 @dataclass(frozen=True)
