@@ -71,7 +71,9 @@ def _refused(experiment: Experiment) -> list[str]:
     if os.geteuid() != 0:
         return []
     found = missing_features(at_worst(experiment.topology, experiment.events), kernel_features())
-    return [found[0] + (f" (and {len(found) - 1} more links)" if len(found) > 1 else "")] if found else []
+    return (
+        [found[0] + (f" (and {len(found) - 1} more properties)" if len(found) > 1 else "")] if found else []
+    )
 
 
 def describe(experiment: Experiment, workload: Workload) -> str:

@@ -71,7 +71,7 @@ def require_machine(topology: Topology) -> None:
         raise MachineError("\n".join(f"{check.name}: {check.detail}; {check.mend}" for check in missing))
     problems = missing_features(topology, kernel_features())
     if problems:
-        more = f" (and {len(problems) - 1} more links)" if len(problems) > 1 else ""
+        more = f" (and {len(problems) - 1} more properties)" if len(problems) > 1 else ""
         raise MachineError(
             f"{problems[0]}{more}; load it (`modprobe sch_netem`, package linux-modules-extra on Ubuntu) "
             "or take the property out of the experiment"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from testbed.errors import RunError
+from testbed.errors import InputError, RunError
 from testbed.machine.probes import kernel_features
 from testbed.network import emulated
 from testbed.network.emulated import EmulatedNetwork
@@ -63,6 +64,19 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     assert all(
         "rate 9Mbit" in _queues(network, node, device) for node, device in ((link.u, first), (link.v, second))
     )
+
+
+@pytest.mark.parametrize("name", ["delay_ms", "jitter_ms", "reorder_percent"])
+def test_a_running_link_is_refused_what_needs_netem(network: EmulatedNetwork, name: str) -> None:
+    """As `cbcb link U V set` and events ask for it; the link stays as it was."""
+    if network.kernel.netem:
+        pytest.skip("this kernel has netem")
+    before = network.shape_link(0, 1, {"bandwidth_mbps": 5.0})
+    properties = {"delay_ms": 5.0, name: 3.0}
+    text = f"link 0-1 asks for delay_ms = {properties['delay_ms']:g}, which needs the kernel's sch_netem"
+    with pytest.raises(InputError, match=re.escape(text)):
+        network.shape_link(0, 1, properties)
+    assert network.shape_link(0, 1, {}) == before
 
 
 def test_all_links_change_with_one_command_of_each_kind_a_namespace(
