@@ -249,8 +249,7 @@ def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb],
         status, printed = cbcb("keys", "rotate", str(run.network_keys)).wait()
         assert status == 0, printed
         keys.append(read_keys(run.network_keys))
-        looked = time.monotonic() + _LOOKED_S
-        poll(lambda until=looked: time.monotonic() > until or None, 60, "all have looked")  # type: ignore[misc]
+        _all_look()
     first, last = keys[0].sending, keys[-1].sending
     assert first != last
     assert first not in {key.key_id for key in keys[-1].keys}
@@ -260,7 +259,7 @@ def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb],
     run = RunLayout(ended)
     summary = json.loads(run.summary.read_text())
     assert (summary["verdict"], summary["frames_refused"], summary["frames_replayed"]) == ("holds", [], [])
-    assert summary["deliveries_made"] > 100
+    assert summary["deliveries_made"] > 20
     events = [json.loads(line) for line in controller_lines(ended)]
     names = [event["event"] for event in events]
     assert "taken_over" in names
@@ -270,6 +269,11 @@ def test_keys_are_rotated_and_a_controller_takes_over(cbcb: Callable[..., Cbcb],
     used = _keys_used(run)
     assert used[0] == first
     assert used[-1] == last
+
+
+def _all_look() -> None:
+    until = time.monotonic() + _LOOKED_S
+    poll(lambda: time.monotonic() > until or None, 60, "all have looked at the file of keys")
 
 
 def _keys_used(run: RunLayout) -> list[int]:

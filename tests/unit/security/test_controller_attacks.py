@@ -7,14 +7,17 @@ outsider has no key; an insider has the network key, and the signing key of node
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from router.privacy.keys import write_keys
+from router.security.guard import make_guard
 from router.security.signatures import PublicKeys, Signer
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, HOST_PORT, node_address
 from router.wire.codec import encode, read_frame
 from router.wire.frames import COUNTER_BITS, Ack, Frame, FrameType, Hello
-from router.wire.intake import FrameIntake
+from router.wire.intake import FrameIntake, RefusedError
 from router.wire.signature import covered
 from testbed.controller.distribution import Distribution, Timing
 from testbed.controller.events import (
@@ -31,7 +34,17 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.trees import broadcast_tables, spt_trees
-from tests.support.guarded import INCARNATION, guard, head, private_key, public_keys, router_guard, sealed
+from tests.support.guarded import (
+    INCARNATION,
+    RING,
+    guard,
+    head,
+    opened,
+    private_key,
+    public_keys,
+    router_guard,
+    sealed,
+)
 from topos.generators import line
 
 MODES = ("off", "mac", "signed")
@@ -49,8 +62,8 @@ class Court:
         verifier = PublicKeys(public_keys(), floor) if signs else None
         self.topology = line(3)
         self.machine = Distribution(self.topology, TIMING, verifier=verifier)
-        receiver = None if mode == "off" else guard(CONTROLLER_SOURCE)
-        self.intake = FrameIntake(read_frame, guard=receiver)
+        self.receiver = None if mode == "off" else guard(CONTROLLER_SOURCE)
+        self.intake = FrameIntake(read_frame, guard=self.receiver)
         self._routers = [router_guard(node, signs=signs) for node in range(3)]
         #: The incarnations of the routers, which answer no frame that names another.
         self.starts = dict.fromkeys(range(3), INCARNATION)
@@ -248,3 +261,50 @@ def test_a_flood_of_forged_hellos_makes_no_epoch() -> None:
         court.inside(rogue_signed(hello(VICTIM, INCARNATION + 1 + number, 1)))
         court.advance(0.01)
     assert (court.epochs(), court.counted()) == ([1], {"bad_signature": 200})
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["windows in a file", "in memory alone"])
+def test_a_controller_that_is_started_again_takes_frames_of_routers(tmp_path: Path, kept: bool) -> None:
+    """Its incarnation is above theirs; without its windows, all that they send would be below its floor."""
+    keys, windows = tmp_path / "network.keys", tmp_path / "controller.windows" if kept else None
+    write_keys(keys, RING)
+    router, sent = router_guard(ROGUE), []
+    for number in (1, 2):
+        frame = hello(ROGUE, INCARNATION, number)
+        sent += sealed(router, CONTROLLER_DESTINATION, node_address(ROGUE), frame, [CONTROLLER_SOURCE])
+    before = make_guard(CONTROLLER_SOURCE, keys, INCARNATION, windows, None)
+    opened(before, sent[0])
+    after = make_guard(CONTROLLER_SOURCE, keys, INCARNATION + 60, windows, None)
+    if kept:
+        opened(after, sent[1])
+    for data in sent:
+        with pytest.raises(RefusedError, match="replayed"):
+            opened(after, data)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hellos_of_a_rogue_in_its_own_name_make_few_epochs(mode: str) -> None:
+    """Its name and its keys are its own: no mode holds it back, the rate does."""
+    court = Court(mode)
+    for start in range(1, 41):
+        court.starts[ROGUE] = INCARNATION + start
+        court.say(ROGUE, hello(ROGUE, INCARNATION + start, 1))
+        court.advance(0.1)
+    assert court.epochs() == list(range(1, 2 + TIMING.restarts))
+    assert court.counted() == {"hello_rate": 40 - TIMING.restarts}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hellos_of_an_outsider_in_the_name_of_a_router(mode: str) -> None:
+    court = Court(mode)
+    for start in range(1, 41):
+        court.outside(hello(VICTIM, INCARNATION + start, 1))
+        court.advance(0.1)
+    if mode == "off":
+        # The victim drops TABLEs for starts that it never made: no epoch is committed any more.
+        assert court.counted() == {"hello_rate": 40 - TIMING.restarts}
+        assert court.epochs() == [1]
+        return
+    assert (court.counted(), court.epochs()) == ({"untagged": 40}, [1])
+    assert court.receiver is not None
+    assert court.receiver.refused_by_sender() == {str(VICTIM): {"untagged": 40}}
