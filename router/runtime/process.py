@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -251,8 +252,14 @@ def _clock_pages(specs: Sequence[RouterSpec]) -> dict[str, ClockPage]:
     pages = {}
     for path in {spec.clock_path for spec in specs if spec.clock_path is not None}:
         with suppress(OSError, ValueError):
-            pages[path] = ClockPage.open(Path(path))
+            pages[path] = _clock_page(path)
     return pages
+
+
+@cache
+def _clock_page(path: str) -> ClockPage:
+    """The page of a clock; a parent that starts routers again opens it once, since it never closes it."""
+    return ClockPage.open(Path(path))
 
 
 def _in_batches(specs: Sequence[RouterSpec], pages: Mapping[str, ClockPage]) -> Iterator[list[_Prepared]]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from router.clock.page import ClockPage
+from router.clock.pieces import Piece
 from router.protocol.options import RouterOptions
 from router.runtime.parent import read_specs
-from router.runtime.process import RouterSpec
+from router.runtime.process import RouterSpec, _clock_pages
 
 SPEC = RouterSpec(
     1, "eth0", 77, "/tmp/a.sock", "/tmp/a.json", "/tmp/a.log", RouterOptions(hop_limit=3), seed=5
@@ -58,3 +61,14 @@ def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None
     path.write_text(content)
     with pytest.raises(ValueError, match=error):
         read_specs(path)
+
+
+def test_routers_that_are_started_again_leave_no_descriptor_of_the_clock(tmp_path: Path) -> None:
+    path = tmp_path / "clock"
+    ClockPage.create(path, 1, Piece(0, 0.0, 1.0)).close()
+    spec = replace(SPEC, clock_path=str(path))
+    page = _clock_pages([spec])[str(path)]
+    before = set(Path("/proc/self/fd").iterdir())
+    for _ in range(3):
+        assert _clock_pages([spec]) == {str(path): page}
+    assert set(Path("/proc/self/fd").iterdir()) == before
