@@ -2,7 +2,8 @@
 
 Each size runs in a process of its own. `trees` and `tables` are CPU seconds, with compiled loops (compiled
 before) where Numba is installed; `peak` is the memory of the process. `plain` is the CPU time of both in
-plain Python, for networks of at most 1,000 nodes.
+plain Python, for networks of at most 1,000 nodes. `subtrees` is the bytes of all TABLEs with SUBTREES, which
+the schemes psf, ips and pif-classes need, over the bytes without.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main(*sizes: int) -> None:
         "most",
         "TABLE, B",
         "most, B",
+        "subtrees",
     )
     print("".join(f"{name:>12}" for name in names))
     for nodes in sorted(sizes or (300, 1000, 3200)):
@@ -40,6 +42,7 @@ def measure(nodes: int) -> None:
     """Prints the line of one network."""
     from router.wire.table import encode_table
     from testbed.controller import plain_trees, trees
+    from testbed.controller.subtrees import with_subtrees
     from topos.generators import waxman
 
     trees.broadcast_tables(small := waxman(200), trees.spt_trees(small))
@@ -52,6 +55,7 @@ def measure(nodes: int) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     classes = np.array([len(table.classes) for table in tables.values()])
     lengths = np.array([len(encode_table(table)) for table in tables.values()])
+    with_sets = sum(len(encode_table(table)) for table in with_subtrees(tables, forest).values())
     plain = ""
     if nodes <= _PLAIN_MOST:
         with patch.object(trees, "loops", return_value=plain_trees):
@@ -60,7 +64,8 @@ def measure(nodes: int) -> None:
             plain = f"{time.process_time() - again:.2f}"
     print(
         f"{nodes:12,}{between - started:12.2f}{ended - between:12.2f}{plain:>12}{peak:12,.0f}"
-        f"{classes.mean():12,.0f}{classes.max():12,}{lengths.mean():12,.0f}{lengths.max():12,}",
+        f"{classes.mean():12,.0f}{classes.max():12,}{lengths.mean():12,.0f}{lengths.max():12,}"
+        f"{with_sets / lengths.sum():12.2f}",
         flush=True,
     )
 

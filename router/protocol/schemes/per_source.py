@@ -209,11 +209,15 @@ class PerSource(Identified):
         self._fresh.add(entry.number)
 
     def _union(self, epoch: _Epoch, classes: int) -> PredicateBuilder:
-        """The disjunction of the predicates of the nodes of some classes."""
+        """The disjunction of the predicates of the nodes of some classes.
+
+        Each is added with a bound of its own, as `pif` adds that of an RA: one bound for all would leave most
+        of a large entry unsimplified.
+        """
         made = self.context.content.builder()
-        with self.routing.bounded(self.context.options.turn_pairs):
-            for number in numbers_in(classes):
-                for issuer in sorted(epoch.receivers.get(number, ())):
+        for number in numbers_in(classes):
+            for issuer in sorted(epoch.receivers.get(number, ())):
+                with self.routing.bounded(self.context.options.turn_pairs):
                     made.unite(self.held[issuer])
         return made
 

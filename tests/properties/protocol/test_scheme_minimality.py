@@ -17,7 +17,7 @@ from router.protocol.scheme import TablePart
 from router.wire.frames import FrameType
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS
-from tests.support.protocol_network import Graph, Network, integer, one, random_graph
+from tests.support.protocol_network import Graph, Network, graph_of, integer, one, random_graph
 
 MINIMAL = ("psf", "ips", "drp")
 CHANGES = st.lists(st.tuples(st.integers(0, 7), PREDICATES), min_size=1, max_size=12)
@@ -241,6 +241,21 @@ def test_the_predicates_of_all_nodes_are_kept_beside_the_table(scheme: str, data
         rows = [row for row in router.rows() if row.part is TablePart.RIB]
         others = {receiver: count for receiver, count in filters.items() if receiver != node}
         assert [len(row.predicate) for row in rows] == list(others.values())
+
+
+@pytest.mark.parametrize("scheme", ["pif", "psf", "ips"])
+def test_an_entry_of_many_receivers_is_simplified_as_one_of_few(scheme: str) -> None:
+    """Each predicate has the bound of its RA, `turn_pairs`, and not all of an entry one together."""
+    nodes = 24
+    line = graph_of([(node, node + 1, 1) for node in range(nodes - 1)])
+    network = Network(line, RouterOptions(scheme=scheme, turn_pairs=20), 1)
+    network.new_epoch()
+    for node in range(nodes):
+        network.set_predicate(node, one(integer("x", Operator.LT, 10 * node)))
+    network.settle()
+    for router in network.routers.values():
+        for row in router.rows():
+            assert row.part is not TablePart.FORWARDING or len(row.predicate) == 1
 
 
 @settings(max_examples=cases(30), deadline=None)
