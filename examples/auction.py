@@ -3,7 +3,7 @@
 Bidders declare interest in prices below their limit; the seller announces each new price, and whoever is
 still interested bids a step more. The seller subscribes to bids on its own lot. Nobody knows an address.
 
-Start a network (`cbcb run --hold`), then run this file with nodes of the network:
+Start a network (`cbcb run --hold`, also with `--set privacy.mode=bloom`), then run this file with its nodes:
 `.venv/bin/python examples/auction.py [SELLER BIDDER...]`.
 """
 
@@ -37,15 +37,18 @@ class Bidder:
 
 def auction(seller_node: str, bidder_nodes: list[str]) -> tuple[str, int]:
     """Returns the winner and the price."""
-    with testbed.connect(seller_node, "seller") as seller:
+    network = testbed.running()
+    # None where routers read messages; with keys, the library logs what the routers cannot read.
+    key = network.keys()
+    with testbed.connect(seller_node, "seller", key=key) as seller:
         seller.subscribe(f'type = "bid" and lot = "{LOT}"')
         bidders = [
-            Bidder(testbed.connect(node, f"bidder-{number}"), limit)
+            Bidder(testbed.connect(node, f"bidder-{number}", key=key), limit)
             for number, (node, limit) in enumerate(zip(bidder_nodes, LIMITS, strict=False))
         ]
         for each in bidders:
             each.client.subscribe(f'type = "price" and category = "clock" and price < {each.limit}')
-        testbed.running().settle()
+        network.settle()
 
         price, leader = START, ""
         while True:

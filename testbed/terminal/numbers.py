@@ -87,7 +87,7 @@ def certain_deliveries(summary: Mapping[str, Any]) -> str:
         return text
     others = summary.get("false_negatives", 0) - (missed or 0)
     text += f"; {count(expected - certain)} fell before convergence or into a change"
-    return text + (f", {count(others)} missed" if others else "")
+    return text + (f", {count(others)} of them missed" if others else "")
 
 
 def false_positives(summary: Mapping[str, Any]) -> tuple[str, str]:
