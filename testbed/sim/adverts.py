@@ -28,6 +28,7 @@ from router.protocol.schemes.per_interface import PerInterface
 from router.protocol.schemes.per_interface_strict import CoveringFilter
 from router.protocol.schemes.subtree_filter import Levels, SubtreeFilter, admit
 from router.wire.frames import Frame, FrameType
+from testbed.sim.growth import doubled
 from testbed.sim.layout import (
     BOXED_MAX,
     BOXES_WAITING,
@@ -59,10 +60,13 @@ from testbed.sim.layout import (
 from testbed.sim.ranks import Ranks
 
 _Longs: TypeAlias = npt.NDArray[np.int64]
+_Ints: TypeAlias = npt.NDArray[np.int32]
 _Sets: TypeAlias = npt.NDArray[np.uint64]
 
 #: The first sizes of arrays that grow.
-_LEVELS, _STORE, _SLOTS, _MEMORY, _PLACES = 65_536, 1 << 20, 1 << 14, 1 << 18, 256
+_LEVELS, _STORE, _HEADS, _SLOTS, _MEMORY, _PLACES = 65_536, 1 << 20, 1 << 16, 1 << 14, 1 << 18, 256
+#: Levels name places in the store by 31 bits.
+_STORE_MAX = 1 << 31
 #: The most bytes that relations of filters, and answers, may take.
 RELATIONS_BYTES, ANSWERS_BYTES = 1 << 30, 1 << 29
 _WORD_BYTES = 8
@@ -109,9 +113,9 @@ class Adverts:
         self._scratch: _Sets = np.zeros((0, 0), np.uint64)
         self._boxes = np.zeros(0, np.uint8)
         self._numbers = np.full((0, FILTERS_MAX), _NO_FILTER, np.int64)
-        self._levels = np.zeros((_LEVELS, LEVEL_WIDTH), np.int64)
+        self._levels = np.zeros((_LEVELS, LEVEL_WIDTH), np.int32)
         self._store = np.zeros(_STORE, np.int32)
-        self._heads = np.zeros(0, np.int32)
+        self._heads = np.zeros(_HEADS, np.int32)
         self._answers = np.zeros(_SLOTS, np.int64)
         self._memory = np.zeros(_MEMORY, np.int64)
         self._answered = 0
@@ -205,14 +209,16 @@ class Adverts:
             self._collect_levels()
             # With as much room as is in use, the next collection is far off.
             while 2 * array[Advert.STORED] + filters > len(self._store):
-                self._store = np.concatenate([self._store, np.zeros_like(self._store)])
+                self._store = doubled(self._store)
+                if len(self._store) > _STORE_MAX:
+                    raise MemoryError(f"F of all routers has more than {_STORE_MAX // 2} filters")
             while 2 * array[Advert.LEVEL_COUNT] + LEVELS_MAX >= len(self._levels):
-                self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
+                self._levels = doubled(self._levels)
         while array[Advert.MEMORISED] + 2 * _WORD_BITS * words + 8 > len(self._memory):
             if 2 * self._memory.nbytes > ANSWERS_BYTES and array[Advert.MEMORISED]:
                 self._forget_answers()
             else:
-                self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
+                self._memory = doubled(self._memory)
         self._attach()
 
     def expect(self, predicates: Iterable[Predicate]) -> Bits:
@@ -280,11 +286,11 @@ class Adverts:
                 if len(depths) > self._rooms[node]:
                     self._rooms[node] = len(depths)
                     row[HEAD] = self._head_count
-                    self._head_count += len(depths)
-                    if self._head_count > len(self._heads):
-                        more = np.full(self._head_count, _NOT_LAID_OUT, np.int32)
-                        self._heads = np.concatenate([self._heads, more])
-                        self._attach()
+                    first, self._head_count = self._head_count, self._head_count + len(depths)
+                    while self._head_count > len(self._heads):
+                        self._heads = doubled(self._heads)
+                    self._heads[first : self._head_count] = _NOT_LAID_OUT
+                    self._attach()
         if not self._borrowed[node] and table is not None and isinstance(ingress, SubtreeFilter):
             self._borrowed[node] = 1
             heads = self._heads_of(node)
@@ -356,7 +362,8 @@ class Adverts:
         array, levels = self.array, self._levels
         count = int(array[Advert.LEVEL_COUNT])
         used = np.zeros(count, np.bool_)
-        reached = self._heads[self._heads >= 0]
+        heads = self._heads[: self._head_count]
+        reached = heads[heads >= 0]
         while reached.size:
             used[reached] = True
             reached = levels[reached, NEXT]
@@ -365,8 +372,8 @@ class Adverts:
         # The last element is the number of no level, -1.
         numbers = np.full(count + 1, _NO_LEVEL, np.int64)
         numbers[kept] = np.arange(len(kept))
-        at = np.flatnonzero(self._heads >= 0)
-        self._heads[at] = numbers[self._heads[at]]
+        at = np.flatnonzero(heads >= 0)
+        heads[at] = numbers[heads[at]]
         rows = levels[kept]
         rows[:, NEXT] = numbers[rows[:, NEXT]]
         stored = self._stored(rows)
@@ -376,7 +383,7 @@ class Adverts:
         array[Advert.LEVEL_COUNT], array[Advert.STORED] = len(rows), len(stored)
         self._free.clear()
 
-    def _stored(self, rows: _Longs) -> npt.NDArray[np.int32]:
+    def _stored(self, rows: _Ints) -> npt.NDArray[np.int32]:
         """Returns the filters of levels, one level behind the other."""
         counts = rows[:, COUNT]
         starts = np.cumsum(counts) - counts
@@ -433,7 +440,7 @@ class Adverts:
         """Returns a place for the relations of a filter; None: an event needs more than there are."""
         if self._placed == len(self._relations):
             if 2 * self._relations.nbytes <= RELATIONS_BYTES:
-                self._relations = np.concatenate([self._relations, np.zeros_like(self._relations)])
+                self._relations = doubled(self._relations)
                 self._attach()
             elif self._forgot_at == event:
                 return None
@@ -520,7 +527,7 @@ class Adverts:
         else:
             answer = [POOL.covered_by_several(number, others, question == Question.COVERED_JOINTLY)]
         if end + len(answer) > len(self._memory):
-            self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
+            self._memory = doubled(self._memory)
             self._attach()
         self._memory[end : end + len(answer)] = answer
         array[Advert.MEMORISED] = end + len(answer)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from router.protocol.schemes.per_interface import PerInterface
 from router.wire.frames import Frame
 from testbed.sim import compiled_bulk as loops
 from testbed.sim.adverts import Adverts
+from testbed.sim.growth import doubled
 from testbed.sim.layout import (
     ARRIVAL_WIDTH,
     AT,
@@ -238,7 +239,7 @@ class Bulk:
             elif exit_ == Exit.FULL:
                 self._drain()
                 if control[Control.SIZE] + self._nodes[:, PORT_COUNT].max() >= len(self._heap):
-                    self._heap = _doubled(self._heap)
+                    self._heap = doubled(self._heap)
                 if self.adverts is not None:
                     self.adverts.grow(int(control[Control.WORDS]))
             elif exit_ in _OF_ADVERTS:
@@ -281,7 +282,7 @@ class Bulk:
     def _new_row(self, frame: Frame, length: int) -> int:
         if not self._free:
             size = len(self._messages)
-            self._messages, self._matched = _doubled(self._messages), _doubled(self._matched)
+            self._messages, self._matched = doubled(self._messages), doubled(self._matched)
             if self.adverts is not None:
                 self.adverts.fit_messages(2 * size)
             self._free = list(range(2 * size - 1, size - 1, -1))
@@ -337,7 +338,7 @@ class Bulk:
             arrivals = np.array(self._inbox, np.int64)
             self._inbox.clear()
             while self._control[Control.SIZE] + len(arrivals) >= len(self._heap):
-                self._heap = _doubled(self._heap)
+                self._heap = doubled(self._heap)
             loops.push(self._control, self._heap, arrivals)
 
     # The state of routers.
@@ -463,10 +464,6 @@ def of_adverts(cores: list[Router], issued: int) -> PredicateLimits | None:
     if issued > limits.burst - limits.predicate_weight:
         return None
     return limits
-
-
-def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.concatenate([array, np.zeros_like(array)])
 
 
 def _as_words(members: Bits, words: int) -> _Sets:

@@ -108,7 +108,7 @@ _PLACES, _QUESTION_PAIRS = int(Advert.PLACES), int(Advert.QUESTION_PAIRS)
 #: As in `router.predicates.covering.pool`.
 _SEARCH_PAIRS, _PATTERN_PAIRS = 16, 8
 _INT_BYTES = 4
-_LEVEL_BYTES = LEVEL_WIDTH * WORD_BYTES
+_LEVEL_BYTES = LEVEL_WIDTH * _INT_BYTES
 #: Rows of the scratch memory.
 _PREDICATE, _KNOWN, _LOWER, _WAITING, _FOUND = 0, 1, 2, LEVELS_MAX + 2, LEVELS_MAX + 3
 #: F of so many filters is compared filter by filter, and F of more as a row.
@@ -230,18 +230,18 @@ def _widen(
         return _LEND
     while level >= 0:
         entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-        own_hops = long_at(entry, HOPS)
+        own_hops = int_at(entry, HOPS)
         if own_hops >= hops and (nearest < 0 or own_hops < nearest_hops):
             nearest, nearest_hops = level, own_hops
         if own_hops <= hops:
             below += 1
         last = level
         count += 1
-        level = long_at(entry, NEXT)
+        level = int_at(entry, NEXT)
     if count >= LEVELS_MAX:
         return _ASK
     alone = below == 0 or (below == 1 and nearest >= 0 and nearest_hops == hops)
-    if alone and (nearest < 0 or long_at(adverts[_LEVELS] + nearest * _LEVEL_BYTES, COUNT) <= _SHORT):
+    if alone and (nearest < 0 or int_at(adverts[_LEVELS] + nearest * _LEVEL_BYTES, COUNT) <= _SHORT):
         added = _unrelated(adverts, nearest, messages, message, left)
         if added < 0 and added != _RELATED:
             return added
@@ -272,19 +272,19 @@ def _widen(
     level = int_at(head, 0)
     while level >= 0:
         entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-        if long_at(entry, HOPS) <= hops and not _equal(adverts, level, nearest):
+        if int_at(entry, HOPS) <= hops and not _equal(adverts, level, nearest):
             _expand(adverts, level, lower, words)
             left = _unite(adverts, lower, messages, message, left, words)
             if left < 0:
                 return left
             lower += 1
-        level = long_at(entry, NEXT)
+        level = int_at(entry, NEXT)
     # The nearest is compared with others, so it is written last.
     lower, same = _LOWER, -1
     level = int_at(head, 0)
     while level >= 0:
         entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-        if long_at(entry, HOPS) <= hops:
+        if int_at(entry, HOPS) <= hops:
             if level == nearest:
                 same = level
             elif _equal(adverts, level, nearest):
@@ -292,7 +292,7 @@ def _widen(
             else:
                 _compress(adverts, level, lower, words)
                 lower += 1
-        level = long_at(entry, NEXT)
+        level = int_at(entry, NEXT)
     if same >= 0:
         _compress(adverts, same, _KNOWN, words)
     else:
@@ -306,15 +306,15 @@ def _new_level(adverts: Array, head: Address, last: I64, hops: I64) -> I64:
     level = adverts[_LEVEL_COUNT]
     adverts[_LEVEL_COUNT] = level + 1
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-    put_long(entry, HOPS, hops)
-    put_long(entry, NEXT, -1)
-    put_long(entry, COUNT, 0)
-    put_long(entry, ROOM, 0)
-    put_long(entry, OFFSET, 0)
+    put_int(entry, HOPS, hops)
+    put_int(entry, NEXT, -1)
+    put_int(entry, COUNT, 0)
+    put_int(entry, ROOM, 0)
+    put_int(entry, OFFSET, 0)
     if last < 0:
         put_int(head, 0, level)
     else:
-        put_long(adverts[_LEVELS] + last * _LEVEL_BYTES, NEXT, level)
+        put_int(adverts[_LEVELS] + last * _LEVEL_BYTES, NEXT, level)
     return level
 
 
@@ -394,7 +394,7 @@ def _unrelated(adverts: Array, level: I64, messages: Array, message: I64, left: 
     store, count = 0, 0
     if level >= 0:
         entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-        store, count = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, long_at(entry, COUNT)
+        store, count = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES, int_at(entry, COUNT)
     stride = adverts[_WIDTH] * WORD_BYTES
     for index in range(messages[message, FILTER_COUNT]):
         number, known = long_at(numbers, index), False
@@ -437,22 +437,22 @@ def _relation_to(adverts: Array, relations: Address, number: I64, other: I64, st
 def _copy_level(adverts: Array, level: I64, other: I64) -> None:
     """Gives a level without room the filters of another level; the caller has made room."""
     entry, second = adverts[_LEVELS] + level * _LEVEL_BYTES, adverts[_LEVELS] + other * _LEVEL_BYTES
-    count = long_at(entry, COUNT)
+    count = int_at(entry, COUNT)
     _reserve(adverts, second, count)
-    store = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES
-    copy = adverts[_STORE] + long_at(second, OFFSET) * _INT_BYTES
+    store = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES
+    copy = adverts[_STORE] + int_at(second, OFFSET) * _INT_BYTES
     for index in range(count):
         put_int(copy, index, int_at(store, index))
-    put_long(second, COUNT, count)
+    put_int(second, COUNT, count)
 
 
 @callee
 def _reserve(adverts: Array, entry: Address, count: I64) -> None:
     """Gives the level at an address room for so many filters, which it loses."""
-    if count > long_at(entry, ROOM):
+    if count > int_at(entry, ROOM):
         room = count + count // 2 + 2
-        put_long(entry, ROOM, room)
-        put_long(entry, OFFSET, adverts[_STORED])
+        put_int(entry, ROOM, room)
+        put_int(entry, OFFSET, adverts[_STORED])
         adverts[_STORED] += room
 
 
@@ -460,10 +460,10 @@ def _reserve(adverts: Array, entry: Address, count: I64) -> None:
 def _insert(adverts: Array, level: I64, number: I64) -> None:
     """Adds a filter to a level, in ascending order; the caller has made room."""
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-    count, before = long_at(entry, COUNT), long_at(entry, OFFSET)
+    count, before = int_at(entry, COUNT), int_at(entry, OFFSET)
     _reserve(adverts, entry, count + 1)
     old = adverts[_STORE] + before * _INT_BYTES
-    store, index = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, count
+    store, index = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES, count
     while index > 0 and int_at(old, index - 1) > number:
         put_int(store, index, int_at(old, index - 1))
         index -= 1
@@ -472,7 +472,7 @@ def _insert(adverts: Array, level: I64, number: I64) -> None:
         while index > 0:
             index -= 1
             put_int(store, index, int_at(old, index))
-    put_long(entry, COUNT, count + 1)
+    put_int(entry, COUNT, count + 1)
 
 
 # Sets of filters.
@@ -797,8 +797,8 @@ def _expand(adverts: Array, level: I64, row: I64, words: I64) -> None:
     if level < 0:
         return
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-    store = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES
-    for index in range(long_at(entry, COUNT)):
+    store = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES
+    for index in range(int_at(entry, COUNT)):
         include(members, int_at(store, index))
 
 
@@ -806,8 +806,8 @@ def _expand(adverts: Array, level: I64, row: I64, words: I64) -> None:
 def _grew(adverts: Array, level: I64, members: Address, words: I64) -> Flag:
     """Whether a set differs from the filters of a level."""
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-    store, count = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, size(members, words)
-    if count != long_at(entry, COUNT):
+    store, count = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES, size(members, words)
+    if count != int_at(entry, COUNT):
         return True
     for index in range(count):  # noqa: SIM110 - Numba compiles no generators
         if not has(members, int_at(store, index)):
@@ -821,14 +821,14 @@ def _equal(adverts: Array, level: I64, other: I64) -> Flag:
     if level == other:
         return True
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-    count = long_at(entry, COUNT)
+    count = int_at(entry, COUNT)
     if other < 0:
         return count == 0
     second = adverts[_LEVELS] + other * _LEVEL_BYTES
-    if count != long_at(second, COUNT):
+    if count != int_at(second, COUNT):
         return False
-    store = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES
-    theirs = adverts[_STORE] + long_at(second, OFFSET) * _INT_BYTES
+    store = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES
+    theirs = adverts[_STORE] + int_at(second, OFFSET) * _INT_BYTES
     for index in range(count):  # noqa: SIM110 - Numba compiles no generators
         if int_at(store, index) != int_at(theirs, index):
             return False
@@ -841,8 +841,8 @@ def _compress(adverts: Array, level: I64, row: I64, words: I64) -> None:
     members = adverts[_SCRATCH] + row * adverts[_WIDTH] * WORD_BYTES
     entry, count = adverts[_LEVELS] + level * _LEVEL_BYTES, size(members, words)
     _reserve(adverts, entry, count)
-    put_long(entry, COUNT, count)
-    store, index = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, 0
+    put_int(entry, COUNT, count)
+    store, index = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES, 0
     for word in range(words):
         item = word_at(members, word)
         while item:

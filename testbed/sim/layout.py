@@ -42,7 +42,7 @@ class Advert(IntEnum):
     BOXES = 3  # uint8 by filter: `Relations.is_box`, and twice the number of witnesses
     SCRATCH = 4  # int64 [LEVELS_MAX + 4, WIDTH]
     NUMBERS = 5  # int64 [messages, FILTERS_MAX]: filters of an RA
-    LEVELS = 6  # int64 [LEVELS_CAPACITY, LEVEL_WIDTH]: F of a class and a number of hops
+    LEVELS = 6  # int32 [LEVELS_CAPACITY, LEVEL_WIDTH]: F of a class and a number of hops
     LEVEL_COUNT = 7
     LEVELS_CAPACITY = 8
     STORE = 9  # int32 [STORE_CAPACITY]: the filters of F, in ascending order

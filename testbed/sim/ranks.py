@@ -23,6 +23,7 @@ from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, NormalFilter
 from router.predicates.covering.pool import FilterPool
+from testbed.sim.growth import doubled
 from testbed.sim.layout import EVERY_TEXT, NO_RECORD, NO_TEXT, SOME_TEXTS
 
 #: A suffix and substrings.
@@ -116,7 +117,7 @@ class Ranks:
             self._ranked |= 1 << number
             end = self._length + len(record)
             while end > len(self.records):
-                self.records = np.concatenate([self.records, np.zeros_like(self.records)])
+                self.records = doubled(self.records)
             self.records[self._length : end] = record
             self.places[number] = self._length
             self._length = end
