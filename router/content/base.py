@@ -158,6 +158,18 @@ class Content:
         """Whether an application that declared `predicate` gets the message."""
         return semantics.matches(predicate, message)
 
+    def selecting(self, predicate: Predicate, message: Message) -> Generator[int, None, bool]:
+        """As `selects`; yields the steps that it is about to take, each of about 0.2 us."""
+        return semantics.matching(predicate, message)
+
+    def most_steps(self, weight: int, message: Message) -> int:
+        """The steps that `selecting` takes at most, for predicates of this weight."""
+        return semantics.most_steps(weight, message)
+
+    def length(self, message: Message) -> int:
+        """About the bytes of a message."""
+        return sum(len(value) if isinstance(value, str) else 8 for value in message.values())
+
     def refusal(self, message: Message) -> str | None:  # noqa: ARG002
         """The reason for which routers do not pass on a message of this form; None: they do."""
         return None

@@ -30,6 +30,10 @@ from router.wire.frames import EncodedPredicate, FrameType
 
 #: Greatest share of the bits of a message that may be set: one with all bits set goes to every receiver.
 WEIGHT_MAX = 0.9
+#: Filters of a request that are read in one step.
+_READ = 1_000
+#: Filters of the pool with which a new one is compared in the time that its own length takes.
+_COMPARED = 4_096
 
 
 class Bloom(Content):
@@ -68,6 +72,10 @@ class Bloom(Content):
     def weight_of(self, filter_: Filter) -> int:
         return budget.weight_of(cast(BloomFilter, filter_))
 
+    def cost_of(self, filter_: Filter) -> int:
+        """See `Content`: a new filter is compared with all, by as many operations as a set has bits."""
+        return self.weight_of(filter_) * (1 + len(self.pool) // _COMPARED)
+
     def chunks(
         self, body: Predicate | EncodedPredicate, limits: PredicateLimits, allowed: int
     ) -> Iterator[Chunk]:
@@ -77,6 +85,23 @@ class Bloom(Content):
     def selects(self, predicate: Predicate, message: Message) -> bool:
         assert isinstance(message, BloomMessage)
         return _encoded(predicate).matches(message)
+
+    def selecting(self, predicate: Predicate, message: Message) -> Generator[int, None, bool]:
+        """See `Content`; a set of bits is one comparison."""
+        assert isinstance(message, BloomMessage)
+        for filter_ in _encoded(predicate).encoded:
+            yield 2
+            if filter_.matches(message):
+                return True
+        return False
+
+    def most_steps(self, weight: int, message: Message) -> int:  # noqa: ARG002
+        """See `Content`; the weight of a filter is at least 1."""
+        return 2 * weight
+
+    def length(self, message: Message) -> int:
+        assert isinstance(message, BloomMessage)
+        return message.suite.octets + len(message.sealed)
 
     def refusal(self, message: Message) -> str | None:
         """A message of too many bits: it would reach receivers that it is not for."""
@@ -90,9 +115,12 @@ class Bloom(Content):
         return private.decode_predicate(FrameType.XRA, _octets(request, "predicate"))
 
     def reading_predicate(self, request: Mapping[str, Any]) -> Generator[None, None, Predicate]:
-        """At once: sets of bits are read in a small part of the time that texts take."""
-        yield from ()
-        return self.requested_predicate(request)
+        filters: list[BloomFilter] = []
+        for filter_ in private.filters_of(FrameType.XRA, _octets(request, "predicate")):
+            filters.append(filter_)
+            if len(filters) % _READ == 0:
+                yield
+        return BloomPredicate(filters)
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
         body = private.decode_message(_octets(request, "message"))

@@ -262,7 +262,7 @@ class DataPlane:
         state[_HOLD] = hold
         if self.applications is not None:
             self.applications.prepare()
-            if not self.applications.ready:
+            if not self.applications.ready or source.messages.busy:
                 # Compiled code leaves messages and requests to the core.
                 state[_BODY_ROOM] = -1
         log = self.log

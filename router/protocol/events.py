@@ -192,6 +192,22 @@ class PredicateSet:
     app: int
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryPostponed:
+    """The last action about a message that p0 selects: further turns find the applications that get it."""
+
+    source: int
+    seq: int
+
+
 Action = (
-    Send | SendToController | Deliver | Accepted | Refused | PredicatePostponed | PredicateSet | ServiceAction
+    Send
+    | SendToController
+    | Deliver
+    | DeliveryPostponed
+    | Accepted
+    | Refused
+    | PredicatePostponed
+    | PredicateSet
+    | ServiceAction
 )

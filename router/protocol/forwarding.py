@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from router.protocol.broadcast import BroadcastTables
 from router.protocol.delivered import Delivered
 from router.protocol.intake import Intake
-from router.protocol.parts import MessageCounts
+from router.protocol.parts import MessageCounts, Part
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Scheme
 from router.protocol.service import DecidingPredicates
@@ -30,6 +30,7 @@ class ForwardingState:
         delivered: the messages that were delivered last, which compiled code notes too.
         first_seq: the sequence number before that of the first.
         hop_limit: of the router's own messages.
+        messages: while they are busy, the core takes all messages, in their order.
     """
 
     node: int
@@ -43,3 +44,4 @@ class ForwardingState:
     delivered: Delivered
     first_seq: int
     hop_limit: int
+    messages: Part

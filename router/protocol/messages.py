@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
@@ -16,7 +17,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.delivered import Delivered
-from router.protocol.events import Accepted, Action, Deliver, Refused
+from router.protocol.events import Accepted, Action, Deliver, DeliveryPostponed, Refused
 from router.protocol.frame_table import FrameHandler, OnTree
 from router.protocol.message_bounds import MOST_BYTES, is_too_large
 from router.protocol.parts import Part
@@ -27,17 +28,45 @@ from router.wire.header import DecodeError
 _TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
 
 
+#: Bytes of the messages that wait to be delivered, before more of applications are refused.
+_MOST_WAITING = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """A message that p0 selects and that waits for its delivery.
+
+    Attributes:
+        sent: whether it goes to other routers.
+        received: the frame that a neighbour sent, and the neighbour; None: the message is this node's own.
+        search: the work that comes first; None: there is none.
+    """
+
+    source: int
+    seq: int
+    message: Message
+    sent: bool
+    received: tuple[Frame, int] | None
+    search: Iterator[None] | None
+
+
 class Messages(Part):
     """Sends, forwards and delivers messages; holds those that applications send before the first epoch.
+
+    A message that takes long to compare with the predicates of applications is delivered in a later turn.
+    Messages behind it wait, so that each application gets the messages in their order; they are forwarded
+    meanwhile.
 
     Attributes:
         accepted: how many messages of applications were accepted, as an array of one number: compiled code
             accepts some (`router.forwarding`).
         receivers: which applications get a message that p0 selects; the service's.
+        search: `Service.search`.
         delivered: the messages of others that were delivered last.
     """
 
     receivers: Callable[[Message], tuple[int, ...]]
+    search: Callable[[Message], Iterator[None] | None]
 
     def __init__(self, context: Context, scheme: Scheme) -> None:
         self._context = context
@@ -47,6 +76,9 @@ class Messages(Part):
         self._parts = context.parts
         #: Number and content of the messages that wait for the first epoch.
         self._held: deque[tuple[int, Message]] = deque()
+        #: The messages that wait to be delivered, in order, and the sum of their bytes.
+        self._waiting: deque[_Local] = deque()
+        self._bytes = 0
         self.accepted = array("q", [0])
         self.delivered = Delivered()
 
@@ -56,7 +88,21 @@ class Messages(Part):
 
     @property
     def idle(self) -> bool:
-        return not self._held
+        return not self._held and not self._waiting
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting)
+
+    def step(self, now: float) -> list[Action]:  # noqa: ARG002
+        """Works on the delivery of the message that has waited longest."""
+        waiting = self._waiting[0]
+        if waiting.search is not None:
+            for _ in waiting.search:
+                return []
+        self._waiting.popleft()
+        self._bytes -= self._content.length(waiting.message)
+        return self._deliver_or_count(waiting)
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         """Sends what was held."""
@@ -79,6 +125,9 @@ class Messages(Part):
         if not ready and len(self._held) >= context.options.held_messages:
             context.drop(Drop.HELD_QUEUE_FULL)
             return [Refused(app, "the router has no broadcast table yet, and holds no more messages")]
+        if len(self._waiting) >= context.options.held_messages or self._bytes > _MOST_WAITING:
+            context.drop(Drop.HELD_QUEUE_FULL)
+            return [Refused(app, "the applications of this router have predicates that take too long")]
         self.accepted[0] += 1
         context.counters.messages_sent += 1
         seq = context.sequence_number(self.accepted[0])
@@ -97,10 +146,12 @@ class Messages(Part):
         if outputs.interfaces:
             actions += self._scheme.sends(outputs, frame)
             actions += context.parts.message_sent(outputs.interfaces, now)
-        delivered = self.deliver(context.node, seq, message) if outputs.local else []
-        if not delivered and not outputs.interfaces:
+        sent = bool(outputs.interfaces)
+        if outputs.local:
+            return actions + self._deliver_in_turn(context.node, seq, message, sent)
+        if not sent:
             context.counters.messages_unmatched += 1
-        return actions + delivered
+        return actions
 
     def _received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
         counters, content = self._counters, self._content
@@ -127,28 +178,60 @@ class Messages(Part):
                 actions += self._parts.message_sent(outputs.interfaces, now)
             else:
                 counters.drop(Drop.HOP_LIMIT)
-        delivered = [] if message is None else self.deliver(frame.issuer, frame.seq, message, frame)
-        if not delivered and not outputs.interfaces:
+        sent = bool(outputs.interfaces)
+        if message is not None:
+            return actions + self._deliver_in_turn(frame.issuer, frame.seq, message, sent, frame)
+        if not sent:
             counters.messages_unwanted += 1
-        return actions + delivered
+        return actions
 
-    def deliver(self, source: int, seq: int, message: Message, received: Frame | None = None) -> list[Action]:
-        """Passes a message that p0 selects to the applications, unless it was delivered before.
+    def _deliver_in_turn(
+        self, source: int, seq: int, message: Message, sent: bool, frame: Frame | None = None
+    ) -> list[Action]:
+        """Delivers a message behind those that wait, and begins with what takes long."""
+        first, search = not self._waiting, self.search(message)
+        # Without signatures nothing looks up where the message came from.
+        signed = frame is not None and self._context.signatures.asked_for
+        received = (frame, self._neighbour(frame)) if signed and frame is not None else None
+        local = _Local(source, seq, message, sent, received, search)
+        if first and search is None:
+            return self._deliver_or_count(local)
+        self._waiting.append(local)
+        self._bytes += self._content.length(message)
+        actions = self.step(self._context.now) if first else []
+        return [*actions, DeliveryPostponed(source, seq)] if self._waiting else actions
+
+    def deliver_waiting(self) -> list[Action]:
+        """Delivers all messages that wait, however long that takes."""
+        actions: list[Action] = []
+        while self._waiting:
+            actions += self.step(self._context.now)
+        return actions
+
+    def _deliver_or_count(self, local: _Local) -> list[Action]:
+        actions = self.deliver(local.source, local.seq, local.message, local.received)
+        if not actions and not local.sent:
+            if local.source == self._context.node:
+                self._counters.messages_unmatched += 1
+            else:
+                self._counters.messages_unwanted += 1
+        return actions
+
+    def deliver(
+        self, source: int, seq: int, message: Message, received: tuple[Frame, int] | None = None
+    ) -> list[Action]:
+        """Passes a message that p0 selects to the applications at once, unless it was delivered before.
 
         Args:
-            received: the frame that a neighbour sent, whose signature is verified here.
+            received: the frame whose signature is verified here, and the neighbour that sent it; None: there
+                is no signature.
         """
         if (source, seq) in self.delivered:
             return self._context.drop(Drop.MESSAGE_DUPLICATE)
         apps = self.receivers(message)
         if not apps:
             return []
-        # Without signatures nothing looks up where the message came from.
-        if (
-            received is not None
-            and self._context.signatures.asked_for
-            and self._context.refuses(received, self._neighbour(received), source)
-        ):
+        if received is not None and self._context.refuses(*received, source):
             return []
         if source != self._context.node:
             self.delivered.add(source, seq)

@@ -79,7 +79,7 @@ class Router:
         self._scheme = SCHEMES[options.scheme](context, routing)
         self._messages = messages = Messages(context, self._scheme)
         self._service = SERVICES[options.service](context, routing, messages)
-        messages.receivers = self._service.receivers
+        messages.receivers, messages.search = self._service.receivers, self._service.search
         self._parts = context.parts
         self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])
         self._parts.join([self._service, *self._service.parts(), messages])
@@ -162,7 +162,16 @@ class Router:
             self._messages.delivered,
             context.sequence_number(0),
             self.options.hop_limit,
+            self._messages,
         )
+
+    @property
+    def delivers(self) -> bool:
+        """Whether a message is being compared with the predicates of applications, turn by turn.
+
+        Until that ends, no further message of a neighbour should be read.
+        """
+        return self._messages.busy
 
     @property
     def engine_bytes(self) -> int | None:
@@ -172,6 +181,10 @@ class Router:
     def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
         """Passes a message to the applications, of which compiled code found that p0 selects it."""
         return self._messages.deliver(source, seq, message)
+
+    def deliver_waiting(self) -> list[Action]:
+        """Delivers the messages that wait (`delivers`), however long that takes."""
+        return self._messages.deliver_waiting()
 
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""

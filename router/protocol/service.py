@@ -8,7 +8,7 @@ services by name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -105,6 +105,10 @@ class Service(Part, ABC):
     @abstractmethod
     def receivers(self, message: Message) -> tuple[int, ...]:
         """The applications that get a message which p0 selects; each call is about another message."""
+
+    def search(self, message: Message) -> Iterator[None] | None:  # noqa: ARG002
+        """The work to be done, turn by turn, before `receivers` is asked about a message; None: none."""
+        return None
 
     def deciding_predicates(self) -> DecidingPredicates | None:
         """How compiled code may deliver messages, and take them from applications (`router.forwarding`).

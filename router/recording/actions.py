@@ -23,6 +23,7 @@ from router.protocol.events import (
     Accepted,
     Action,
     Deliver,
+    DeliveryPostponed,
     Event,
     FrameReceived,
     PredicatePostponed,
@@ -63,6 +64,7 @@ class _ActionType(IntEnum):
     REFUSED = 7
     PREDICATE_POSTPONED = 8
     PREDICATE_SET = 9
+    DELIVERY_POSTPONED = 10
 
 
 _FORWARD, _SEND, _SEND_TO_CONTROLLER = (
@@ -139,6 +141,8 @@ def _action(event: Event, action: Action) -> bytes:
         return bytes((known.code,)) + _sized(known.encode(action))
     if isinstance(action, PredicatePostponed):
         return struct.pack("<BI", _ActionType.PREDICATE_POSTPONED, action.app)
+    if isinstance(action, DeliveryPostponed):
+        return DELIVERED.pack(_ActionType.DELIVERY_POSTPONED, action.source, action.seq)
     if isinstance(action, PredicateSet):
         return struct.pack("<BI", _ActionType.PREDICATE_SET, action.app)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
@@ -221,6 +225,10 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             else:
                 raise ValueError("a delivery of a message that the event does not have")
             yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
+        elif action_type is _ActionType.DELIVERY_POSTPONED:
+            _, source, seq = DELIVERED.unpack_from(data, at - 1)
+            at += DELIVERED.size - 1
+            yield f"the delivery of {source}/{seq} takes further turns"
         elif action_type is _ActionType.ACCEPTED:
             _, app, source, seq = ACCEPTANCE.unpack_from(data, at - 1)
             at += ACCEPTANCE.size - 1

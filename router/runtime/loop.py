@@ -282,7 +282,8 @@ class RouterLoop:
     def _behind(self) -> bool:
         """Whether the next turn has something to do without waiting."""
         link = self._link
-        return bool(self._first) or link.behind or link.messages_behind or self._applications.behind
+        waiting = link.behind or link.messages_behind or self._applications.behind
+        return bool(self._first) or waiting or self._router.delivers
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
@@ -303,7 +304,7 @@ class RouterLoop:
             return [*others, (self._messages, select.EPOLLIN)]
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         # Messages that were read come before those that arrive.
-        hold = self._link.messages.waiting or self._link.messages_behind
+        hold = self._link.messages.waiting or self._link.messages_behind or self._router.delivers
         ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
         if lag := plane.take_lag():
             self._meter.late(lag, self._clock)
@@ -385,7 +386,8 @@ class RouterLoop:
         if mask & select.EPOLLOUT:
             link.messages.flush(now)
             self._changed = True
-        if mask & ~select.EPOLLOUT or link.messages_behind:
+        # While a message is being delivered, those behind it wait where there is a bound: in the socket.
+        if (mask & ~select.EPOLLOUT or link.messages_behind) and not self._router.delivers:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
@@ -393,7 +395,7 @@ class RouterLoop:
             for event, wire in link.receive_messages(now):
                 self._handle(event, wire)
                 handled = True
-                if time.monotonic() - now > _TURN_S:
+                if time.monotonic() - now > _TURN_S or self._router.delivers:
                     link.put_off_messages()
                     break
             if handled:

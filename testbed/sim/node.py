@@ -12,6 +12,7 @@ from router.protocol.events import (
     Action,
     ControllerFrame,
     Deliver,
+    DeliveryPostponed,
     Event,
     PredicatePostponed,
     PredicateSet,
@@ -106,7 +107,7 @@ class SimulatedRouter:
                 self._fabric.send(self.node, action.interfaces, action.frame)
             elif isinstance(action, SendToController):
                 self._fabric.send_to_controller(self.node, action.frame)
-            elif not isinstance(action, PredicatePostponed | PredicateSet):
+            elif not isinstance(action, DeliveryPostponed | PredicatePostponed | PredicateSet):
                 # An application in a simulation waits for no answer.
                 self._tell(self.node, action)
 

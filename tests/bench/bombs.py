@@ -5,7 +5,9 @@ Then it receives messages that p_i has to be searched for, until the matching en
 short ones, and ones with a text of 60,000 letters.
 Another router sends the same predicate as its UR, with which a third is answered (*UR*). In a further router
 with `max_filters`, p_i is over-simplified (*max*). In another, an application sets the predicate; the router
-issues an RA with it (*p0*).
+issues an RA with it (*p0*). It then receives the same messages, for that application (*own*).
+
+The shapes whose names begin with *bits* are of encoded predicates and messages (`[privacy] mode = "bloom"`).
 
 A turn is the time of one call of `Router.handle`, or of one step of a request, in CPU milliseconds of the
 process. Bodies are taken from the wire and cut into fragments within the measured time, as the link of a
@@ -26,10 +28,18 @@ import string
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from router.predicates.covering.budget import weight_of
+from router.predicates.covering.budget import DEFAULT_LIMITS, weight_of
+from router.predicates.encoded.model import (
+    ENCODED_NOTHING,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+)
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
 from router.protocol.events import FrameReceived, PredicateSet, Refused, Send, Tick
@@ -38,6 +48,7 @@ from router.protocol.router import Router
 from router.protocol.service import RequestError
 from router.runtime.collector import bound_collections, end_turn
 from router.runtime.lines import REQUEST_LIMIT
+from router.wire import private
 from router.wire.codec import decode_header, forwarded_frame, fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import Header
@@ -47,7 +58,7 @@ from tests.support.one_router import set_up
 from tests.support.router_tables import predicates_of
 
 _SIZES = (20_000, 200_000, 2_000_000)
-_COLUMNS = ("RA", "MSG", "UR", "p0", "max")
+_COLUMNS = ("RA", "MSG", "UR", "p0", "own", "max")
 #: `max_filters` of the column *max*.
 _MAX_FILTERS = 50
 _Draw = Callable[[random.Random, int], Filter]
@@ -150,6 +161,36 @@ _SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
         )
     ),
 }
+
+
+def _bits(bits: int, number: int) -> Callable[[random.Random, int], BloomFilter]:
+    """Filters of as many bits, chosen at random."""
+    suite = Suite(1, bits, 4, 1)
+    return lambda rng, _: BloomFilter(suite, _set(rng.sample(range(bits), number)))
+
+
+def _set(positions: Iterable[int]) -> int:
+    return sum(1 << position for position in positions)
+
+
+def _covered(rng: random.Random, n: int) -> BloomFilter:
+    """Filters with bit 0 and 20 others; each 1,000th has bit 0 and one other."""
+    return BloomFilter(_SUITE, 1 | _set(rng.sample(range(1, 1_024), 20 if (n + 1) % 1_000 else 1)))
+
+
+#: The suite of most encoded shapes, and of messages.
+_SUITE = Suite(1, 1_024, 4, 1)
+#: Shape -> encoded filters.
+_ENCODED: dict[str, Callable[[random.Random, int], BloomFilter]] = {
+    "bits": _bits(1_024, 20),
+    "bits, few of 64": _bits(64, 4),
+    "bits, many of 4,096": _bits(4_096, 400),
+    "bits, covered": _covered,
+    "bits, nested": lambda _, n: BloomFilter(Suite(1, 4_096, 4, 1), (2 << (4_095 - n % 4_096)) - 1),
+    "bits of many keys": lambda rng, n: BloomFilter(
+        Suite(1 + n, 1_024, 4, 1), _set(rng.sample(range(1_024), 20))
+    ),
+}
 #: Shape -> constraints without end, of one filter.
 _SINGLE: dict[str, Callable[[random.Random, int], Constraint]] = {
     "one attribute": lambda rng, n: (
@@ -169,6 +210,15 @@ def _bomb(shape: str, size: int) -> bytes:
             constraints.append(draw(rng, len(constraints)))
             length += len(encode_predicate(Predicate((Filter((constraints[-1],)),)))) - 5
         return encode_predicate(Predicate((Filter(tuple(constraints)),)))
+    if shape in _ENCODED:
+        filters: list[BloomFilter] = []
+        length = 0
+        # More would be replaced by their common bits, which are none.
+        most = min(DEFAULT_LIMITS.predicate_filters, DEFAULT_LIMITS.predicate_weight // 34)
+        while length < size - 1_000 and len(filters) < most:
+            filters.append(_ENCODED[shape](rng, len(filters)))
+            length += len(private.encode_predicate(BloomPredicate(filters[-1:]))) - 12 * (len(filters) > 1)
+        return private.encode_predicate(BloomPredicate(filters))
     parts, length = [], 0
     for filter_ in _SHAPES[shape](rng):
         part = encode_predicate(Predicate((filter_,)))
@@ -181,24 +231,43 @@ def _bomb(shape: str, size: int) -> bytes:
 
 def _header(frame_type: FrameType, issuer: int, number: int, size: int) -> Header:
     """The header of a frame with a body of this size, as after reassembly."""
-    header = decode_header(fragment(Frame(frame_type, issuer, number, 1, 9, NOTHING))[0])
+    nothing = NOTHING if frame_type in (FrameType.RA, FrameType.UR) else ENCODED_NOTHING
+    header = decode_header(fragment(Frame(frame_type, issuer, number, 1, 9, nothing))[0])
     return header._replace(total_length=size)
 
 
 def _turns(router: Router, body: bytes) -> list[float]:
     """CPU seconds of each turn from the arrival of an RA until the router has nothing left to do."""
     started = time.thread_time()
-    event = FrameReceived(11, forwarded_frame(_header(FrameType.RA, 11, 1, len(body)), body))
+    kind = router.content.advertisement_frame
+    event = FrameReceived(11, forwarded_frame(_header(kind, 11, 1, len(body)), body))
     return _until_idle(router, event, started)
+
+
+def _messages(router: Router) -> Iterator[tuple[Message, bytes]]:
+    """Messages and their bodies: short and long ones, or encoded ones with many bits and with most."""
+    if router.content.message_frame is FrameType.XMSG:
+        rng = random.Random("messages")
+        for suite in (_SUITE, Suite(1, 64, 4, 1), Suite(1, 4_096, 4, 1)) * 2:
+            for share in (0.5, 0.89):
+                bits = _set(rng.sample(range(suite.bits), int(share * suite.bits)))
+                message = BloomMessage(suite, bits, bytes(100))
+                yield message, private.encode_message(message)
+        return
+    for text in ("abcdefgh" * 4, "a" * 60_000) * 3:
+        plain = Message({"s": text, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
+        yield plain, encode_message(plain)
 
 
 def _message_turns(router: Router) -> list[float]:
     """CPU seconds of each turn from the arrival of a message until the engine has the whole table."""
     turns = []
-    for text in ("abcdefgh" * 4, "a" * 60_000) * 3:
-        message = Message({"s": text, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
-        header = decode_header(fragment(Frame(FrameType.MSG, 12, 1, 1, 9, Message({"s": ""})))[0])
-        body = encode_message(message)
+    for number, (message, body) in enumerate(_messages(router)):
+        small = (
+            BloomMessage(_SUITE, 0, bytes(100)) if isinstance(message, BloomMessage) else Message({"s": ""})
+        )
+        kind = router.content.message_frame
+        header = decode_header(fragment(Frame(kind, 12, number, 1, 9, small))[0])
         event = FrameReceived(12, forwarded_frame(header._replace(total_length=len(body)), body))
         started = time.thread_time()
         turns += _until_idle(router, event, started)
@@ -211,7 +280,8 @@ def _reply_turns(router: Router, body: bytes) -> list[float]:
     started = time.thread_time()
     turns = _until_idle(router, FrameReceived(11, request), started, at=20.0)
     started = time.thread_time()
-    event = FrameReceived(12, forwarded_frame(_header(FrameType.UR, 21, 1, len(body)), body))
+    kind = router.content.reply_frame
+    event = FrameReceived(12, forwarded_frame(_header(kind, 21, 1, len(body)), body))
     turns += _until_idle(router, event, started, at=20.0)
     assert router.counters.urs_sent == 1, "the UR was not taken for an answer"
     return turns
@@ -223,23 +293,30 @@ def _local_turns(router: Router, body: bytes) -> list[float]:
     The predicate has as many filters as a router takes in a request. A single filter that is too heavy is
     refused; then its leading constraints are set.
     """
-    filters = tuple(filters_of(FrameType.RA, body))
     limits = router.options.limits
+    if router.content.message_frame is FrameType.XMSG:
+        encoded = tuple(private.filters_of(FrameType.XRA, body))[: limits.predicate_filters]
+        while (
+            len(private.encode_predicate(BloomPredicate(encoded))) * 2 > REQUEST_LIMIT - 1_000
+            or router.content.weight(BloomPredicate(encoded)) > limits.predicate_weight
+        ):
+            encoded = encoded[: len(encoded) * 9 // 10]
+        return _set_turns(router, {"encoded": private.encode_predicate(BloomPredicate(encoded)).hex()})
+    filters = tuple(filters_of(FrameType.RA, body))
     if len(filters) == 1 and weight_of(filters[0]) > limits.filter_weight:
-        refused = _set_turns(router, Predicate(filters))
+        refused = _set_turns(router, {"predicate": format_predicate(Predicate(filters))})
         # What is left is not refused: its names and texts take the rest of the weight.
         leading = Filter(filters[0].constraints[: limits.filter_weight * 9 // 10])
-        return refused + _set_turns(router, Predicate((leading,)))
+        return refused + _set_turns(router, {"predicate": format_predicate(Predicate((leading,)))})
     most = limits.predicate_weight // max(map(weight_of, filters))
     filters = filters[: min(limits.predicate_filters, max(most, 1))]
     while len(text := format_predicate(Predicate(filters))) > REQUEST_LIMIT - 1_000 and len(filters) > 1:
         filters = filters[: len(filters) * (REQUEST_LIMIT - 2_000) // len(text)]
-    return _set_turns(router, Predicate(filters))
+    return _set_turns(router, {"predicate": format_predicate(Predicate(filters))})
 
 
-def _set_turns(router: Router, predicate: Predicate) -> list[float]:
+def _set_turns(router: Router, request: dict[str, str]) -> list[float]:
     """CPU seconds of each turn from `set_predicate` until the answer, which may be a refusal."""
-    text = format_predicate(predicate)
     session = router.session(1)
     waiting: list[Any] = []
     turns: list[float] = []
@@ -248,7 +325,7 @@ def _set_turns(router: Router, predicate: Predicate) -> list[float]:
         return _handled(router, event, 10.0)
 
     started = time.thread_time()
-    served: Any = session.commands()["set_predicate"]({"predicate": text}, handle)
+    served: Any = session.commands()["set_predicate"](request, handle)
     while not isinstance(served, tuple):
         try:
             waits = served.send(waiting.pop() if waiting else None)
@@ -295,20 +372,23 @@ def _until_idle(router: Router, event: Any, started: float, at: float = 10.0) ->
 def measure(shape: str, size: int, matcher: str) -> dict[str, Any]:
     """The turns of one bomb, and what it left."""
     body = _bomb(shape, size)
+    options = RouterOptions(privacy="bloom") if shape in _ENCODED else RouterOptions()
     # The first message of a process loads the engine's machine code, the first RA other code.
-    warm = set_up(matcher=matcher)
+    warm = set_up(options, matcher=matcher)
+    _turns(warm, _bomb("bits" if shape in _ENCODED else "integers", 5_000))
     _message_turns(warm)
-    _turns(warm, _bomb("integers", 5_000))
     # As in a router process: the longest turn contains the pauses of the collector.
     gc.collect()
     gc.freeze()
     bound_collections()
-    router = set_up(matcher=matcher)
+    router = set_up(options, matcher=matcher)
     parts = {"RA": _turns(router, body), "MSG": _message_turns(router), "UR": _reply_turns(router, body)}
     kept = predicates_of(router).get(1)
     del router
-    parts["max"] = _turns(set_up(RouterOptions(max_filters=_MAX_FILTERS), matcher=matcher), body)
-    parts["p0"] = _local_turns(set_up(matcher=matcher), body)
+    parts["max"] = _turns(set_up(replace(options, max_filters=_MAX_FILTERS), matcher=matcher), body)
+    router = set_up(options, matcher=matcher)
+    parts["p0"] = _local_turns(router, body)
+    parts["own"] = _message_turns(router)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return {"parts": parts, "kept": 0 if kept is None else len(kept), "MB": memory}
 
@@ -331,7 +411,7 @@ def configure(arguments: list[str]) -> dict[str, Any]:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="./run.sh bench bombs", description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(_SIZES), metavar="BYTES")
-    parser.add_argument("--shapes", nargs="*", default=[*_SHAPES, *_SINGLE], metavar="SHAPE")
+    parser.add_argument("--shapes", nargs="*", default=[*_SHAPES, *_SINGLE, *_ENCODED], metavar="SHAPE")
     parser.add_argument("--matcher", default="compiled", metavar="ENGINE")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="runs of each bomb")
     parser.add_argument("--limit", type=int, default=60, metavar="SECONDS", help="give up on a bomb")
@@ -351,7 +431,7 @@ def main(
         f"{'shape':20} {'bytes':>9} {columns} {'total ms':>10} {'turns':>6} {'kept':>6} {'MB':>5}", flush=True
     )
     for size in sizes or _SIZES:
-        for shape in shapes or (*_SHAPES, *_SINGLE):
+        for shape in shapes or (*_SHAPES, *_SINGLE, *_ENCODED):
             command = [sys.executable, "-m", "tests.bench.bombs", shape, str(size), matcher]
             try:
                 outputs = [

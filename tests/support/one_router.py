@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from router.matching.factory import factory
+from router.content.registry import content_of
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
@@ -62,7 +62,9 @@ NEXT_TABLE = table_of(
 
 
 def new_router(options: RouterOptions | None = None, matcher: str = "counting") -> Router:
-    return Router(NODE, options or RouterOptions(), factory(matcher), INCARNATION, random.Random(1))
+    options = options or RouterOptions()
+    engine = content_of(options.covering, options.privacy).matcher(matcher)
+    return Router(NODE, options, engine, INCARNATION, random.Random(1))
 
 
 def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float = 0.0) -> list[Action]:

@@ -20,6 +20,8 @@ _PARTS = 4
 #: Pairs that a step considers at least, if a turn may: with a few it would answer nothing, and its answers
 #: would depend on the relations that others have looked up.
 _FEWEST_PAIRS = 500
+#: Steps of comparing a message with predicates of applications in one turn, some 2 ms.
+_SELECTING = 10_000
 #: Steps of a change of p0; returns whether p0 changed.
 Steps = Generator[None, None, bool]
 
@@ -45,6 +47,11 @@ class ApplicationPredicates:
         self._pool = content.pool
         self._limits = limits
         self._predicates: dict[int, Predicate] = {}
+        #: The weights of the predicates, and their sum.
+        self._weights: dict[int, int] = {}
+        self._weight = 0
+        #: The answer of `selecting` for the message of the last `search` that ended.
+        self._found: tuple[Message, tuple[int, ...]] | None = None
         #: Applications that left, whose predicates p0 still has.
         self._left: set[int] = set()
 
@@ -83,8 +90,7 @@ class ApplicationPredicates:
         before = self._predicates.get(app, self._content.nothing)
         if before == predicate:
             return False
-        if self._content.widens:
-            yield from self._check(predicate)
+        weight = yield from self._check(predicate)
         fresh = yield from _without(predicate, before)
         gone = yield from _without(before, predicate)
         local = self._routing.copy_of(LOCAL_INTERFACE)
@@ -99,8 +105,10 @@ class ApplicationPredicates:
         yield
         self.changes += 1
         self._left.discard(app)
+        self._weight += weight - self._weights.pop(app, 0)
         if predicate:
             self._predicates[app] = predicate
+            self._weights[app] = weight
         else:
             del self._predicates[app]
         return self._routing.replace(LOCAL_INTERFACE, local)
@@ -118,18 +126,57 @@ class ApplicationPredicates:
             self.changes += 1
 
     def selecting(self, message: Message) -> tuple[int, ...]:
-        """The applications whose own predicates select `message`."""
+        """The applications whose own predicates select `message`.
+
+        After a `search` for it: those that it found, and that have not left since.
+        """
         selects, left = self._content.selects, self._left
+        if self._found is not None and self._found[0] is message:
+            found, self._found = self._found[1], None
+            return tuple(app for app in found if app in self._predicates and app not in left)
         return tuple(
             app
             for app, predicate in self._predicates.items()
             if selects(predicate, message) and app not in left
         )
 
-    def _check(self, predicate: Predicate) -> Iterator[None]:
-        """Raises ValueError: other routers would widen the predicate."""
+    def search(self, message: Message) -> Iterator[None] | None:
+        """The work to be done, turn by turn, before `selecting` is asked about a message.
+
+        The predicates are those at its begin.
+
+        Returns:
+            None: there is none, `selecting` answers within a turn.
+        """
+        most = self._content.most_steps(self._weight, message)
+        return self._search(message) if most > _SELECTING else None
+
+    def _search(self, message: Message) -> Iterator[None]:
+        found, left = [], _SELECTING
+        for app, predicate in tuple(self.by_application().items()):
+            comparing = self._content.selecting(predicate, message)
+            while True:
+                try:
+                    steps = next(comparing)
+                except StopIteration as end:
+                    if end.value:
+                        found.append(app)
+                    break
+                if steps > left:
+                    yield
+                    left = _SELECTING
+                left -= steps
+        self._found = message, tuple(found)
+
+    def _check(self, predicate: Predicate) -> Generator[None, None, int]:
+        """The weight of a predicate.
+
+        Raises:
+            ValueError: other routers would widen the predicate.
+        """
         limits, weight_of, total = self._limits, self._content.weight_of, 0
-        if len(predicate) > limits.predicate_filters:
+        widens = self._content.widens
+        if widens and len(predicate) > limits.predicate_filters:
             raise ValueError(
                 f"{len(predicate)} filters; at most {limits.predicate_filters} ([protocol] predicate_filters)"
             )
@@ -137,17 +184,18 @@ class ApplicationPredicates:
             for filter_ in predicate.filters[start : start + _COMPARED]:
                 weight = weight_of(filter_)
                 total += weight
-                if weight > limits.filter_weight:
+                if widens and weight > limits.filter_weight:
                     raise ValueError(
                         f"a filter has the weight {weight}; "
                         f"at most {limits.filter_weight} ([protocol] filter_weight)"
                     )
             yield
-        if total > limits.predicate_weight:
+        if widens and total > limits.predicate_weight:
             raise ValueError(
                 f"the predicate has the weight {total}; "
                 f"at most {limits.predicate_weight} ([protocol] predicate_weight)"
             )
+        return total
 
     def _parts(self, filters: Iterable[Filter]) -> Iterator[Predicate]:
         """Divides filters into predicates of a part of the weight of a turn, or of a single filter.

@@ -6,7 +6,7 @@ Protocol paper, section 2, and the stateful layer of the INFOCOM paper's section
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from router.content.base import Content
@@ -50,6 +50,9 @@ class Exhaustive(Service):
 
     def receivers(self, message: Message) -> tuple[int, ...]:
         return self.predicates.selecting(message)
+
+    def search(self, message: Message) -> Iterator[None] | None:
+        return self.predicates.search(message)
 
     def deciding_predicates(self) -> ApplicationPredicates:
         return self.predicates

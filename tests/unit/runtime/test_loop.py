@@ -18,7 +18,8 @@ import pytest
 from router.clock.meter import Meter
 from router.matching.factory import COMPILED
 from router.predicates.model import NOTHING, Message
-from router.protocol.events import Event, FrameReceived
+from router.protocol.events import Event, FrameReceived, Tick
+from router.protocol.messages import _Local
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.recording.file import Origin, Recorder
@@ -275,6 +276,40 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
         wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
     loop.run()
     assert [each for each in handled if each] == [[seq] for seq in range(10)]
+
+
+def test_messages_wait_in_the_socket_while_one_is_being_delivered(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control frames and requests go on meanwhile."""
+    router = ORIGIN.router()
+    loop = loops.of(router)
+    handled: list[str] = []
+    steps = (None for _ in range(20))
+    handle = loop._handle
+
+    def noted(event: Event, *arguments: Any) -> None:
+        if isinstance(event, FrameReceived):
+            handled.append(f"{event.frame.type.name} {event.frame.seq}")
+        elif isinstance(event, Tick) and router.delivers:
+            handled.append("tick")
+        handle(event, *arguments)
+        if handled[-1:] == ["MSG 1"]:
+            router._messages._waiting.append(_Local(1, 1, Message({}), True, None, steps))
+            (payload,) = fragment(Frame(FrameType.RA, 1, 3, 1, 9, NOTHING))
+            wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+        if handled[-1:] == ["MSG 2"]:
+            loop.stop()
+
+    monkeypatch.setattr(loop, "_handle", noted)
+    for seq in (1, 2):
+        (payload,) = fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
+        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+    loop.run()
+    assert handled[0] == "MSG 1"
+    assert handled[-1] == "MSG 2"
+    assert handled.count("tick") == 21
+    assert "RA 3" in handled
 
 
 def _noted(stage: Callable[..., None], name: str, stages: list[list[str]]) -> Callable[..., None]:
