@@ -15,7 +15,11 @@ class OracleAnswer(TypedDict):
 
     source: Annotated[int, "node that originated the message"]
     seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
-    sent_ns: Annotated[int, "when the application asked to send the message, ns since 1970 UTC"]
+    sent_ns: Annotated[
+        int,
+        "when the application asked to send the message, ns since 1970 UTC; when it was delivered, if its "
+        "router was killed too soon to record it",
+    ]
     node: Annotated[int, "node of the application that may receive"]
     app: Annotated[str, "name of that application"]
     expected: Annotated[bool, "whether the predicate in force at `sent_ns` selects the message"]

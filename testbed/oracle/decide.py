@@ -75,7 +75,7 @@ def judge(history: History, window_s: float) -> Iterator[Judgement]:
 
     A change of broadcast trees, and of the connectivity, can lose a message but cannot make a router deliver
     it to an application whose predicate does not select it. The change therefore leaves only pairs undecided
-    whose predicate selects the message.
+    whose predicate selects the message. The deliveries of a message that is not known are undecided.
 
     Args:
         window_s: wall seconds before and after a sending within which changes leave the answer open.
@@ -97,6 +97,10 @@ def judge(history: History, window_s: float) -> Iterator[Judgement]:
         except ValueError as error:
             raise InputError(f"message {sending.source}/{sending.seq}: {error}") from error
         yield from _judge_message(history, sending, selecting, window_ns)
+    for each in history.unknown:
+        yield Judgement(
+            each.source, each.seq, each.delivered_ns, each.application, expected=False, decided=False
+        )
 
 
 def _spans(history: History) -> Iterator[_Span]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
-from captures.rundir.faults import delays, read_faults
+from captures.rundir.faults import delays, read_faults, unwritten
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
 from testbed.oracle.connectivity import (
@@ -82,6 +83,16 @@ class Sending:
     attributes: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class UnknownDelivery:
+    """The delivery of a message that its router was killed too soon to record."""
+
+    source: int
+    seq: int
+    application: Application
+    delivered_ns: int
+
+
 @dataclass
 class History:
     """The oracle's knowledge of a run.
@@ -96,6 +107,7 @@ class History:
     tree_changes: list[tuple[int, int]] = field(default_factory=list)
     connectivity: Connectivity = field(default_factory=Connectivity)
     delays: list[tuple[int, int]] = field(default_factory=list)
+    unknown: list[UnknownDelivery] = field(default_factory=list)
 
 
 def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinished: bool = False) -> History:
@@ -110,14 +122,26 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
             or the run has a log of the controller and no usable topology.
     """
     history = History()
+    faults = read_faults(run)
+    unrecorded = unwritten(faults)
+    deliveries: dict[tuple[int, int], list[UnknownDelivery]] = defaultdict(list)
     for _, recorded in read_applications(run):
         take_record(history, recorded)
+        record = recorded.event
+        if record["event"] == "deliver" and any(
+            node == record["source"] and since <= record["t_ns"] <= until for node, since, until in unrecorded
+        ):
+            application = Application(record["node"], record["app"])
+            key = record["source"], record["seq"]
+            deliveries[key].append(UnknownDelivery(*key, application, record["t_ns"]))
+    for sending in history.sendings:
+        deliveries.pop((sending.source, sending.seq), None)
+    history.unknown = [delivery for each in deliveries.values() for delivery in each]
     for timeline in history.timelines.values():
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)
     if run.controller_log.exists():
         events = [event for _, event in read_controller(run, unfinished=unfinished)]
-        faults = read_faults(run)
         history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
         history.delays = delays(faults)
         history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)), hop_limit)

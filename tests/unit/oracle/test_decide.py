@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from captures.rundir.faults import NEVER_NS, FaultRecord, delays
+from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from testbed.oracle.connectivity import (
@@ -235,6 +235,32 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
             "decided": True,
         }
     ]
+
+
+@pytest.mark.parametrize(("killed_s", "totals"), [(20.5, (0, 1, 0, 1)), (30, (0, 1, 0, 0))])
+def test_deliveries_of_what_a_killed_router_did_not_record_are_undecided(
+    tmp_path: Path, killed_s: float, totals: tuple[int, int, int, int]
+) -> None:
+    common = {"node": 1, "app": "sink"}
+    setting = {
+        "t_ns": 10 * S,
+        **common,
+        "event": "set_predicate",
+        "predicate": "a < 10",
+        "requested_ns": 9 * S,
+    }
+    delivery = {"t_ns": 20 * S, **common, "event": "deliver", "source": 0, "seq": 3}
+    write_logs(tmp_path, [setting, delivery])
+    run = RunLayout(tmp_path)
+    append_fault(run, fault(killed_s, "killed", "router", 0))
+    found = write_oracle(run, window_s=1)
+    assert (found.messages, found.applications, found.expected, found.undecided) == totals
+    answers = [json.loads(line) for line in run.oracle.read_text().splitlines()]
+    assert (
+        answers
+        == [{"source": 0, "seq": 3, "sent_ns": 20 * S, **common, "expected": False, "decided": False}]
+        * totals[-1]
+    )
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
