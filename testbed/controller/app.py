@@ -129,10 +129,15 @@ def _accept_option(*_option: object) -> None:
 
 class _Switch:
     """A connected switch, with its own send queue, so that a switch that does not read delays no other
-    switch."""
+    switch.
+
+    Attributes:
+        up_ports: the ports that are up, while the state machine has not heard of the switch.
+    """
 
     def __init__(self, datapath: Any) -> None:
         self.datapath = datapath
+        self.up_ports: set[int] | None = None
         self.barrier: int | None = None
         self._outbox = hub.Queue()
         self._writer = hub.spawn(self._write)
@@ -181,6 +186,8 @@ class ControllerApp(RyuApp):
         self._flow_mods: dict[Rule, bytes] = {}
         #: Switches without flows of another network, or of an earlier epoch of a controller before this one.
         self._cleared = set(legacy.members) if legacy is not None and legacy.settled else set[int]()
+        #: Switches that should have the rules of the controller before, and have not connected to this one.
+        self._inherited = set(self._cleared)
         make_guard = SECURITY_MODES[settings.security]
         self._guard = make_guard(
             CONTROLLER_SOURCE,
@@ -383,8 +390,25 @@ class ControllerApp(RyuApp):
         if previous is not None:  # reconnected before the old connection was found dead
             previous.close()
             previous.datapath.close()
-        self._switches[node] = _Switch(datapath)
-        self._inbox.put(SwitchConnected(node, up_ports))
+        switch = self._switches[node] = _Switch(datapath)
+        if node not in self._inherited:
+            self._inbox.put(SwitchConnected(node, up_ports))
+            return
+        switch.up_ports = set(up_ports)
+        ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+        request = parser.OFPAggregateStatsRequest(
+            datapath, 0, ofproto.OFPTT_ALL, ofproto.OFPP_ANY, ofproto.OFPG_ANY, 0, 0, parser.OFPMatch()
+        )
+        switch.send(request)
+
+    @set_ev_cls(ofp_event.EventOFPAggregateStatsReply, MAIN_DISPATCHER)
+    def _rules_counted(self, ev: Any) -> None:
+        switch = self._switch_of(ev.msg.datapath)
+        if switch is None or switch.up_ports is None:
+            return
+        node, up_ports, switch.up_ports = ev.msg.datapath.id - 1, frozenset(switch.up_ports), None
+        self._inherited.discard(node)
+        self._inbox.put(SwitchConnected(node, up_ports, emptied=ev.msg.body.flow_count == 0))
 
     @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
     def _barrier_replied(self, ev: Any) -> None:
@@ -395,9 +419,13 @@ class ControllerApp(RyuApp):
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
     def _port_status(self, ev: Any) -> None:
         datapath, desc = ev.msg.datapath, ev.msg.desc
-        if self._switch_of(datapath) is not None:
+        switch = self._switch_of(datapath)
+        if switch is not None:
             gone = ev.msg.reason == datapath.ofproto.OFPPR_DELETE
             up = not gone and _port_up(datapath, desc)
+            if switch.up_ports is not None:
+                (switch.up_ports.add if up else switch.up_ports.discard)(desc.port_no)
+                return
             self._inbox.put(PortChanged(datapath.id - 1, desc.port_no, up))
 
     @set_ev_cls(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])

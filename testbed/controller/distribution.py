@@ -249,8 +249,8 @@ class Distribution:
         if self._awaited and self._take_over_by is None:
             self._take_over_by = now + self._timing.take_over_s
         match event:
-            case SwitchConnected(node, up_ports):
-                self._switch_connected(node, up_ports, now)
+            case SwitchConnected():
+                self._switch_connected(event, now)
             case PipelineInstalled(node):
                 self._pipeline_installed(node, now)
             case SwitchDisconnected(node):
@@ -290,13 +290,17 @@ class Distribution:
 
     # --- switches and the topology
 
-    def _switch_connected(self, node: int, up_ports: frozenset[int], now: float) -> None:
+    def _switch_connected(self, event: SwitchConnected, now: float) -> None:
+        node = event.node
         if self._first_connection is None:
             self._first_connection = now
         self._present = None
-        changes = self._liveness.switch_connected(node, up_ports)
-        # A switch that connects to the next controller has lost nothing.
-        self._log("switch_taken_over" if node in self._awaited else "switch_connected", NodeEvent(node=node))
+        changes = self._liveness.switch_connected(node, event.up_ports)
+        # A switch that connects to the next controller has lost nothing, unless it restarted before that.
+        taken_over = node in self._awaited and not event.emptied
+        self._log("switch_taken_over" if taken_over else "switch_connected", NodeEvent(node=node))
+        if event.emptied:
+            self._lost()
         self._changed(changes)
         self._actions.append(InstallPipeline(node))
 

@@ -14,10 +14,14 @@ from testbed.controller.takeover import Legacy
 
 @dataclass(frozen=True, slots=True)
 class SwitchConnected:
-    """A node's switch has connected; `up_ports` are its ports that exist and are up."""
+    """A node's switch has connected; `up_ports` are its ports that exist and are up.
+
+    `emptied`: it had none of the rules that an earlier controller had installed.
+    """
 
     node: int
     up_ports: frozenset[int]
+    emptied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

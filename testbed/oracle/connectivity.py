@@ -4,19 +4,21 @@ run."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
 
-from captures.rundir.epochs import Epochs, epochs
+from captures.rundir.epochs import Change, Epochs, epochs
 from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
+from captures.rundir.network_events import SWITCH_CONNECTED, SWITCH_DISCONNECTED
 from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
 
 #: Wall time in which the end of a part is noticed.
 _NOTICED_NS = 2_000_000_000
+_SWITCH_EVENTS = {SWITCH_CONNECTED.name, SWITCH_DISCONNECTED.name}
 
 
 @dataclass
@@ -111,23 +113,34 @@ def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
 
 
 def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:
-    """Returns the intervals in which a router that was killed could lose messages, and the time from a little
-    before a part was lost on.
+    """Returns the intervals in which a router or switches that were killed could lose messages, and the time
+    from a little before a part was lost on.
 
-    A router is back when an epoch has been committed that answers its restart.
+    A router is back when an epoch has been committed that answers its restart, and switches when one has that
+    answers their absence: a controller that was away at the time learns of it later.
 
     Args:
         events: of the controller, in order of time.
         faults: of the parts, in order of time.
     """
     changes = epochs(events).changes
+
+    def answer(since_ns: int, words: Set[str]) -> Change | None:
+        return next((each for each in changes if each.began_ns > since_ns and words & set(each.events)), None)
+
     found = []
     for node, killed_ns in killed_routers(faults):
-        words = f"restart {node}"
-        back = (each for each in changes if each.began_ns > killed_ns and words in each.events)
-        answered = next(back, None)
-        committed_ns = None if answered is None else answered.committed_ns
-        found.append((killed_ns, NEVER_NS if committed_ns is None else committed_ns))
+        answered = answer(killed_ns, {f"restart {node}"})
+        found.append((killed_ns, NEVER_NS if answered is None else answered.committed_ns or NEVER_NS))
+    # Which switches went with a process is not known: the first event of any is that of the kill.
+    switches = {
+        words for each in changes for words in each.events if words.partition(" ")[0] in _SWITCH_EVENTS
+    }
+    for record in faults:
+        if (record["part"], record["what"]) == ("switches", "killed"):
+            answered = answer(record["t_ns"], switches)
+            if answered is not None:
+                found.append((record["t_ns"], answered.committed_ns or NEVER_NS))
     return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
 
 

@@ -24,6 +24,7 @@ from captures.rundir.layout import RunLayout
 from router.runtime.client import Client
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
+from testbed.config.shipped import find_experiment
 from tests.bench.faults import Row, rows
 from tests.bench.kill_anywhere import kill_often
 from tests.support.command import CBCB, STATE, Cbcb, left_behind
@@ -197,6 +198,25 @@ def _without_descriptors(run: RunLayout, socket: Path) -> None:
 def _ask(socket: Path) -> int:
     with Client(socket, "after") as client:
         return int(client.status(tables=False)["node"])
+
+
+def test_a_controller_notices_that_switches_restarted_while_it_was_away(tmp_path: Path) -> None:
+    shipped = find_experiment("faults").read_text()
+    file = tmp_path / "away.toml"
+    file.write_text(
+        shipped[: shipped.index("[[events]]")].replace("duration_s = 136", "duration_s = 60")
+        + '[[events]]\nat_s = 10\naction = "controller_restart"\naway_s = 20\n'
+        + '[[events]]\nat_s = 20\naction = "switches_restart"\nnode = 0\naway_s = 1\n'
+    )
+    command = [*CBCB, "run", str(file), "--runs", str(tmp_path / "runs"), "--engine", "duckdb"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    log = RunLayout(folder).controller_log.read_text().splitlines()
+    names = [json.loads(line)["event"] for line in log]
+    assert names.count("switch_connected") == 2 * 5
+    assert "switch_taken_over" not in names
+    assert names[names.index("taken_over") :].count("committed") == 1
 
 
 def test_what_random_kills_leave_is_cleaned() -> None:

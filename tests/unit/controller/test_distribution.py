@@ -577,6 +577,18 @@ def test_a_link_that_went_down_meanwhile_makes_an_epoch() -> None:
     assert (started["epoch"], len(started["down_links"])) == (2, 1)  # type: ignore[arg-type]
 
 
+def test_a_switch_that_lost_its_rules_meanwhile_makes_an_epoch() -> None:
+    former = Network(ring(4))
+    former.bring_up()
+    network = take_over(former)
+    for node in range(4):
+        network.tell(SwitchConnected(node, network.ports(node), emptied=node == 2))
+    network.advance(1)
+    assert network.events("switch_connected") == [{"node": 2}]
+    assert len(network.events("switch_taken_over")) == 3
+    assert [event["epoch"] for event in network.events("committed")] == [2]
+
+
 def test_a_link_that_was_down_already_makes_none() -> None:
     former = Network(ring(4))
     former.bring_up()

@@ -346,6 +346,11 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     killed = [fault(7, "killed", "router", 2), fault(9, "started", "router", 2)]
     assert outages(events, killed) == [(7 * S, 12 * S)]
     assert outages(events[:4], killed) == [(7 * S, NEVER_NS)]
+    # Switches that came back to a controller which had been away itself.
+    events += [event(22, "switch_connected", node=1), event(22.5, "epoch_started", **epoch)]
+    events += [event(23, "committed", epoch=3, routers=3)]
+    assert outages(events, [fault(20, "killed", "switches", 0)]) == [(20 * S, 23 * S)]
+    assert outages(events, [fault(25, "killed", "switches", 0)]) == []
     # The kill of another part loses no message; the end of a part is noticed a little later than it came.
     others = [fault(7, "killed", "controller"), fault(9, "lost", "captures")]
     assert outages(events, others) == [(7 * S, NEVER_NS)]
