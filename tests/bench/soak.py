@@ -34,14 +34,19 @@ from tests.support.command import CBCB
 from tests.support.paths import ROOT
 
 _MIB = 1 << 20
-#: What a line may rise by: memory in MiB and, for an hour, a share for each hour more;
-#: descriptors; bytes that wait.
+#: What a line may rise by: memory in MiB and, for an hour, a share for each hour more; descriptors; bytes
+#: that wait.
 _MEMORY_MIB, _DESCRIPTORS, _QUEUED = 4.0, 2.0, 4096.0
+#: Of a router: its caches of normal forms (`router.predicates.covering.normal`) take some 2 kB for each
+#: filter that was ever in force, up to 16,384 of them, and are not full after an hour.
+_ROUTER_MIB = 16.0
+#: In the output of the command when the network is up.
+_UP = "bring-up:"
 #: Seconds between two faults, and from the last one to the end.
 _FAULT_S, _REST_S = 15.0, 30.0
 _SAMPLES = 300
-#: The process that forks the routers.
-_PARENT = "parent of routers"
+#: The parts that have the command line of routers: those, and the process that forks them.
+_ROUTERS, _PARENT = "routers", "parent of routers"
 #: A life of a part with fewer samples is not judged.
 _FEWEST = 12
 _HEAD = """name = "soak"
@@ -82,7 +87,7 @@ class Sample:
     """A part at one time.
 
     Attributes:
-        at_s: wall seconds since the workload began.
+        at_s: wall seconds since the start of the command.
         part: the part; of routers, one for each process.
         pid: of the process.
         memory_mib: proportional set size.
@@ -136,12 +141,12 @@ def _samples(runner: psutil.Process, since: float) -> Iterator[Sample]:
             part = next((part for part, word in PARTS.items() if word in command), None)
             if part is None:
                 continue
-            if part == "routers" and process.ppid() == runner.pid:
+            if part == _ROUTERS and process.ppid() == runner.pid:
                 part = _PARENT
             memory = proportional_bytes([process.pid]) / _MIB
             yield Sample(
                 *(time.monotonic() - since, part, process.pid, memory, process.num_fds()),
-                _queued(process.pid) if part == "routers" else 0,
+                _queued(process.pid) if part == _ROUTERS else 0,
             )
 
 
@@ -172,7 +177,7 @@ def rises(samples: list[Sample]) -> list[tuple[str, int, float, float, float, bo
         ]
         life_s = float(at_s[-1] - at_s[0])
         memory, descriptors, queued = (slope * life_s for slope in slopes)
-        allowed = _MEMORY_MIB * max(1.0, life_s / 3600)
+        allowed = (_ROUTER_MIB if part == _ROUTERS else _MEMORY_MIB) * max(1.0, life_s / 3600)
         flat = memory < allowed and descriptors < _DESCRIPTORS and queued < _QUEUED
         found.append((part, len(later), memory, descriptors, queued, flat))
     return found
@@ -219,7 +224,8 @@ def main(seconds: int = 3600, seed: int = 0) -> None:
         since = time.monotonic()
         interval_s = max(1.0, seconds / _SAMPLES)
         while run.poll() is None:
-            if not list((folder / "runs").glob("*/lag.json")):  # the workload has not ended
+            going = _UP in (folder / "output").read_text() and not list((folder / "runs").glob("*/lag.json"))
+            if going:  # the workload has begun, and not ended
                 samples += _samples(psutil.Process(run.pid), since)
             with suppress(subprocess.TimeoutExpired):
                 run.wait(interval_s)
