@@ -55,6 +55,8 @@ _REQUESTS_AT, _REQUESTS_END, _REQUESTS_APP = (
 _PART = 128
 #: Weight of a filter that takes the matcher as long as a further filter.
 _WEIGHT = 8
+#: Steps of a search among the predicates of applications, 1 ms; of those that take longer the core decides.
+_STEPS = 100_000
 #: Bytes of lines that wait for the end of a batch, at least.
 _LINES_SIZE = 65_536
 _TEXTS = np.frombuffer(b"".join(TEXT), np.uint8)
@@ -122,6 +124,7 @@ class LocalApplications:
         self._row, self._state = row, row.data
         self._outlets: dict[int, _Outlet] = {}
         self._matcher = CompiledMatcher()
+        self._matcher.bound(_STEPS)
         #: What the matcher has: the filters of each application, by identity.
         self._given: dict[int, dict[int, Filter]] = {}
         #: The predicates that it has been given, or is being given.
@@ -150,6 +153,7 @@ class LocalApplications:
             head: see `router.records.applications.delivery_head`.
         """
         self._outlets[number] = _Outlet(descriptor, np.frombuffer(head, np.uint8))
+        self._row[State.RECORD_ROOM] = max(self._row[State.RECORD_ROOM], RECORD_OVERHEAD + len(head))
         place = self._places.get(number)
         if place is None:
             # An application without a predicate may send.
@@ -276,5 +280,3 @@ class LocalApplications:
             return
         app[APP_DESCRIPTOR], app[APP_HEAD_LENGTH] = outlet.descriptor, len(outlet.head)
         app[APP_HEAD] = address_of(outlet.head)
-        room = max(RECORD_OVERHEAD + len(each.head) for each in self._outlets.values())
-        self._row[State.RECORD_ROOM] = room

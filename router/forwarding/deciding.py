@@ -33,9 +33,9 @@ _COUNTED, _COUNTED_SIZE, _COUNT_LIMIT, _COUNT_DUE, _NOW = (
     int(State.NOW),
 )
 _FOUND, _SPENT = int(Search.FOUND), int(Search.SPENT)
-#: Steps of searches in a batch, some 2 ms, from which on the rest of the batch is the core's: it looks at the
+#: Steps of searches in a batch, some 1 ms, from which on the rest of the batch is the core's: it looks at the
 #: clock between two messages.
-_BATCH_STEPS = 200_000
+_BATCH_STEPS = 100_000
 #: Pages of an output set that is empty, and of one that one frame cannot address.
 _NO_PAGE, SEVERAL = -1, -2
 

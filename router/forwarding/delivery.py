@@ -63,7 +63,7 @@ _RECORDS_DUE, _RECORDS_DELAY = int(State.RECORDS_DUE), int(State.RECORDS_DELAY)
 _DELIVERED = int(State.DELIVERED)
 _DELIVERED_LAST = int(State.DELIVERED_LAST)
 _ATTRIBUTES, _ATTRIBUTES_LENGTH = int(State.ATTRIBUTES), int(State.ATTRIBUTES_LENGTH)
-_FOUND = int(Search.FOUND)
+_FOUND, _STEPS = int(Search.FOUND), int(Search.STEPS)
 _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
 _SLOT = SLOTS - 1
 _APP_BYTES, _ENTRY_BYTES = 8 * APP_WIDTH, 8 * ENTRY_WIDTH
@@ -73,6 +73,8 @@ _APP_BYTES, _ENTRY_BYTES = 8 * APP_WIDTH, 8 * ENTRY_WIDTH
 def choose(state: Address, body: Address, size: I64) -> I64:
     """Finds the applications that get a message which p0 selects: `State.CHOSEN`.
 
+    A search that takes too long leaves the message to the core, which finds them in several turns.
+
     Returns:
         Their number, or -1: the message is the core's.
     """
@@ -81,10 +83,11 @@ def choose(state: Address, body: Address, size: I64) -> I64:
     if count == 0:
         return -1
     found = match_at(body, size, table, long_at(state, _APP_OPEN), count, 0)
-    names = long_at(long_at(table, TABLE_SEARCH), _FOUND)
+    search = long_at(table, TABLE_SEARCH)
+    names, exact = long_at(search, _FOUND), long_at(search, _STEPS) >= 0
     for at in range(found):
         put_byte(mark, int_at(names, at), 1)
-    app, chosen, served = long_at(state, _APPS), 0, 0 <= found <= MOST_CHOSEN
+    app, chosen, served = long_at(state, _APPS), 0, exact and 0 <= found <= MOST_CHOSEN
     for _ in range(count):
         if byte_at(mark, long_at(app, APP_DENSE)):
             put_byte(mark, long_at(app, APP_DENSE), 0)

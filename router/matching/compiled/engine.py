@@ -43,9 +43,9 @@ class CompiledMatcher:
         #: By interface, the identities of its filters that are not in a segment yet.
         self._unsynced: dict[int, list[int]] = {}
 
-    def bound(self) -> None:
-        """See `BoundedMatcher`."""
-        self._layout = CompiledLayout(MOST_STEPS)
+    def bound(self, steps: int = MOST_STEPS) -> None:
+        """See `BoundedMatcher`; a step takes some 10 ns."""
+        self._layout = CompiledLayout(steps)
         self._segments = Segments(self._layout)
 
     # The table.

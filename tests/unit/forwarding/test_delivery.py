@@ -22,8 +22,9 @@ from router.forwarding.plane import DataPlane
 from router.matching.compiled.engine import CompiledMatcher
 from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
-from router.protocol.events import Accepted, SendMessage, SetPredicate, Tick
+from router.protocol.events import Accepted, Deliver, DeliveryPostponed, SendMessage, SetPredicate, Tick
 from router.protocol.options import RouterOptions
+from router.protocol.services import applications
 from router.records.applications import delivery_head
 from tests.support.one_router import NODE, msg, ra, received, set_up
 from tests.support.two_ways import MTU, ethernet
@@ -357,3 +358,39 @@ def test_a_batch_whose_searches_take_long_is_left_to_the_core(node: Node) -> Non
     assert node.plane.take_rest() == frames[2 * first + 2 :]
     assert node.plane.take_rest() == []
     assert node.put() is None
+
+
+def test_a_message_that_takes_long_to_compare_with_applications_is_left_to_the_core(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The core compares it turn by turn; messages and requests behind it are the core's until then."""
+    lengths = " or ".join(f's ** "{"a" * length}b"' for length in range(1, 400))
+    node.router.handle(SetPredicate(1, parse_predicate(f"a any integer or {lengths}")), 0.0)
+    text = "a" * 600
+    while not node.router.idle or not node.applications.ready:
+        node.router.handle(Tick(), 0.0)
+        received(node.router, 11, msg(11, s="ab"))
+        node.plane.put([])
+    node.read(1)
+    long, short = msg(11, seq=2_000, s=text + "b"), msg(11, seq=2_001, a=7)
+    frames = [ethernet(each, 11)[0] for each in (long, short)]
+    assert node.plane.put(frames) == frames[0]
+    monkeypatch.setattr(applications, "_SELECTING", 10)
+    assert DeliveryPostponed(11, 2_000) in received(node.router, 11, long)
+    assert node.router.delivers
+    # Behind the one that waits, nothing is decided here.
+    assert node.plane.resume(hold=True) == frames[1]
+    line = request(8, a=2)
+    node.request(line)
+    assert node.requests == {1: line}
+    received(node.router, 11, short)
+    got = []
+    while node.router.delivers:
+        got += node.router.handle(Tick(), 0.0)
+    assert [(each.seq, each.apps) for each in got if isinstance(each, Deliver)] == [
+        (2_000, (1,)),
+        (2_001, (1, 2)),
+    ]
+    node.applications.open(1, node.sockets[1][0].fileno(), delivery_head(NODE, "app 1"))
+    assert node.plane.put([ethernet(msg(11, seq=2_002, a=8), 11)[0]]) is None
+    assert whole(node.read(1)) == [8]
