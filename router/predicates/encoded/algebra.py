@@ -22,8 +22,10 @@ from router.predicates.encoded.model import (
     positions,
 )
 
-#: Filters of which each pair is compared.
-_COMPARED = 256
+#: Filters of which each pair is compared in one step.
+_COMPARED = 48
+#: Filters that are divided by suites in one step.
+_GROUPED = 2_000
 
 
 def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
@@ -104,25 +106,34 @@ def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, B
     their number. When there are more suites than filters, the result is the predicate that every message
     matches.
 
+    Args:
+        predicate: its filters are in canonical order (`order`).
+
     Raises:
         ValueError: `filters` is not positive.
     """
     if filters < 1:
         raise ValueError(f"a predicate of {filters} filters; expected at least 1")
-    left = sorted(predicate.encoded, key=_by_suite)
-    if len({filter_.suite for filter_ in left}) > filters:
+    of_suite: dict[Suite, list[BloomFilter]] = {}
+    for number, filter_ in enumerate(predicate.encoded):
+        of_suite.setdefault(filter_.suite, []).append(filter_)
+        if number % _GROUPED == _GROUPED - 1:
+            yield
+    if len(of_suite) > filters:
         return ENCODED_EVERYTHING
+    left = [filter_ for suite in sorted(of_suite) for filter_ in of_suite[suite]]
     while len(left) > max(_COMPARED, filters):
         goal = max(len(left) // 2, filters)
-        smaller: set[BloomFilter] = set()
+        smaller: dict[BloomFilter, None] = {}
         for start in range(0, len(left), _COMPARED):
             group = left[start : start + _COMPARED]
-            smaller.update(_merged(group, len(group) * goal // len(left)))
+            merged = _merged(group, len(group) * goal // len(left))
+            smaller.update(dict.fromkeys(sorted(merged, key=_by_suite)))
             yield
         if len(smaller) > (goal if goal == filters else goal + len(left) // 8):
             # Nearly every filter of a group has a suite of its own.
-            smaller = _one_a_suite(smaller)
-        left = sorted(smaller, key=_by_suite)
+            smaller = dict.fromkeys(_one_a_suite(smaller))
+        left = list(smaller)
     return BloomPredicate(minimal(_merged(left, filters) if len(left) > filters else left))
 
 
@@ -130,11 +141,11 @@ def _by_suite(filter_: BloomFilter) -> tuple[Suite, tuple[int, Suite, int]]:
     return filter_.suite, order(filter_)
 
 
-def _one_a_suite(filters: Iterable[BloomFilter]) -> set[BloomFilter]:
+def _one_a_suite(filters: Iterable[BloomFilter]) -> list[BloomFilter]:
     common: dict[Suite, int] = {}
     for filter_ in filters:
         common[filter_.suite] = common.get(filter_.suite, filter_.bits) & filter_.bits
-    return {BloomFilter(suite, bits) for suite, bits in common.items()}
+    return [BloomFilter(suite, bits) for suite, bits in common.items()]
 
 
 def _merged(filters: Sequence[BloomFilter], most: int) -> list[BloomFilter]:
