@@ -22,10 +22,8 @@ from router.predicates.encoded.model import (
     positions,
 )
 
-#: Filters of which each pair is compared in one step.
-_COMPARED = 48
-#: Filters that are divided by suites in one step.
-_GROUPED = 2_000
+#: Filters of which each pair is compared.
+_COMPARED = 256
 
 
 def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
@@ -106,34 +104,25 @@ def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, B
     their number. When there are more suites than filters, the result is the predicate that every message
     matches.
 
-    Args:
-        predicate: its filters are in canonical order (`order`).
-
     Raises:
         ValueError: `filters` is not positive.
     """
     if filters < 1:
         raise ValueError(f"a predicate of {filters} filters; expected at least 1")
-    of_suite: dict[Suite, list[BloomFilter]] = {}
-    for number, filter_ in enumerate(predicate.encoded):
-        of_suite.setdefault(filter_.suite, []).append(filter_)
-        if number % _GROUPED == _GROUPED - 1:
-            yield
-    if len(of_suite) > filters:
+    left = sorted(predicate.encoded, key=_by_suite)
+    if len({filter_.suite for filter_ in left}) > filters:
         return ENCODED_EVERYTHING
-    left = [filter_ for suite in sorted(of_suite) for filter_ in of_suite[suite]]
     while len(left) > max(_COMPARED, filters):
         goal = max(len(left) // 2, filters)
-        smaller: dict[BloomFilter, None] = {}
+        smaller: set[BloomFilter] = set()
         for start in range(0, len(left), _COMPARED):
             group = left[start : start + _COMPARED]
-            merged = _merged(group, len(group) * goal // len(left))
-            smaller.update(dict.fromkeys(sorted(merged, key=_by_suite)))
+            smaller.update(_merged(group, len(group) * goal // len(left)))
             yield
         if len(smaller) > (goal if goal == filters else goal + len(left) // 8):
             # Nearly every filter of a group has a suite of its own.
-            smaller = dict.fromkeys(_one_a_suite(smaller))
-        left = list(smaller)
+            smaller = _one_a_suite(smaller)
+        left = sorted(smaller, key=_by_suite)
     return BloomPredicate(minimal(_merged(left, filters) if len(left) > filters else left))
 
 
@@ -141,11 +130,11 @@ def _by_suite(filter_: BloomFilter) -> tuple[Suite, tuple[int, Suite, int]]:
     return filter_.suite, order(filter_)
 
 
-def _one_a_suite(filters: Iterable[BloomFilter]) -> list[BloomFilter]:
+def _one_a_suite(filters: Iterable[BloomFilter]) -> set[BloomFilter]:
     common: dict[Suite, int] = {}
     for filter_ in filters:
         common[filter_.suite] = common.get(filter_.suite, filter_.bits) & filter_.bits
-    return [BloomFilter(suite, bits) for suite, bits in common.items()]
+    return {BloomFilter(suite, bits) for suite, bits in common.items()}
 
 
 def _merged(filters: Sequence[BloomFilter], most: int) -> list[BloomFilter]:

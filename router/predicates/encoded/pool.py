@@ -7,14 +7,15 @@ by operations on sets of numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from math import inf
-from struct import Struct
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import cast
+from weakref import WeakSet
 
-from router.predicates.covering.bitset import Bits, bits_of, lowest, numbers_in, remove_from
-from router.predicates.covering.numbering import STEP_FILTERS, NumberedFilters
+from router.predicates.covering.bitset import Bits, bits_of, numbers_in
+from router.predicates.covering.pool import Holder
+from router.predicates.encoded.algebra import order
 from router.predicates.encoded.budget import weight_of
 from router.predicates.encoded.model import (
     ANY_SUITE,
@@ -26,12 +27,11 @@ from router.predicates.encoded.model import (
 )
 from router.predicates.model import Filter, Message, Predicate
 
-#: The filters that a new filter is known to cover, and to be covered by, at most: each of them is changed.
-_RELATED = 1_000
-#: Filters of tables for which a question counts as one pair more.
-_ANSWERED = 16_384
-#: The head of a key of the canonical order: number of bits, and the suite.
-_KEY = Struct(">HIHBB")
+#: The pool is searched for filters that no table holds when it has so many, or twice those that one did
+#: before.
+_SWEEP_AT = 4096
+#: Messages whose matching filters are remembered: a message meets the tables of many routers of a simulation.
+_REMEMBERED = 4096
 
 
 class _SuiteIndex:
@@ -42,14 +42,13 @@ class _SuiteIndex:
         having: bit -> the places of the filters that have it.
     """
 
-    __slots__ = ("_free", "_numbers", "_places", "_used", "having", "members")
+    __slots__ = ("_free", "_numbers", "_used", "having", "members")
 
     def __init__(self, suite: Suite) -> None:
         self.members: Bits = 0
         self.having: list[Bits] = [0] * suite.bits
-        #: Place -> number of its filter, number -> place; the places in use, and those to be used again.
+        #: The number of the filter at each place, the places in use, and those that may be used again.
         self._numbers: list[int] = []
-        self._places: dict[int, int] = {}
         self._used: Bits = 0
         self._free: list[int] = []
 
@@ -60,7 +59,6 @@ class _SuiteIndex:
         else:
             place = len(self._numbers)
             self._numbers.append(number)
-        self._places[number] = place
         bit = 1 << place
         self.members |= 1 << number
         self._used |= bit
@@ -82,97 +80,85 @@ class _SuiteIndex:
                 other |= having
         return self._at(self._used & ~other)
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes filters in steps, between which others may be added."""
-        left = list(numbers_in(gone & self.members))
-        for start in range(0, len(left), STEP_FILTERS):
-            removed = left[start : start + STEP_FILTERS]
-            places = [self._places.pop(number) for number in removed]
-            self._free += places
-            self.members &= ~bits_of(removed)
-            kept = ~bits_of(places)
-            self._used &= kept
-            self.having = [having & kept for having in self.having]
-            yield
+    def keep_only(self, members: Bits) -> None:
+        self.members &= members
+        gone = [place for place in numbers_in(self._used) if not members >> self._numbers[place] & 1]
+        self._free += gone
+        self._used &= ~bits_of(gone)
+        self.having = [having & self._used for having in self.having]
 
     def _at(self, places: Bits) -> Bits:
         """The numbers of the filters at some places."""
         return bits_of([self._numbers[place] for place in numbers_in(places)])
 
 
-class BloomPool(NumberedFilters[bytes]):
-    """Encoded filters by number, and the relations between them.
-
-    Of a filter that is in relation to very many others, the first `_RELATED` are known. What is not known is
-    taken for not covered: predicates then have more filters than they need, and match what they should.
-    """
+class BloomPool:
+    """Encoded filters by number, and the exact relations between them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._numbers: dict[BloomFilter, int] = {}
+        self._filters: dict[int, BloomFilter] = {}
+        self._free: list[int] = []
         self._suites: dict[Suite, _SuiteIndex] = {}
         #: Number -> the numbers of the filters that it covers, and of those that cover it; without itself.
         self._covered: dict[int, Bits] = {}
         self._covers: dict[int, Bits] = {}
-        #: What questions may still count, and what one counts.
-        self._left: float = inf
-        self._question = 1
+        self._members: Bits = 0
+        self._holders: WeakSet[Holder] = WeakSet()
+        self._sweep_at = _SWEEP_AT
+        #: By identity of the message, which is kept with its answer and the state of the pool then.
+        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
+        self._version = 0
+        self.heaviest = 0
 
-    def _key(self, filter_: Filter) -> bytes:
-        encoded = _encoded(filter_)
-        suite = encoded.suite
-        head = _KEY.pack(encoded.bits.bit_count(), suite.key_id, suite.bits, suite.hashes, suite.encoding)
-        return head + encoded.bits.to_bytes(suite.octets, "big")
+    def __len__(self) -> int:
+        return len(self._numbers)
 
-    def _weight(self, filter_: Filter) -> int:
-        return weight_of(_encoded(filter_))
+    def register(self, holder: Holder) -> None:
+        """See `FilterAlgebra`."""
+        self._holders.add(holder)
 
-    def _made(self, filters: Iterable[Filter]) -> Predicate:
-        return BloomPredicate(cast(Iterable[BloomFilter], filters))
+    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
+        """See `FilterAlgebra`."""
+        if len(self) >= self._sweep_at:
+            self.sweep()
+        return tuple(dict.fromkeys(map(self._number, cast(tuple[BloomFilter, ...], predicate.filters))))
 
-    def _add(self, filter_: Filter, number: int) -> None:
-        encoded = _encoded(filter_)
+    def _number(self, filter_: BloomFilter) -> int:
+        found = self._numbers.get(filter_)
+        return self._intern(filter_) if found is None else found
+
+    def _intern(self, filter_: BloomFilter) -> int:
+        number = self._free.pop() if self._free else len(self._filters)
         bit = 1 << number
-        index = self._suites.get(encoded.suite)
+        index = self._suites.get(filter_.suite)
         if index is None:
-            index = self._suites[encoded.suite] = _SuiteIndex(encoded.suite)
+            index = self._suites[filter_.suite] = _SuiteIndex(filter_.suite)
         every = self._suites.get(ANY_SUITE)
-        if encoded.suite == ANY_SUITE:
-            covers, covered = 0, bits_of(list(self._filters)) & ~self._gone & ~bit
+        if filter_.suite == ANY_SUITE:
+            covers, covered = 0, self._members
         else:
-            covers, covered = index.subsets(encoded.bits), index.supersets(encoded.bits)
+            covers, covered = index.subsets(filter_.bits), index.supersets(filter_.bits)
             if every is not None:
                 covers |= every.members
-        index.add(encoded, number)
-        for own, others, related in (
-            (self._covers, self._covered, lowest(covers, _RELATED)),
-            (self._covered, self._covers, lowest(covered, _RELATED)),
-        ):
-            if related:
-                own[number] = related
-                for other in numbers_in(related):
-                    others[other] = others.get(other, 0) | bit
-
-    def _remove(self, gone: Bits) -> Iterator[None]:
-        for suite in list(self._suites):
-            index = self._suites[suite]
-            yield from index.remove(gone)
-            if not index.members:
-                del self._suites[suite]
-        for table in (self._covers, self._covered):
-            for number in numbers_in(gone):
-                table.pop(number, None)
-            yield from remove_from(table, gone)
-
-    # Questions.
+        index.add(filter_, number)
+        self._numbers[filter_] = number
+        self._filters[number] = filter_
+        self._covers[number], self._covered[number] = covers, covered
+        for other in numbers_in(covers):
+            self._covered[other] |= bit
+        for other in numbers_in(covered):
+            self._covers[other] |= bit
+        self._members |= bit
+        self.heaviest = max(self.heaviest, weight_of(filter_))
+        self._version += 1
+        return number
 
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002
-        """See `FilterAlgebra`; the result has minimal filters only, if `members` has, and few are added."""
-        left = iter(numbers)
-        for number in left:
-            if self._left < 0:
-                return members | 1 << number | bits_of(list(left))
+        """See `FilterAlgebra`; the result has minimal filters only, if `members` has."""
+        for number in numbers:
             if not self.covers(members, number):
-                members = members & ~self._covered.get(number, 0) | 1 << number
+                members = members & ~self._covered[number] | 1 << number
         return members
 
     def unite(self, members: Bits, others: Bits) -> Bits:
@@ -181,26 +167,17 @@ class BloomPool(NumberedFilters[bytes]):
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         """See `FilterAlgebra`: a filter is implied by a predicate iff one of its filters covers it."""
-        if self._left < 0:
-            return bool(members >> number & 1)
-        self._left -= self._question
-        return bool(members & (self._covers.get(number, 0) | 1 << number))
+        return bool(members & (self._covers[number] | 1 << number))
 
-    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:
-        """See `FilterAlgebra`: a question takes some operations on sets of numbers."""
-        return self._bounded(inf if pairs is None else pairs, 1 + filters // _ANSWERED)
+    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Not needed: an answer takes a few operations on sets of numbers."""
+        return nullcontext()
 
-    @contextmanager
-    def _bounded(self, left: float, question: int) -> Iterator[None]:
-        before = self._left, self._question
-        self._left, self._question = left, question
-        try:
-            yield
-        finally:
-            self._left, self._question = before
+    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
+        """Not needed: a look-up takes less time than storing the answer."""
 
     def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
-        """Not needed: relations are found when a filter gets its number."""
+        """Not needed: relations are found when a filter is interned."""
         return len(numbers)
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
@@ -212,18 +189,55 @@ class BloomPool(NumberedFilters[bytes]):
         both = members & bound
         for some, covering in ((members, bound), (bound, members)):
             for number in numbers_in(some & ~covering):
-                if self._left < 0:
-                    break
                 if self.covers(covering, number):
                     both |= 1 << number
         return self.add(0, numbers_in(both))
 
-    def _matching(self, message: Message) -> Bits:
+    def predicate(self, members: Bits) -> Predicate:
+        """See `FilterAlgebra`."""
+        return BloomPredicate(sorted((self._filters[each] for each in numbers_in(members)), key=order))
+
+    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
+        """See `FilterAlgebra`: in one step."""
+        yield from ()
+        return self.predicate(members)
+
+    def filters(self, numbers: Iterable[int]) -> list[Filter]:
+        """See `FilterAlgebra`."""
+        return cast(list[Filter], [self._filters[number] for number in numbers])
+
+    def matching(self, message: Message) -> Bits:
+        """See `FilterAlgebra`."""
+        entry = self._matched.get(id(message))
+        if entry is not None and entry[0] is message and entry[1] == self._version:
+            return entry[2]
         assert isinstance(message, BloomMessage)
         index, every = self._suites.get(message.suite), self._suites.get(ANY_SUITE)
         found = 0 if index is None else index.subsets(message.bits)
-        return found if every is None else found | every.members
+        if every is not None:
+            found |= every.members
+        self._matched[id(message)] = message, self._version, found
+        if len(self._matched) > _REMEMBERED:
+            self._matched.popitem(last=False)
+        return found
 
+    def sweep(self) -> None:
+        """Forgets the filters that no holder has.
 
-def _encoded(filter_: Filter) -> BloomFilter:
-    return cast(BloomFilter, filter_)
+        Their numbers are given again.
+        """
+        live: Bits = 0
+        for holder in self._holders:
+            live |= holder.members
+        self._members &= live
+        self._filters = {number: self._filters[number] for number in numbers_in(self._members)}
+        self._numbers = {filter_: number for number, filter_ in self._filters.items()}
+        self._covers = {number: self._covers[number] & live for number in self._filters}
+        self._covered = {number: self._covered[number] & live for number in self._filters}
+        for index in self._suites.values():
+            index.keep_only(live)
+        self._suites = {suite: index for suite, index in self._suites.items() if index.members}
+        self._free = [number for number in range(live.bit_length()) if number not in self._filters]
+        self._matched.clear()
+        self._version += 1
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self))

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from router.content import verbatim
 from router.content.verbatim import VerbatimPool
-from router.predicates.covering import numbering
 from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
@@ -21,8 +21,8 @@ def _points(numbers: list[int]) -> Predicate:
 
 
 def test_filters_come_and_go_while_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbering, "_SWEEP_AT", 64)
-    monkeypatch.setattr(numbering, "STEP_FILTERS", 10)
+    monkeypatch.setattr(verbatim, "_SWEEP_AT", 64)
+    monkeypatch.setattr(verbatim, "_STEP_FILTERS", 10)
     rng, pool = random.Random(4), VerbatimPool()
     held: list[tuple[PredicateBuilder, Predicate]] = []
     sweeps = steps = 0
