@@ -54,8 +54,8 @@ class Messages(Part):
     """Sends, forwards and delivers messages; holds those that applications send before the first epoch.
 
     A message that takes long to compare with the predicates of applications is delivered in a later turn.
-    Messages behind it wait, so that each application gets the messages in their order; they are forwarded
-    meanwhile.
+    Messages behind it that this part has taken are forwarded, and wait for their delivery, so that each
+    application gets the messages in their order. The driver takes no more of neighbours until then.
 
     Attributes:
         accepted: how many messages of applications were accepted, as an array of one number: compiled code
@@ -189,7 +189,8 @@ class Messages(Part):
         self, source: int, seq: int, message: Message, sent: bool, frame: Frame | None = None
     ) -> list[Action]:
         """Delivers a message behind those that wait, and begins with what takes long."""
-        first, search = not self._waiting, self.search(message)
+        first = not self._waiting
+        search = None if (source, seq) in self.delivered else self.search(message)
         # Without signatures nothing looks up where the message came from.
         signed = frame is not None and self._context.signatures.asked_for
         received = (frame, self._neighbour(frame)) if signed and frame is not None else None

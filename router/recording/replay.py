@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from router.content.registry import OFF, content_of
 from router.protocol.events import Action, DeliveryPostponed
 from router.protocol.router import Router
 from router.protocol.scheme import Row
@@ -35,9 +36,9 @@ def replay(recording: Recording) -> Iterator[Step]:
     Raises:
         RecordingError: a record breaks the format.
     """
-    router = _router(recording)
+    router = new_router(recording)
     for given in recording.inputs():
-        yield Step(given, _answer(router, given), router)
+        yield Step(given, answer(router, given), router)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def check(path: Path) -> Replayed:
         RecordingError: `path` is not a recording, or a record breaks the format.
     """
     recording = Recording(path)
-    router = _router(recording)
+    router = new_router(recording)
     first_ns = None
     inputs = 0
     for given in recording.inputs():
@@ -73,7 +74,7 @@ def check(path: Path) -> Replayed:
         first_ns = given.t_ns if first_ns is None else first_ns
         difference = None
         try:
-            data = encode_actions(given.event, _answer(router, given))
+            data = encode_actions(given.event, answer(router, given))
         except Exception as error:  # an error that ended the live router ends the replayed router
             difference = f"{describe_event(given.event)}; replayed: the core raises {error!r}"
         else:
@@ -85,7 +86,7 @@ def check(path: Path) -> Replayed:
     return Replayed(inputs, None, recording.cut, router)
 
 
-def _answer(router: Router, given: RecordedEvent) -> list[Action]:
+def answer(router: Router, given: RecordedEvent) -> list[Action]:
     """The answer to a recorded event.
 
     The live router may have delivered a message at once that the core alone delivers in later turns: compiled
@@ -99,8 +100,18 @@ def _answer(router: Router, given: RecordedEvent) -> list[Action]:
     return actions
 
 
-def _router(recording: Recording) -> Router:
+def new_router(recording: Recording) -> Router:
+    """The router at the begin of a recording; earlier ones of this process are not to be used any more.
+
+    Raises:
+        RecordingError: the parameters of the router are malformed.
+    """
     try:
+        options = recording.origin.options
+        if options.privacy != OFF:
+            # In its own process a router had its own filters alone, whose number bounds its turns.
+            content = content_of(options.covering, options.privacy)
+            content.pool = type(content.pool)()
         return recording.origin.router()
     except (ValueError, TypeError) as error:
         raise RecordingError(f"{recording.path}: parameters of the router: {error}") from error
@@ -172,7 +183,7 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
         ValueError: the times do not ascend.
     """
     recording = Recording(path)
-    router = _router(recording)
+    router = new_router(recording)
     inputs = recording.inputs()
     following = next(inputs, None)
     last_ns = None
@@ -181,6 +192,6 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
             raise ValueError(f"{t_ns} comes after {last_ns}; expected times in ascending order")
         last_ns = t_ns
         while following is not None and following.t_ns <= t_ns:
-            _answer(router, following)
+            answer(router, following)
             following = next(inputs, None)
         yield RouterState(t_ns, router.epoch, router.interfaces(), router.rows())

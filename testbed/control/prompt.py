@@ -199,7 +199,8 @@ class Prompt(cmd.Cmd):
             timeout_s = float(operands[1]) if len(operands) > 1 else 10.0
         except ValueError as error:
             raise _UsageError("expected wait [MESSAGES [SECONDS]], two numbers") from error
-        known, self._unawaited = self._unawaited, 0
+        known = self._unawaited
+        self._unawaited = max(0, known - count)
         shown = known + self._show_deliveries(timeout_s, count - known)
         if shown < count:
             raise InputError(f"{shown} of {count} messages in {timeout_s:g} s")

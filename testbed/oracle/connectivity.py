@@ -139,8 +139,9 @@ def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) 
     for record in faults:
         if (record["part"], record["what"]) == ("switches", "killed"):
             answered = answer(record["t_ns"], switches)
-            if answered is not None:
-                found.append((record["t_ns"], answered.committed_ns or NEVER_NS))
+            found.append(
+                (record["t_ns"], NEVER_NS if answered is None else answered.committed_ns or NEVER_NS)
+            )
     return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
 
 

@@ -124,7 +124,7 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
     history = History()
     faults = read_faults(run)
     unrecorded = unwritten(faults)
-    deliveries: dict[tuple[int, int], list[UnknownDelivery]] = defaultdict(list)
+    deliveries: dict[tuple[int, int], dict[Application, UnknownDelivery]] = defaultdict(dict)
     for _, recorded in read_applications(run):
         take_record(history, recorded)
         record = recorded.event
@@ -133,10 +133,10 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
         ):
             application = Application(record["node"], record["app"])
             key = record["source"], record["seq"]
-            deliveries[key].append(UnknownDelivery(*key, application, record["t_ns"]))
+            deliveries[key].setdefault(application, UnknownDelivery(*key, application, record["t_ns"]))
     for sending in history.sendings:
         deliveries.pop((sending.source, sending.seq), None)
-    history.unknown = [delivery for each in deliveries.values() for delivery in each]
+    history.unknown = [delivery for each in deliveries.values() for delivery in each.values()]
     for timeline in history.timelines.values():
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)

@@ -9,6 +9,7 @@ from captures.rundir.layout import RunLayout
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.scheme import Row
 from router.recording.file import Recording, RecordingError
+from router.recording.replay import answer, new_router
 from router.wire.format import MESSAGES
 from testbed.errors import InputError
 
@@ -40,11 +41,11 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
     found = None
     try:
         recording = Recording(path)
-        router = recording.origin.router()
+        router = new_router(recording)
         for given in recording.inputs():
             concerns = _concerns(given.event, node, source, seq)
             before = dict(router.counters.dropped) if concerns else {}
-            actions = router.handle(given.event, given.at)
+            actions = answer(router, given)
             sent = any(
                 isinstance(action, Send)
                 and (action.frame.issuer, action.frame.seq) == (source, seq)

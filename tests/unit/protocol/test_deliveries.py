@@ -104,6 +104,11 @@ def test_a_long_message_is_compared_in_turns_and_others_wait_behind_it(
     assert delivered(turns) == [(1, (1,)), (own[0].seq, (3,)), (2, (3,))]
     assert router.counters.dropped == {"message_duplicate": 1}
     assert router.idle
+    # A further copy is not compared at all.
+    compared[0] = 0
+    assert delivered([received(router, 11, msg(11, seq=1, s=LONG + "b"))]) == []
+    assert (compared[0], router.idle) == (0, True)
+    assert router.counters.dropped == {"message_duplicate": 2}
 
 
 def test_a_message_that_nobody_gets_is_counted_when_that_is_known(router: Router) -> None:
