@@ -10,7 +10,7 @@ from typing import Any
 
 import networkx as nx
 
-from captures.rundir.epochs import Change, Epochs, epochs
+from captures.rundir.epochs import Epochs, epochs
 from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
 from captures.rundir.network_events import SWITCH_CONNECTED, SWITCH_DISCONNECTED
 from testbed.oracle.hop_limit import HopLimit
@@ -125,23 +125,22 @@ def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) 
     """
     changes = epochs(events).changes
 
-    def answer(since_ns: int, words: Set[str]) -> Change | None:
-        return next((each for each in changes if each.began_ns > since_ns and words & set(each.events)), None)
+    def end(since_ns: int, words: Set[str]) -> int:
+        """When the next change with one of these events was answered."""
+        answered = (each for each in changes if each.began_ns > since_ns and words & set(each.events))
+        change = next(answered, None)
+        return NEVER_NS if change is None else change.committed_ns or NEVER_NS
 
-    found = []
-    for node, killed_ns in killed_routers(faults):
-        answered = answer(killed_ns, {f"restart {node}"})
-        found.append((killed_ns, NEVER_NS if answered is None else answered.committed_ns or NEVER_NS))
+    found = [(t_ns, end(t_ns, {f"restart {node}"})) for node, t_ns in killed_routers(faults)]
     # Which switches went with a process is not known: the first event of any is that of the kill.
     switches = {
         words for each in changes for words in each.events if words.partition(" ")[0] in _SWITCH_EVENTS
     }
-    for record in faults:
-        if (record["part"], record["what"]) == ("switches", "killed"):
-            answered = answer(record["t_ns"], switches)
-            found.append(
-                (record["t_ns"], NEVER_NS if answered is None else answered.committed_ns or NEVER_NS)
-            )
+    found += [
+        (record["t_ns"], end(record["t_ns"], switches))
+        for record in faults
+        if (record["part"], record["what"]) == ("switches", "killed")
+    ]
     return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
 
 
