@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, append_to_log, read_log
 
-PartName = Literal["router", "controller", "captures", "switches", "database", "application", "run"]
+PartName = Literal["router", "controller", "captures", "switches", "switch", "database", "application", "run"]
 #: The end of an outage that goes on.
 NEVER_NS = 2**63 - 1
 #: Wall time for which what a router has done may be unwritten (`router.records.record_file.DELAY_S`), with

@@ -43,7 +43,7 @@ from testbed.content.schema import Schema, SchemaError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
 from testbed.events.links import at_worst, impaired
-from testbed.events.parts import RouterRestart
+from testbed.events.parts import RouterRestart, check_switches
 from topos.build import contradiction
 from topos.model import PROPERTIES, Topology
 from topos.suggest import unknown
@@ -118,6 +118,8 @@ def load_experiment(
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
     _check_served(problems, service, protocol, workload, events)
+    for problem in check_switches(events):
+        problems.add("events", "", problem)
     if topology is not None:
         topology = with_link_defaults(topology, links)
         _check_links(problems, topology, events)

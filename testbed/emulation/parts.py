@@ -94,6 +94,8 @@ class RunningParts:
                 self._controller.kill()
             case "switches", int():
                 self._network.kill_switches(node)
+            case "switch", int():
+                self._network.remove_switch(node)
             case "database", int():
                 self._network.kill_database(node)
 
@@ -110,6 +112,8 @@ class RunningParts:
                 self._state.add_process(self._controller.restart())
             case "switches", int():
                 self._state.add_process(self._network.restart_switches(node))
+            case "switch", int():
+                self._network.add_switch(node)
             case "database", int():
                 self._state.add_process(self._network.restart_database(node))
                 # The switches connect to it after seconds, in which the workload goes on.

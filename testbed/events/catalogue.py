@@ -26,6 +26,7 @@ from testbed.events.parts import (
     RouterRestart,
     RouterStop,
     SwitchesRestart,
+    SwitchRestart,
 )
 
 #: In the order in which documents and errors list them.
@@ -52,6 +53,7 @@ for _event in (
     ControllerRestart,
     CapturesStop,
     CapturesKill,
+    SwitchRestart,
     SwitchesRestart,
     DatabaseRestart,
     ApplicationKill,

@@ -7,7 +7,7 @@ has no processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -28,10 +28,10 @@ class PartsControl(Protocol):
         """Lets a stopped process go on (SIGCONT)."""
 
     def kill(self, part: PartName, node: int | None) -> None:
-        """Kills a process (SIGKILL)."""
+        """Kills a process (SIGKILL), or removes a switch."""
 
     def start(self, part: PartName, node: int | None) -> None:
-        """Starts a process that was killed."""
+        """Starts a process that was killed, or makes a switch that was removed."""
 
     def kill_application(self, node: int, app: str) -> None:
         """Ends the connection of an application of the workload, which does nothing more."""
@@ -168,6 +168,18 @@ class SwitchesRestart(Restart):
 
 
 @dataclass(frozen=True)
+class SwitchRestart(Restart):
+    action = "switch_restart"
+    doc = (
+        "The node's switch alone loses its rules, its ports and its connection to the controller, and is "
+        "made again after `away_s`; its links then get their properties again."
+    )
+    part = "switch"
+
+    node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
 class DatabaseRestart(Restart):
     action = "database_restart"
     doc = (
@@ -197,6 +209,21 @@ class ApplicationKill(PartFault):
 
     def part_steps(self) -> Iterator[PartStep]:
         yield self.at_s, lambda parts: parts.kill_application(self.node, self.app)
+
+
+def check_switches(events: Sequence[Event]) -> Iterator[str]:
+    """Yields the restarts of a switch that begin or end while the daemons of switches may be away."""
+    for event in events:
+        if not isinstance(event, SwitchRestart):
+            continue
+        for other in events:
+            if not isinstance(other, SwitchesRestart | DatabaseRestart):
+                continue
+            if any(other.at_s <= at_s <= other.ends_s for at_s in (event.at_s, event.ends_s)):
+                yield (
+                    f"switch_restart at {event.at_s:g} s, {other.action} at {other.at_s:g} s: expected that "
+                    "no switch goes or comes back while the daemons of switches are away"
+                )
 
 
 def part_steps_of(events: Iterable[Event]) -> list[PartStep]:

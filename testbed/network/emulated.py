@@ -318,16 +318,30 @@ class EmulatedNetwork:
         """
         pid = self._daemon_of(node).restart_switches()
         namespace = self.switch_namespace(node)
-        links = tuple(self._reshaped.get(link.index, link) for link in self.topology.links)
-        lines = [
-            (end, line)
-            for end, line in tc_commands(Topology("links", (), links), self.kernel)
-            if self.switch_namespace(end) == namespace
-        ]
+        lines = self._shaping(
+            other for other, path in enumerate(self._switch_namespaces) if path == namespace
+        )
         if lines:
             self.wait_for_database(node)
             self._apply(lines, _TC)
         return pid
+
+    def remove_switch(self, node: int) -> None:
+        """Removes a switch, and no other; see `SwitchDaemons.remove_bridge`."""
+        assert self._daemons is not None
+        self._daemons.remove_bridge(node)
+
+    def add_switch(self, node: int) -> None:
+        """Makes a switch that was removed; its links get their properties again."""
+        assert self._daemons is not None
+        self._daemons.add_bridge(node)
+        self._apply(self._shaping([node]), _TC)
+
+    def _shaping(self, nodes: Iterable[int]) -> list[tuple[int, str]]:
+        """The commands that give the links of switches that have just been made their properties again."""
+        ends = set(nodes)
+        links = tuple(self._reshaped.get(link.index, link) for link in self.topology.links)
+        return [line for line in tc_commands(Topology("links", (), links), self.kernel) if line[0] in ends]
 
     def kill_database(self, node: int) -> None:
         """Kills the ovsdb-server of a switch, with those that share it."""

@@ -218,6 +218,7 @@ class SwitchDaemons:
         self._type, self._datapath = _TYPES[datapath]
         self._daemons = [Daemon(folder, number, group) for number, group in enumerate(groups)]
         self._bridges = sum(len(group.ports) for group in groups)
+        self._controller_socket = Path()
 
     @property
     def pids(self) -> list[int]:
@@ -234,19 +235,42 @@ class SwitchDaemons:
         Raises:
             RunError: not in time, or a daemon has ended.
         """
+        self._configure(node, [])
+
+    def remove_bridge(self, node: int) -> None:
+        """Removes the bridge of a switch, with its rules and its connection; the devices stay, and the other
+        bridges of the daemon.
+
+        Raises:
+            RunError: not in time, or a daemon has ended.
+        """
+        name = switch_name(node)
+        with self.of(node).connect("sock") as database:
+            where = [["name", "==", name]]
+            (answer,) = _transact(
+                database, [{"op": "select", "table": "Bridge", "where": where, "columns": ["_uuid"]}]
+            )
+        (row,) = answer["rows"]
+        # Rows that nothing refers to leave the database.
+        self._configure(node, [_mutate("bridges", "delete", row["_uuid"])])
+
+    def add_bridge(self, node: int) -> None:
+        """Makes the bridge of a switch that was removed, as `start` did.
+
+        Raises:
+            RunError: not in time, or a daemon has ended.
+        """
+        rows = _Rows()
+        ports = self.of(node).group.ports[node]
+        bridge = _bridge(rows, node, ports, self._type, self._controller_socket)
+        self._configure(node, [*rows.operations, _mutate("bridges", "insert", bridge)])
+
+    def _configure(self, node: int, operations: list[dict[str, Any]]) -> None:
+        """Changes the database of a switch; returns when its ovs-vswitchd has done what it says."""
         daemon = self.of(node)
-        database = daemon.connect("sock")
-        try:
-            more = {
-                "op": "mutate",
-                "table": "Open_vSwitch",
-                "where": [],
-                "mutations": [["next_cfg", "+=", 1]],
-            }
-            _transact(database, [more])
+        with daemon.connect("sock") as database:
+            _transact(database, [*operations, _mutate("next_cfg", "+=", 1)])
             self._wait_configured(daemon, database)
-        finally:
-            database.close()
 
     def of(self, node: int) -> Daemon:
         """The daemon of a node's switch."""
@@ -263,6 +287,7 @@ class SwitchDaemons:
         Raises:
             RunError: a daemon did not start, or not make its bridges in time.
         """
+        self._controller_socket = controller_socket
         empty = self.folder / "empty.db"
         run(["ovsdb-tool", "create", str(empty), str(schema())])
         for daemon in self._daemons:
@@ -349,48 +374,63 @@ def _transact(database: JsonRpc, operations: list[dict[str, Any]]) -> list[dict[
     return results
 
 
-def _configuration(group: Group, bridge_type: str, controller_socket: Path) -> list[dict[str, Any]]:
-    """Returns the operations that fill an empty database."""
-    operations: list[dict[str, Any]] = []
+def _mutate(column: str, mutator: str, value: Any) -> dict[str, Any]:
+    """Returns the operation that changes a column of the row that stands for Open vSwitch."""
+    mutations = [[column, mutator, value]]
+    return {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": mutations}
 
-    def insert(table: str, row: dict[str, Any]) -> list[str]:
-        name = f"row{len(operations)}"
-        operations.append({"op": "insert", "table": table, "uuid-name": name, "row": row})
+
+class _Rows:
+    """Operations that insert rows, each with a name by which the others refer to it."""
+
+    def __init__(self) -> None:
+        self.operations: list[dict[str, Any]] = []
+
+    def insert(self, table: str, row: dict[str, Any]) -> list[str]:
+        name = f"row{len(self.operations)}"
+        self.operations.append({"op": "insert", "table": table, "uuid-name": name, "row": row})
         return ["named-uuid", name]
 
-    def port(name: str, **columns: Any) -> list[str]:
-        interface = insert("Interface", {"name": name, **columns})
-        return insert("Port", {"name": name, "interfaces": interface})
+    def port(self, name: str, **columns: Any) -> list[str]:
+        interface = self.insert("Interface", {"name": name, **columns})
+        return self.insert("Port", {"name": name, "interfaces": interface})
 
-    bridges = []
-    for node, numbers in group.ports.items():
-        ports = [port(switch_name(node), type="internal")]
-        ports += [port(port_device(node, number), ofport_request=number) for number in numbers]
-        controller = {
-            "target": f"unix:{controller_socket}",
-            "max_backoff": _BACKOFF_MS,
-            "inactivity_probe": _PROBE_MS,
-        }
-        options = [["datapath-id", datapath_id(node)], ["disable-in-band", "true"]]
-        bridges.append(
-            insert(
-                "Bridge",
-                {
-                    "name": switch_name(node),
-                    "datapath_type": bridge_type,
-                    "fail_mode": "secure",
-                    "protocols": "OpenFlow13",
-                    "ports": ["set", ports],
-                    "controller": insert("Controller", controller),
-                    "other_config": ["map", options],
-                },
-            )
-        )
+
+def _bridge(
+    rows: _Rows, node: int, ports: Sequence[int], bridge_type: str, controller_socket: Path
+) -> list[str]:
+    """Inserts the rows of a switch; returns the reference to its bridge."""
+    found = [rows.port(switch_name(node), type="internal")]
+    found += [rows.port(port_device(node, number), ofport_request=number) for number in ports]
+    controller = {
+        "target": f"unix:{controller_socket}",
+        "max_backoff": _BACKOFF_MS,
+        "inactivity_probe": _PROBE_MS,
+    }
+    options = [["datapath-id", datapath_id(node)], ["disable-in-band", "true"]]
+    row = {
+        "name": switch_name(node),
+        "datapath_type": bridge_type,
+        "fail_mode": "secure",
+        "protocols": "OpenFlow13",
+        "ports": ["set", found],
+        "controller": rows.insert("Controller", controller),
+        "other_config": ["map", options],
+    }
+    return rows.insert("Bridge", row)
+
+
+def _configuration(group: Group, bridge_type: str, controller_socket: Path) -> list[dict[str, Any]]:
+    """Returns the operations that fill an empty database."""
+    rows = _Rows()
+    bridges = [
+        _bridge(rows, node, numbers, bridge_type, controller_socket) for node, numbers in group.ports.items()
+    ]
     options = [
         ["n-handler-threads", "1"],
         ["n-revalidator-threads", "1"],
         ["stats-update-interval", str(_STATISTICS_MS)],
     ]
     row = {"bridges": ["set", bridges], "next_cfg": 1, "other_config": ["map", options]}
-    insert("Open_vSwitch", row)
-    return operations
+    rows.insert("Open_vSwitch", row)
+    return rows.operations

@@ -141,6 +141,11 @@ def outages(events: Iterable[Mapping[str, Any]], faults: Sequence[FaultRecord]) 
         for record in faults
         if (record["part"], record["what"]) == ("switches", "killed")
     ]
+    found += [
+        (record["t_ns"], end(record["t_ns"], {f"{word} {record['node']}" for word in _SWITCH_EVENTS}))
+        for record in faults
+        if (record["part"], record["what"]) == ("switch", "killed")
+    ]
     return found + [(loss["t_ns"] - _NOTICED_NS, NEVER_NS) for loss in lost_parts(faults)]
 
 

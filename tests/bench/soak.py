@@ -125,6 +125,7 @@ def _fault(choose: random.Random, at_s: float) -> str:
             'action = "controller_restart"\naway_s = 1',
             'action = "captures_stop"\nfor_s = 1',
             'action = "switches_restart"\nnode = 0\naway_s = 0.5',
+            f'action = "switch_restart"\nnode = {node}\naway_s = 0.5',
             'action = "database_restart"\nnode = 0\naway_s = 1',
             f'action = "link_flap"\nlink = {link}\ndown_s = 1',
             f'action = "node_down"\nnode = {node}\n\n'

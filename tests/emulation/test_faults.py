@@ -56,11 +56,11 @@ def found(run_dir: Path) -> dict[str, Row]:
 
 
 def delivered(run_dir: Path, node: int) -> list[int]:
-    """The times at which a node's applications were delivered messages (wall clock, ns)."""
+    """The times at which a node's applications were delivered messages of other nodes (wall clock, ns)."""
     return [
         recorded.event["t_ns"]
         for _, recorded in read_applications(RunLayout(run_dir))
-        if recorded.event["event"] == "deliver" and recorded.event["node"] == node
+        if recorded.event["event"] == "deliver" and recorded.event["node"] == node != recorded.event["source"]
     ]
 
 
@@ -122,6 +122,30 @@ def test_a_router_that_was_killed_is_back(run_dir: Path) -> None:
     assert after[2]["predicate"] == wanted[-1]
     assert before[-1]["t_ns"] <= after[0]["t_ns"] < after[1]["t_ns"]
     assert sum(event["event"] == "deliver" for event in after) > 100
+
+
+def test_one_switch_is_restarted_alone(run_dir: Path, found: dict[str, Row]) -> None:
+    row = found["switch of node 1 killed"]
+    later = next(each for each in found.values() if each.began_ns > row.began_ns)
+    log = [json.loads(line) for line in (run_dir / "logs" / "controller.jsonl").read_text().splitlines()]
+    during = [event for event in log if row.began_ns < event["t_ns"] < later.began_ns]
+    connections = [
+        (event["event"], event["node"])
+        for event in during
+        if event["event"] in ("switch_disconnected", "switch_connected", "pipeline_installed")
+    ]
+    # Its connection is made again, and its rules; the four beside it keep theirs.
+    assert connections == [
+        ("switch_disconnected", 1),
+        ("switch_connected", 1),
+        ("pipeline_installed", 1),
+    ]
+    # An epoch without its node, in which the others go on, and one with it.
+    assert [event["routers"] for event in during if event["event"] == "committed"] == [4, 5]
+    (gone, back) = (event["t_ns"] for event in during if event["event"] == "committed")
+    assert any(gone < t_ns < row.ended_ns for node in (0, 2, 3, 4) for t_ns in delivered(run_dir, node))
+    assert not any(gone < t_ns < row.ended_ns for t_ns in delivered(run_dir, 1))
+    assert any(t_ns > back for t_ns in delivered(run_dir, 1))
 
 
 def test_frames_wait_for_the_database(found: dict[str, Row]) -> None:

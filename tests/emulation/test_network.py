@@ -130,6 +130,8 @@ def test_links_have_their_properties_after_the_switches_were_started_again(folde
         network.shape_link(0, 1, {"bandwidth_mbps": 7.0})
         network.kill_switches(0)
         network.restart_switches(0)
+        network.remove_switch(3)
+        network.add_switch(3)
         for link in shaped:
             rate = 7 if {link.u, link.v} == {0, 1} else 5
             for node, port in ((link.u, link.u_port), (link.v, link.v_port)):

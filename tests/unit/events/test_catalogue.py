@@ -302,6 +302,28 @@ def test_switches_of_links_with_properties_are_restarted(tmp_path: Path) -> None
     assert _load(tmp_path, text).events[0].action == "switches_restart"
 
 
+@pytest.mark.parametrize(
+    ("other", "at_s", "refused"),
+    [
+        ("switches_restart", 8, True),
+        ("switches_restart", 11, False),  # away within the switch's own absence
+        ("database_restart", 13, True),
+        ("database_restart", 15, False),
+        ("controller_restart", 8, False),
+    ],
+)
+def test_a_switch_is_not_restarted_without_its_daemons(
+    tmp_path: Path, other: str, at_s: float, refused: bool
+) -> None:
+    own = _section("switch_restart", 10)
+    text = HEAD + own + _section(other, at_s).replace("away_s = 4", "away_s = 2")
+    if not refused:
+        assert len(_load(tmp_path, text).events) == 2
+        return
+    with pytest.raises(ExperimentError, match=f"switch_restart at 10 s, {other} at {at_s:g} s: expected"):
+        _load(tmp_path, text)
+
+
 def test_a_router_with_limited_subscriptions_is_not_restarted(tmp_path: Path) -> None:
     text = HEAD + '[service]\nkind = "attention"\n' + _section("router_restart", 10)
     with pytest.raises(ExperimentError, match="its applications cannot ask again"):

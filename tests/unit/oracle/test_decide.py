@@ -351,6 +351,9 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     events += [event(23, "committed", epoch=3, routers=3)]
     assert outages(events, [fault(20, "killed", "switches", 0)]) == [(20 * S, 23 * S)]
     assert outages(events, [fault(25, "killed", "switches", 0)]) == [(25 * S, NEVER_NS)]
+    # One switch alone is back with the epoch that answers its own absence.
+    assert outages(events, [fault(20, "killed", "switch", 1)]) == [(20 * S, 23 * S)]
+    assert outages(events, [fault(20, "killed", "switch", 0)]) == [(20 * S, NEVER_NS)]
     # The kill of another part loses no message; the end of a part is noticed a little later than it came.
     others = [fault(7, "killed", "controller"), fault(9, "lost", "captures")]
     assert outages(events, others) == [(7 * S, NEVER_NS)]
