@@ -81,7 +81,7 @@ from testbed.controller.ip_rules import SentRules, ip_rules
 from testbed.controller.rules import Rule, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.subtrees import router_tables
-from testbed.controller.takeover import read_legacy, write_legacy
+from testbed.controller.takeover import read_incarnations, read_legacy, write_legacy
 from testbed.controller.trees import LAYERS, spt_trees
 
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
@@ -203,7 +203,8 @@ class ControllerApp(RyuApp):
                 from router.security.signing_keys import read_verifier  # it comes with cryptography
 
                 verifier = read_verifier(settings.signing_keys, self._guard.floor)
-        self._machine = Distribution(settings.topology, legacy=legacy, verifier=verifier)
+        known = {} if settings.state is None else read_incarnations(settings.log)
+        self._machine = Distribution(settings.topology, legacy=legacy, verifier=verifier, incarnations=known)
         self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
 

@@ -19,7 +19,8 @@ short, a router that did not answer, and a router that has restarted. Readers of
 (`captures.rundir.epochs`). A COMMIT lets routers forget the epochs before the last one that was committed
 everywhere, since no router can still originate in those epochs.
 
-A controller that is started after another one takes over (`testbed.controller.takeover`): it waits until the
+A controller that is started after another one takes over (`testbed.controller.takeover`). It knows the starts
+of the routers that sent a HELLO to the other, since a router that has a table sends none. It waits until the
 switches have connected that were up, and then goes on in the epoch of the other, unless something has changed
 meanwhile. It cannot know of a link that went down and came up again while there was no controller: RAs that
 were lost then stay lost until the next epoch.
@@ -182,6 +183,7 @@ class Distribution:
         topology: the declared topology.
         timing: delays.
         legacy: the state that another controller has left.
+        incarnations: of the routers that another controller has logged a HELLO of, by node.
         verifier: has the public keys of the routers; None: signatures are not required.
     """
 
@@ -191,6 +193,7 @@ class Distribution:
         timing: Timing | None = None,
         legacy: Legacy | None = None,
         verifier: Verifier | None = None,
+        incarnations: Mapping[int, int] | None = None,
     ) -> None:
         self.rejected: Counter[str] = Counter()
         self.refused: Counter[tuple[int, str]] = Counter()
@@ -222,6 +225,10 @@ class Distribution:
         #: Switches that must connect, and by when, before this controller has taken over.
         self._awaited: set[int] = set()
         self._take_over_by: float | None = None
+        for node, incarnation in (incarnations or {}).items():
+            if node in self._nodes:
+                self._routers[node].incarnation = incarnation
+                self._routers[node].last_hello = incarnation, -1
         if legacy is not None:
             self._inherit(legacy)
 
@@ -231,16 +238,12 @@ class Distribution:
         self._committed_epoch = legacy.committed_epoch
         # An epoch of this controller gets the next number.
         self._foreign_epoch = legacy.epoch
-        for node, incarnation in legacy.incarnations.items():
-            # A router that has a table sends no HELLO.
-            self._routers[node].incarnation = incarnation
-            self._routers[node].last_hello = incarnation, -1
         if not legacy.settled or not legacy.members:
             return
         self._liveness.inherit(legacy.down_ports)
         cause = _Cause(legacy.members, self._liveness.down_links, self._losses)
         self._epoch = _Epoch(legacy.epoch, 0.0, cause, Stage.COMMITTED)
-        for node in legacy.members & legacy.incarnations.keys():
+        for node in legacy.members & self._nodes:
             self._routers[node].phase = Phase.IN_EPOCH
         self._awaited = set(legacy.members)
 
@@ -415,18 +418,7 @@ class Distribution:
 
     def _bequeath_unsettled(self, number: int) -> None:
         """Leaves the state for a next controller, which is to begin an epoch above `number`."""
-        left = Legacy(
-            number, self._committed_epoch, settled=False, incarnations=self._incarnations(), seq=self._seq
-        )
-        self._actions.append(Bequeath(left))
-
-    def _incarnations(self) -> dict[int, int]:
-        """The incarnations of the routers that have sent a HELLO."""
-        return {
-            node: router.incarnation
-            for node, router in self._routers.items()
-            if router.incarnation is not None
-        }
+        self._actions.append(Bequeath(Legacy(number, self._committed_epoch, settled=False, seq=self._seq)))
 
     def _legacy(self, epoch: _Epoch) -> Legacy:
         """The state for the next controller, once an epoch is committed."""
@@ -436,7 +428,6 @@ class Distribution:
             settled=epoch.members == self._nodes - self._liveness.down_nodes,
             members=epoch.members,
             down_ports=self._liveness.down_ports,
-            incarnations=self._incarnations(),
             seq=self._seq,
         )
 
@@ -479,17 +470,18 @@ class Distribution:
         if restarted and not self._may_disturb(node, now):
             self.rejected["hello_rate"] += 1
             return  # it repeats its HELLO
+        epoch = self._epoch
+        # Other routers may have advertised already, and this router has not received their advertisements.
+        if restarted:
+            self._lost()
+            # Before the log has the start: the next controller takes a router that it knows for one of the
+            # epoch, if the epoch is settled.
+            self._bequeath_unsettled(max(0 if epoch is None else epoch.number, self._foreign_epoch))
         self._log("hello", RouterHello(node=node, incarnation=incarnation, restarted=restarted))
         router.incarnation = incarnation
         router.phase = Phase.SILENT
         self._outstanding.pop(node, None)
         self._queue.pop(node, None)
-        epoch = self._epoch
-        # Other routers may have advertised already, and this router has not received their advertisements.
-        if restarted:
-            self._lost()
-            # With the incarnation of before, the next controller would send it frames that it drops.
-            self._bequeath_unsettled(max(0 if epoch is None else epoch.number, self._foreign_epoch))
         if epoch is not None and node in epoch.members and epoch.stage is Stage.TABLES:
             epoch.pending.add(node)
             self._enqueue(node, Phase.NEEDS_TABLE)

@@ -2,17 +2,18 @@
 
 The file is written when an epoch is committed, and made unsettled before anything of the next one is sent. A
 controller that finds it settled, and the network as it says, goes on without an epoch of its own; otherwise
-it begins a new epoch, with a number that no router has seen.
+it begins a new epoch, with a number that no router has seen. Which start of a router frames are for, the log
+of the controller has: a line of it is written before the first frame to that start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from captures.rundir.files import RunFolderError, read_object, write_json
+from captures.rundir.controller import controller_event
+from captures.rundir.files import RunFolderError, read_lines, read_object, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,6 @@ class Legacy:
         settled: every member is in `epoch`, and the rest of the state is that of the network.
         members: the nodes of the epoch.
         down_ports: (node, port) of the ports that are down.
-        incarnations: of the routers, by node.
         seq: the number of the last frame to a router.
     """
 
@@ -34,7 +34,6 @@ class Legacy:
     settled: bool
     members: frozenset[int] = frozenset()
     down_ports: frozenset[tuple[int, int]] = frozenset()
-    incarnations: Mapping[int, int] = field(default_factory=dict)
     seq: int = 0
 
 
@@ -47,7 +46,6 @@ def write_legacy(path: Path, legacy: Legacy) -> None:
     content = asdict(legacy) | {
         "members": sorted(legacy.members),
         "down_ports": sorted(legacy.down_ports),
-        "incarnations": {str(node): number for node, number in legacy.incarnations.items()},
     }
     write_json(path, content)
 
@@ -64,7 +62,18 @@ def read_legacy(path: Path) -> Legacy | None:
             settled=bool(content["settled"]),
             members=frozenset(map(int, content["members"])),
             down_ports=frozenset((int(node), int(port)) for node, port in content["down_ports"]),
-            incarnations={int(node): int(number) for node, number in content["incarnations"].items()},
             seq=int(content["seq"]),
         )
     return None
+
+
+def read_incarnations(log: Path) -> dict[int, int]:
+    """Returns the incarnations of the routers, by node, that a controller's log names up to its first
+    malformed line; none if there is no log."""
+    found: dict[int, int] = {}
+    with suppress(RunFolderError):
+        for where, line in read_lines(log, unfinished=True):
+            event = controller_event(where, line)
+            if event["event"] == "hello":
+                found[event["node"]] = event["incarnation"]
+    return found

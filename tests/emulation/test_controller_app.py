@@ -93,6 +93,25 @@ def test_a_switch_that_disconnects_leaves_the_trees(square: Bridges) -> None:
     assert 2 not in square.routers[3].tables
 
 
+def test_a_controller_killed_within_the_first_epoch_is_followed_by_the_next(tmp_path: Path) -> None:
+    with running(ring(4), tmp_path) as bridges:
+        bridges.wait_for("all_switches_ready")
+        for router in bridges.routers.values():
+            router.hello()
+        # Routers that have a table send no HELLO; this one takes none, so that there is no COMMIT.
+        bridges.routers[3].silent = True
+        for node in (0, 1, 2):
+            bridges.wait_for("table_acknowledged", node=node, epoch=1)
+        bridges.wait_for("hello", node=3)
+        bridges.kill_controller()
+        bridges.routers[3].silent = False
+        bridges.start_controller()
+        bridges.wait_for("committed", epoch=2)
+        assert [router.commits.keys() for router in bridges.routers.values()] == [{2}] * 4
+        hellos = [event["node"] for event in _events(bridges) if event["event"] == "hello"]
+        assert sorted(hellos) == [0, 1, 2, 3]
+
+
 def test_sigterm_ends_it_with_its_counters(square: Bridges) -> None:
     square.routers[1].send(CONTROLLER_DESTINATION, b"\x63" + bytes(45))
     square.restart(1)

@@ -134,7 +134,8 @@ class Bridges:
         self.log = ProcessLog(self._log_path, self._check_controller)
         (folder / "topology.json").write_text(to_json(topology))
         config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
-        self._config.write_text(json.dumps(config | {"socket": str(self.socket), "parent_pid": os.getpid()}))
+        config |= {"socket": str(self.socket), "state": str(folder / "controller-state.json")}
+        self._config.write_text(json.dumps(config | {"parent_pid": os.getpid()}))
 
     def start(self) -> None:
         self._hosts = self._network.start_hosts()
@@ -157,11 +158,16 @@ class Bridges:
         )
         self.wait_for("listening")
 
-    def stop(self) -> None:
-        """Removes everything that was made."""
+    def kill_controller(self) -> None:
+        """Kills the controller (SIGKILL)."""
         if self._controller is not None:
             self._controller.kill()
             self._controller.wait()
+            self._controller = None
+
+    def stop(self) -> None:
+        """Removes everything that was made."""
+        self.kill_controller()
         for router in self.routers.values():
             router.socket.close()
         self._network.stop()

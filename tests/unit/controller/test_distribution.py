@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.controller import CONTROLLER_EVENTS
+from captures.rundir.controller import CONTROLLER_EVENTS, ControllerLog, RouterHello
 from captures.rundir.network_events import NETWORK_EVENTS
 from captures.rundir.records import check
 from captures.rundir.records import fields as record_fields
@@ -31,7 +31,7 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.liveness import Liveness
-from testbed.controller.takeover import Legacy, read_legacy, write_legacy
+from testbed.controller.takeover import Legacy, read_incarnations, read_legacy, write_legacy
 from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.generators import line, ring
 from topos.model import Topology
@@ -535,10 +535,12 @@ def test_frames_of_no_use_are_counted() -> None:
 # A controller that is started after another one.
 
 
-def take_over(former: Network, legacy: Legacy | None = None) -> Network:
-    """A controller that is started with what another one has left, in the same network."""
+def take_over(former: Network) -> Network:
+    """A controller that is started with what another one has left and logged, in the same network."""
     network = Network(former.topology)
-    network.machine = Distribution(former.topology, TIMING, legacy or former.legacies[-1])
+    legacy = former.legacies[-1] if former.legacies else None
+    starts = {int(str(each["node"])): int(str(each["incarnation"])) for each in former.events("hello")}
+    network.machine = Distribution(former.topology, TIMING, legacy, incarnations=starts)
     network.now = former.now
     return network
 
@@ -654,6 +656,83 @@ def test_a_controller_killed_after_a_hello_knows_the_start_of_the_router() -> No
     network.advance(1)
     assert [event["epoch"] for event in network.events("committed")] == [2]
     assert {sent.frame.seq >> 32 for sent in network.sent if sent.node == 2} == {9}
+
+
+def test_a_controller_killed_within_the_first_epoch_is_followed_by_the_next_epoch() -> None:
+    former = Network(ring(5))
+    former.connect()
+    former.hello(0)  # before the epoch, the others within it
+    former.advance(1)
+    former.deaf = {2, 3}
+    for node in (1, 2, 3):
+        former.hello(node)
+    former.advance(1)
+    # 0 and 1 have a table, 2 and 3 may have one; none of them sends a HELLO, but 4.
+    assert former.frames(FrameType.TABLE, 1)[:4] == [0, 1, 2, 3]
+    assert former.events("committed") == []
+    network = take_over(former)
+    network.connect()
+    network.advance(1)
+    assert network.frames(FrameType.TABLE, 2) == [0, 1, 2, 3]
+    network.hello(4)
+    network.advance(1)
+    assert [event["epoch"] for event in network.events("committed")] == [2]
+    assert network.frames(FrameType.COMMIT, 2) == [0, 1, 2, 3, 4]
+
+
+def test_a_controller_killed_between_the_first_commits_is_followed_by_the_next_epoch() -> None:
+    former = Network(ring(4))
+    former.connect()
+    former.advance(1)
+    for node in (0, 1, 2):
+        former.hello(node)
+    former.deaf = {3}
+    former.hello(3, incarnation=7)
+    (table,) = (sent.frame for sent in former.sent if sent.node == 3)
+    former.tell(acknowledgement(table))
+    assert former.frames(FrameType.COMMIT, 1) == [0, 1, 2, 3]
+    assert former.events("committed") == []
+    network = take_over(former)
+    network.connect()
+    network.advance(1)
+    assert [event["epoch"] for event in network.events("committed")] == [2]
+    assert {sent.frame.seq >> 32 for sent in network.sent if sent.node == 3} == {7}
+
+
+def test_a_restart_is_bequeathed_before_it_is_logged() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    hello = FrameReceived(2, Frame(FrameType.HELLO, 2, 0, 0, 1, Hello(9)))
+    actions = network.machine.handle(hello, network.now)
+    kinds = [type(action) for action in actions]
+    assert kinds.index(Bequeath) < kinds.index(Log)
+    # Killed between the two, it has left a start that is gone, and the router repeats its HELLO.
+    former = Network(ring(4))
+    former.bring_up()
+    former.legacies += [action.legacy for action in actions if isinstance(action, Bequeath)]
+    successor = take_over(former)
+    successor.deaf = {2}  # it drops what is for another start
+    successor.connect()
+    successor.advance(1)
+    successor.deaf = set()
+    successor.hello(2, incarnation=9)
+    successor.advance(1)
+    assert [event["epoch"] for event in successor.events("committed")][-1] == 3
+    assert [sent.frame.seq >> 32 for sent in successor.sent if sent.node == 2][-1] == 9
+
+
+def test_the_log_has_the_last_start_of_each_router(tmp_path: Path) -> None:
+    path = tmp_path / "controller.jsonl"
+    assert read_incarnations(path) == {}
+    with ControllerLog(path) as log:
+        log.write("listening", {"socket": "x"})
+        for node, incarnation in ((0, 1), (1, 1), (0, 5)):
+            fields = RouterHello(node=node, incarnation=incarnation, restarted=incarnation > 1)
+            log.write("hello", fields)
+    assert read_incarnations(path) == {0: 5, 1: 1}
+    with path.open("a") as file:
+        file.write('{"t_ns":1,"event":"hello","node":1,"inc')  # killed within the line
+    assert read_incarnations(path) == {0: 5, 1: 1}
 
 
 def test_the_legacy_survives_the_file(tmp_path: Path) -> None:
