@@ -18,7 +18,8 @@ _NEXT_TO_NOTHING = 65_536
 
 @contextmanager
 def naming_a_full_disk(folder: Path) -> Iterator[None]:
-    """Replaces an error inside the block by one that names the full file system of `folder`.
+    """Replaces an error inside the block by one that names the full file system of `folder`, or of a folder
+    in it.
 
     An error of writing has no file name, and a process that cannot write its log ends without a message.
 
@@ -27,10 +28,15 @@ def naming_a_full_disk(folder: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, RunError) as error:
-        if (isinstance(error, RunError) or error.errno in FULL) and _is_full(folder):
-            what = f" ({error})" if isinstance(error, RunError) else ""
-            raise MachineError(f"{folder}: {os.strerror(errno.ENOSPC)}{what}") from error
+    except RunError as error:
+        if _is_full(folder):
+            raise MachineError(f"{folder}: {os.strerror(errno.ENOSPC)} ({error})") from error
+        raise
+    except OSError as error:
+        if error.errno in FULL:
+            folders = (folder, *(path for path in sorted(folder.iterdir()) if path.is_dir()))
+            for full in filter(_is_full, folders):
+                raise MachineError(f"{full}: {os.strerror(errno.ENOSPC)}") from error
         raise
 
 

@@ -72,6 +72,8 @@ class CaptureSet:
             raise ValueError(f"captures with the same name: {', '.join(twice)}")
         self._process: subprocess.Popen[bytes] | None = None
         self._output = b""
+        #: How the process ended, once that is known.
+        self._ended: str | None = None
 
     @property
     def pids(self) -> list[int]:
@@ -104,6 +106,7 @@ class CaptureSet:
                 for identity, device in self.devices.items()
             ],
         }
+        self._ended = None
         self._process = subprocess.Popen(
             [sys.executable, "-m", "captures.capturing.recorder"],
             stdin=subprocess.PIPE,
@@ -125,7 +128,7 @@ class CaptureSet:
         """
         process = self._process
         if process is not None and process.poll() is not None:
-            raise CaptureError(f"captures died during the run: {_describe(process)}")
+            raise CaptureError(f"captures died during the run: {self._describe(process)}")
 
     def stop(self, deadline_s: float = 60.0) -> list[CapturedFile]:
         """Ends all captures and writes their list.
@@ -208,7 +211,7 @@ class CaptureSet:
             process.stdin.write(request.encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            raise CaptureError(f"{failed}: {_describe(process)}") from None
+            raise CaptureError(f"{failed}: {self._describe(process)}") from None
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._output:
@@ -216,17 +219,18 @@ class CaptureSet:
                     raise CaptureError(f"{failed}: no answer after {deadline_s:g} s")
                 chunk = os.read(process.stdout.fileno(), 1 << 20)
                 if not chunk:
-                    raise CaptureError(f"{failed}: {_describe(process)}")
+                    raise CaptureError(f"{failed}: {self._describe(process)}")
                 self._output += chunk
         line, _, self._output = self._output.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         assert answer["event"] == event
         return answer
 
-
-def _describe(process: subprocess.Popen[bytes]) -> str:
-    """Returns how a process that has ended did so, and its last words."""
-    status = process.wait()
-    assert process.stderr is not None
-    said = process.stderr.read().decode(errors="replace").strip().splitlines()
-    return f"{said[-1] if said else 'it said nothing'} (exit status {status})"
+    def _describe(self, process: subprocess.Popen[bytes]) -> str:
+        """Returns how a process that has ended did so, and its last words, which can be read once."""
+        if self._ended is None:
+            status = process.wait()
+            assert process.stderr is not None
+            said = process.stderr.read().decode(errors="replace").strip().splitlines()
+            self._ended = f"{said[-1] if said else 'it said nothing'} (exit status {status})"
+        return self._ended

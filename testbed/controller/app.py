@@ -13,6 +13,7 @@ import signal
 import socket
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -241,8 +242,13 @@ class ControllerApp(RyuApp):
                 for action in self._machine.handle(self._next_event(), time.monotonic()):
                     self._perform(action)
         except Exception as error:
-            self._log.write("failed", Failed(error=f"{type(error).__name__}: {error}"))
-            self.done.send_exception(error)
+            self._fail(f"{type(error).__name__}: {error}", error)
+
+    def _fail(self, text: str, error: Exception) -> None:
+        """Ends the controller."""
+        with suppress(OSError):  # the log may be what cannot be written
+            self._log.write("failed", Failed(error=text))
+        self.done.send_exception(error)
 
     def _next_event(self) -> Event:
         deadline = self._machine.next_deadline()
@@ -278,9 +284,7 @@ class ControllerApp(RyuApp):
         try:
             tables, forwarding = eventlet.tpool.execute(compute)
         except Exception as error:
-            text = f"computing trees: {type(error).__name__}: {error}"
-            self._log.write("failed", Failed(error=text))
-            self.done.send_exception(error)
+            self._fail(f"computing trees: {type(error).__name__}: {error}", error)
             return
         for node, rules in forwarding.items():
             self._forward_ip(request.epoch, node, rules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,13 +34,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def cbcb(tmp_path: Path) -> Iterator[Callable[..., Cbcb]]:
-    """Starts `cbcb COMMAND ARGS` in a session of its own; ends it and cleans up afterwards."""
+    """Starts `cbcb COMMAND ARGS` in a session of its own; ends it and cleans up afterwards.
+
+    With `small`, the folder of that name in the run folder is a file system of 8 MiB.
+    """
     started: list[Cbcb] = []
 
-    def start(command: str, *arguments: str) -> Cbcb:
+    def start(command: str, *arguments: str, small: str | None = None) -> Cbcb:
         runs = ["--runs", str(tmp_path)] if command in {"run", "account", "report"} else []
+        program = CBCB if small is None else [sys.executable, "-m", "tests.support.small_folder", small, "8"]
         process = subprocess.Popen(
-            [*CBCB, command, *arguments, *runs],
+            [*program, command, *arguments, *runs],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -54,4 +59,6 @@ def cbcb(tmp_path: Path) -> Iterator[Callable[..., Cbcb]]:
         if one.process.poll() is None:
             one.kill()
         one.process.communicate()
+    for mounted in (path for path in tmp_path.glob("*/*") if path.is_mount()):
+        subprocess.run(["umount", "--lazy", str(mounted)], check=True)
     subprocess.run([*CBCB, "clean"], cwd=ROOT, check=True, capture_output=True)
