@@ -10,6 +10,7 @@ import pytest
 
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import (
+    TBF_BURST_BYTES,
     KernelFeatures,
     calibration,
     changed_nft,
@@ -156,6 +157,44 @@ nft -j list table netdev far; nft -j list table netdev cbcb"""
     assert 25 < doubled < 35
     left = measured["frames"] * (1 - lost / 100)
     assert arrived <= round(left * (1 + doubled / 100)) < arrived + 40
+
+
+#: Sends 120 frames of 1,400 bytes; prints the seconds from before the first to the last arrival.
+_TIMED = """
+import socket, time
+SOCKETS = [socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x88B5)) for _ in range(2)]
+for one, device in zip(SOCKETS, ("s0-e1", "s1-e1")):
+    one.bind((device, 0x88B5))
+sender, receiver = SOCKETS
+receiver.settimeout(60)
+since = time.monotonic()
+for _ in range(120):
+    sender.send(b"\\xff" * 12 + b"\\x88\\xb5" + bytes(1386))
+for _ in range(120):
+    receiver.recv(2048)
+print(time.monotonic() - since)
+"""
+
+
+@pytest.mark.root
+def test_a_bandwidth_is_never_exceeded_and_loses_nothing_that_its_queue_takes() -> None:
+    """168 kB over a link of 4 Mbit/s: but for the burst, they take a third of a second."""
+    kernel = kernel_features()
+    if not kernel.tbf:
+        pytest.skip("this kernel offers no TBF")
+    (_, line), _ = tc_commands(_topology(bandwidth_mbps=4), kernel)
+    script = f"""
+ip link add s0-e1 type veth peer name s1-e1; ip link set s0-e1 up; ip link set s1-e1 up
+tc {line}
+{sys.executable} - <<'E'
+{_TIMED}
+E"""
+    argv = ["unshare", "--net", "bash", "-e", "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rate_mbps = (120 * 1400 - TBF_BURST_BYTES) * 8 / float(done.stdout) / 1e6
+    print(f"4 Mbit/s asked for, {rate_mbps:.2f} measured")
+    assert rate_mbps < 4 * 1.02
 
 
 def test_a_link_over_which_nothing_went_has_no_measured_share() -> None:
