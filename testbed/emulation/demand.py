@@ -1,10 +1,10 @@
 """The demand of an emulation on the machine, estimated before it starts, and the machine's capacity.
 
-The constants were measured on 2 cores in the userspace datapath. Memory of a network without predicates: that
-of `./run.sh bench footprint --sizes 20+60+120+200`. Memory of predicates, and times: those of the default
-experiment with 200 routers, and of `./run.sh bench bring_up --nodes 200` and `./run.sh bench thousand` on an
-otherwise idle machine: 4.5 and 37.7 s up, 1.7 and 16.6 s down. docs/emulated-network.md holds the estimate
-beside these measurements.
+The constants were measured on 2 cores in the userspace datapath. Memory of a network without predicates: a
+fit to `./run.sh bench footprint --sizes 20+60+120+200`, and to `./run.sh bench thousand` less its predicates.
+Memory of predicates, and times: those of the default experiment with 200 routers, and of
+`./run.sh bench bring_up --nodes 200` and `./run.sh bench thousand` on an otherwise idle machine: 4.5 and
+37.7 s up, 1.7 and 16.6 s down. docs/emulated-network.md holds the estimate beside these measurements.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from testbed.network.switch_daemons import switches_per_daemon
 
 #: Processes: controller, captures, the routers' parent; and of a group of switches, vswitchd and database.
 _PROCESSES, _PROCESSES_PER_GROUP = 3, 2
-#: Bytes of memory, proportional set sizes: of the run's own parts, for each router with its switch, and for
-#: each predicate at each router that it has spread to.
-_MEMORY, _MEMORY_PER_ROUTER, _MEMORY_PER_PREDICATE = 490e6, 9.7e6, 25e3
+#: Bytes of memory, proportional set sizes: of the run's own parts, for each router, for each pair of routers,
+#: for each group of switches, and for each predicate at each router that it has spread to.
+_MEMORY, _MEMORY_PER_ROUTER, _MEMORY_PER_PAIR, _MEMORY_PER_GROUP = 255e6, 5.6e6, 3.3e3, 15.2e6
+_MEMORY_PER_PREDICATE = 25e3
 #: Wall seconds of bring-up and take-down: of a run, for each router, and for each pair of routers, which
 #: are in each other's broadcast tables.
 _BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
@@ -87,10 +88,11 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
     groups = -(-routers // switches_per_daemon(routers))
     # In the opening, every receiver's RA goes over the links of a tree.
     frames = (work.message_hops + work.ra_hops) * experiment.duration_s + work.opening_hops
+    network = _MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PAIR * routers**2
     return Demand(
         processes=_PROCESSES + routers + _PROCESSES_PER_GROUP * groups,
         # In the opening, every predicate crosses a link to each of the other routers.
-        memory_bytes=_MEMORY + _MEMORY_PER_ROUTER * routers + _MEMORY_PER_PREDICATE * work.opening_hops,
+        memory_bytes=network + _MEMORY_PER_GROUP * groups + _MEMORY_PER_PREDICATE * work.opening_hops,
         descriptors=descriptors_needed(routers),
         disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
         bring_up_s=up_s,
