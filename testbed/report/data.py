@@ -64,6 +64,11 @@ class RunData:
     workload: Workload
     matched: list[float]
 
+    @property
+    def links_captured(self) -> bool:
+        """Whether the run has captures of links: without them, the frames of a link are not known."""
+        return self.summary.get("links_captured") != 0
+
 
 def read_run(run_dir: Path) -> RunData:
     """Reads a run folder.

@@ -5,6 +5,7 @@ A function returns None if there are no data to draw.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from testbed.report.style import ACCENT, GREY, ORANGE, TYPE_COLOURS, axis_from_z
 from testbed.terminal import numbers
 
 TIME_LABEL = "experiment time (s)"
+#: A bin of more frames than so many times the median of all bins leaves these at the foot of a linear axis.
+_PEAK = 100
 #: Phases of a recovery: key of `recovery_s` -> label.
 RECOVERY_PHASES = {"committed_s": "new trees everywhere", "advertised_s": "last advertisement"}
 
@@ -109,12 +112,34 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
         for kind in order:
             rates = frames[kind].to_numpy(dtype=float) / width
             axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=1.6)
-        axis_from_zero(axes, float(frames.to_numpy().max()) / width)
+        logarithmic = _axis_of_rates(axes, frames.to_numpy(dtype=float) / width)
         axes.set_ylabel("frames per experiment second")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, edges[-1])
     totals = ", ".join(f"{int(frames[kind].sum())} {kind}" for kind in order)
-    return Drawing(figure, f"Bins of {width:g} s. In all: {totals}.")
+    scale = " Logarithmic scale above its first mark." if logarithmic else ""
+    return Drawing(figure, f"Bins of {width:g} s.{scale} In all: {totals}.")
+
+
+def _axis_of_rates(axes: Axes, rates: NDArray[np.float64]) -> bool:
+    """Scales the vertical axis from 0 to the highest rate; returns whether it is logarithmic.
+
+    It is where a peak, such as the first advertisements of a large network, would leave most other bins in
+    the line of the axis.
+    """
+    positive = rates[rates > 0]
+    highest = float(rates.max())
+    if not positive.size or highest < _PEAK * float(np.median(positive)):
+        axis_from_zero(axes, highest)
+        return False
+    least = math.floor(math.log10(float(positive.min())))
+    marks = [10.0**power for power in range(least, math.floor(math.log10(highest)) + 1)]
+    axes.set_yscale("symlog", linthresh=marks[0], linscale=0.5)
+    axes.set_ylim(0, 1.5 * highest)
+    marks = [0.0, *marks]
+    axes.set_yticks(marks, [numbers.plain(mark) for mark in marks])
+    axes.set_yticks([], minor=True)
+    return True
 
 
 def rates(control_rates: pd.DataFrame) -> Drawing | None:

@@ -52,6 +52,8 @@ def write_report(run_dir: Path) -> Path:
             title=manifest.get("experiment") or run.topology.name or run_dir.name,
             run_name=run_dir.resolve().name,
             summary=run.summary,
+            captured=run.links_captured,
+            uncaptured="The captures of links, on which this rests, were not kept.",
             verdict=numbers.verdict(run.summary),
             figures=figures,
             certain=numbers.certain_deliveries(run.summary),

@@ -53,7 +53,7 @@ def all_sheets(run: RunData) -> dict[str, Sheet]:
 
 
 def links(run: RunData) -> Sheet:
-    """Returns every link of the topology, the busiest first."""
+    """Returns every link of the topology, the busiest first; no row where no link was captured."""
     totals = run.tables["link_totals"].dropna(subset=["link"])
     frames = _sums(totals, ["link", "from_node"], "frames")
     kinds = _sums(totals, ["link", "type"], "frames")
@@ -63,7 +63,7 @@ def links(run: RunData) -> Sheet:
     column = "utilisation" if limited else "bits_per_wall_s"
     peaks = use.groupby("link")[column].max() if not use.empty else pd.Series(dtype=float)
     rows = []
-    for link in run.topology.links:
+    for link in run.topology.links if run.links_captured else ():
         index, u, v = link.index, link.u, link.v
         forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
         messages = kinds.get((index, "MSG"), 0)

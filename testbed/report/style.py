@@ -28,9 +28,10 @@ TYPE_COLOURS = {"MSG": BLUE, "RA": ORANGE, "SR": GREEN, "UR": PURPLE}
 GREY = "#8a8f98"
 #: Nodes keep their colour on a dark page, since numbers are written on them.
 NODE = "#56606d"
-#: Inline figures replace these two by the text and rule colours of the page.
+#: Inline figures replace these three by the colours of text, rules and ground of the page.
 INK = "#1b1f24"
 RULE = "#d8dbe0"
+GROUND = "#fefefe"
 
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -149,8 +150,8 @@ def axis_from_zero(axes: Axes, highest: float, unit: float = 1.0, most: float | 
 def save(figure: Figure, folder: Path, name: str) -> str:
     """Writes `name.svg` (no ground) and `name.png` (white ground); returns the SVG element for a page.
 
-    In the returned text, identifiers begin with `name`, so that several figures can share a page, and ink
-    and rules are the CSS colours `currentColor` and `var(--rule)`.
+    In the returned text, identifiers begin with `name`, so that several figures can share a page, and ink,
+    rules and ground are the CSS colours `currentColor`, `var(--rule)` and `var(--ground)`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # No dates: equal runs give equal files.
@@ -181,4 +182,4 @@ def _for_page(svg: str, name: str) -> str:
     # The page sets the size of the figure; the view box keeps its proportions.
     svg = re.sub(r'<svg ([^>]*?)\bheight="[^"]*"', r"<svg \1", svg, count=1)
     svg = re.sub(r'<svg ([^>]*?)\bwidth="[^"]*"', r'<svg \1aria-hidden="true"', svg, count=1)
-    return svg.replace(INK, "currentColor").replace(RULE, "var(--rule)")
+    return svg.replace(INK, "currentColor").replace(RULE, "var(--rule)").replace(GROUND, "var(--ground)")

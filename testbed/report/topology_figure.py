@@ -10,11 +10,12 @@ import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from testbed.report.data import RunData
 from testbed.report.figures import Drawing
 from testbed.report.layout import Point, apart, positions
-from testbed.report.style import ACCENT, NODE, ORANGE, new_figure, styled
+from testbed.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
 from topos.model import Link, Topology
 
 #: Every colour is visible on a light page and on a dark page.
@@ -106,20 +107,24 @@ def _write_names(
 
 
 def _beside(axes: Any, text: str, at: Point, mark: float) -> None:
-    """Writes a text below a mark."""
+    """Writes a text below a mark, on the ground of the page: links would run through it."""
     axes.annotate(
         *(text, at),
-        xytext=(0, -0.6 * mark),
+        xytext=(0, -0.6 * mark - 1),
         textcoords="offset points",
         ha="center",
         va="top",
         fontsize=_NUMBER_PT,
         zorder=4,
+        bbox={"facecolor": GROUND, "alpha": 0.8, "linewidth": 0, "pad": 0.6},
     )
 
 
 def topology(run: RunData) -> Drawing | None:
-    """Draws the network with the load of its links, in frames over the whole run."""
+    """Draws the network with the load of its links, in frames over the whole run.
+
+    Where no link was captured, the links have one width and colour, and there is no scale.
+    """
     nodes, links = run.topology.nodes, run.topology.links
     if not nodes:
         return None
@@ -158,9 +163,11 @@ def topology(run: RunData) -> Drawing | None:
         ranked = [links[position] for position in reversed(order) if frames[position]]
         _write_names(axes, run.topology, place, receivers, ranked, mark)
         axes.autoscale_view()
-        bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01)
-        bar.set_label("frames on the link, both directions")
-        bar.outline.set_visible(False)
+        if run.links_captured:
+            whole = MaxNLocator(8, integer=True)
+            bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01, ticks=whole)
+            bar.set_label("frames on the link, both directions")
+            bar.outline.set_visible(False)
         marks: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 9}
         axes.legend(
             handles=[
@@ -182,11 +189,12 @@ def topology(run: RunData) -> Drawing | None:
         )
     busiest = links[frames.index(most)] if most else None
     label = run.topology.label
-    load = (
-        f"The busiest link, {label(busiest.u)}–{label(busiest.v)}, carried {most} frames."
-        if busiest
-        else "No frames were counted."
-    )
+    if busiest:
+        load = f"The busiest link, {label(busiest.u)}–{label(busiest.v)}, carried {most} frames."
+    elif run.links_captured:
+        load = "No frames were counted."
+    else:
+        load = "No link was captured: the load of the links is not known."
     note = (
         f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, "
         f"{len(senders)} senders, {len(receivers)} receivers. {load}"

@@ -31,6 +31,7 @@ from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
 from testbed.report.style import save
 from testbed.report.topology_figure import link_frames
+from testbed.report.topology_figure import topology as topology_figure
 from testbed.terminal import numbers
 from testbed.terminal.summary import print_summary
 from tests.support.browser import contrasts, needs_chromium, shown
@@ -291,6 +292,29 @@ def test_a_run_without_traffic_says_so(tmp_path: Path) -> None:
         assert sentence in text
 
 
+def test_a_run_without_captures_shows_no_number_of_a_link(tmp_path: Path) -> None:
+    run = RunLayout(tmp_path)
+    write_topology(run, build("pair", [Node(0), Node(1)], [LinkSpec(0, 1, 1)]))
+    run.summary.write_text(json.dumps({"verdict": "holds", "links_captured": 0, "links": 1}))
+    text = write_report(tmp_path).read_text()
+    Page(text)
+    assert "all counts agree" not in text
+    assert "no link was captured" in text
+    assert "the load of the links is not known" in text
+    assert "frames on the link, both directions" not in text, "a scale without numbers"
+    for name in ("No message crossed a link", "No router received a message", "No frames were captured"):
+        assert name not in text
+    assert sheets.links(read_run(tmp_path)).rows == []
+
+
+def test_the_scale_of_the_load_counts_whole_frames(tmp_path: Path) -> None:
+    drawing = topology_figure(read_run(synthetic_run(tmp_path)))
+    assert drawing is not None
+    (scale,) = (axes for axes in drawing.figure.axes if axes.get_ylabel().startswith("frames on the link"))
+    drawing.figure.draw_without_rendering()
+    assert all(tick == round(tick) for tick in scale.get_yticks())
+
+
 def test_a_failed_run_shows_reasons_and_differences(tmp_path: Path) -> None:
     reconciliation = {
         "tshark": {"expected": 10, "found": 10, "differences": []},
@@ -371,6 +395,28 @@ def test_frames_over_time_counts_empty_bins_as_zero() -> None:
     # Of bins that lie far apart as well, the width is the table's.
     sparse = frames_over_time(table[table["type"] == "MSG"])
     assert sparse is not None and sparse.note.startswith("Bins of 2 s.")
+
+
+@pytest.mark.parametrize(("opening", "scale"), [(30, "linear"), (30_000, "symlog")])
+def test_a_peak_does_not_leave_the_other_bins_at_the_foot_of_the_axis(opening: int, scale: str) -> None:
+    frames = [opening, *[5, 8, 3] * 9]
+    bins = pd.DataFrame({"type": "RA", "bin_s": map(float, range(28)), "frames": frames})
+    drawing = frames_over_time(bins.assign(frames_per_s=bins["frames"].astype(float)))
+    assert drawing is not None
+    axes = drawing.figure.axes[0]
+    assert axes.get_yscale() == scale
+    assert ("Logarithmic" in drawing.note) == (scale == "symlog")
+    assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > opening
+    if scale == "symlog":
+        drawing.figure.draw_without_rendering()
+        assert [each.get_text() for each in axes.get_yticklabels()] == [
+            "0",
+            "1",
+            "10",
+            "100",
+            "1000",
+            "10000",
+        ]
 
 
 def _steps(figure: Figure) -> list[list[float]]:
