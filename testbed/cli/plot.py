@@ -14,6 +14,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--y", required=True, metavar="KEY", help="a key of the summary, or KEY / KEY")
     parser.add_argument("--x", required=True, metavar="PARAMETER", help="a parameter, or any other column")
     parser.add_argument("--by", metavar="PARAMETER", help="a line for each value of this one")
+    parser.add_argument("--x-label", metavar="TEXT", help="text of the horizontal axis (the parameter)")
+    parser.add_argument("--y-label", metavar="TEXT", help="text of the vertical axis (the key)")
     parser.add_argument(
         "--kind",
         choices=("mean", "median"),
@@ -39,7 +41,7 @@ def main(arguments: Namespace) -> int:
     if not path.exists():
         path = sweep_folder(arguments.runs, str(path))
     runs = read_runs(path)
-    plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind)
+    plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind, arguments.x_label, arguments.y_label)
     with styled(STYLES[arguments.style]):
         save(runs, plot, arguments.output)
     parameters = [plot.x] if plot.by is None else [plot.x, plot.by]

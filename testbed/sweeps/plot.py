@@ -61,9 +61,9 @@ def draw(runs: pa.Table, plot: Plot, axes: Axes) -> None:
         )
     if not numeric:
         axes.set_xticks(list(at.values()), [str(value) for value in at])
-    axes.set_xlabel(plot.x)
+    axes.set_xlabel(plot.x if plot.x_label is None else plot.x_label)
     # A quotient of two keys may be longer than the axis.
-    axes.set_ylabel(plot.y.replace(" / ", "\n/ "))
+    axes.set_ylabel(plot.y.replace(" / ", "\n/ ") if plot.y_label is None else plot.y_label)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     if plot.by is not None:
         axes.legend(title=plot.by)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("simulate", "run")
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
-_PLOT_KEYS = ("y", "x", "by", "kind")
+_PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")
 #: How a plot shows the runs of a point: the mean with its confidence interval, or the median and a band.
 KINDS = ("mean", "median")
 Value = str | int | float | bool
@@ -57,12 +57,18 @@ class SpecError(InputError, ValueError):
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot: a key (or `KEY / KEY`) against a parameter, one line for each value of `by`."""
+    """A plot: a key (or `KEY / KEY`) against a parameter, one line for each value of `by`.
+
+    Attributes:
+        x_label, y_label: texts of the axes; None: the parameter and the key.
+    """
 
     y: str
     x: str
     by: str | None = None
     kind: str = "mean"
+    x_label: str | None = None
+    y_label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -235,6 +241,9 @@ def _plot(entry: object, grid: Mapping[str, object], fail: Any) -> Plot:
             raise fail(f"[[plot]] {key}", unknown("parameter", str(entry[key]), grid))
     if entry.get("kind", "mean") not in KINDS:
         raise fail("[[plot]] kind", f"expected one of {', '.join(KINDS)}")
+    for key in ("x_label", "y_label"):
+        if not isinstance(entry.get(key, ""), str):
+            raise fail(f"[[plot]] {key}", f"{entry[key]!r} is not valid; expected a text")
     return Plot(**entry)
 
 

@@ -138,6 +138,7 @@ def test_a_file_of_the_authors_simulator_can_be_swept(tmp_path: Path) -> None:
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
         ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
+        ('by = "topology"', "x_label = 5", r"\[\[plot\]\] x_label: 5 is not valid; expected a text"),
         ('"default"', '"nowhere"', "nowhere: no such file"),
     ],
 )

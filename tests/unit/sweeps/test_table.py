@@ -42,6 +42,15 @@ def _row(job: Job) -> Row:
     return row_of(job, run)
 
 
+def test_the_axes_of_a_plot_have_the_texts_that_were_given() -> None:
+    table = pa.table({"x": [1, 2], "y": [1.0, 2.0], "z": [4.0, 4.0]})
+    named, unnamed = Figure().add_subplot(), Figure().add_subplot()
+    draw(table, Plot("y / z", "x", x_label="receivers (%)", y_label="links a message"), named)
+    draw(table, Plot("y / z", "x"), unnamed)
+    assert (named.get_xlabel(), named.get_ylabel()) == ("receivers (%)", "links a message")
+    assert (unnamed.get_xlabel(), unnamed.get_ylabel()) == ("x", "y\n/ z")
+
+
 @pytest.mark.parametrize("values", [(300, 900), ("waxman,25", "ring,25")])
 def test_intervals_of_two_lines_do_not_lie_over_each_other(values: tuple[object, object]) -> None:
     names = ("a", "b")
