@@ -7,10 +7,8 @@ Lengths on the plane have no unit. Every function raises `TopologyError` for a s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
-from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -24,17 +22,15 @@ from topos.plane import (
     check_plane,
     check_seed,
     check_size,
-    distance,
     distinct_points,
     link_cost,
     placed,
 )
 from topos.scale_free import barabasi_albert, power_law
+from topos.waxman import Weights, growth_of
 
 #: Distance between neighbours where a regular shape is drawn.
 _SPACING = 100
-#: Waxman weights are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
-_WEIGHT_UNIT = 10**12
 
 
 def line(n: int) -> Topology:
@@ -141,64 +137,15 @@ def waxman(
     check_cost(cost)
     random = Random(seed)
     points = distinct_points(random, n, plane)
-    growth = _WaxmanGrowth(random, points, _Weights(alpha, beta, plane))
+    growth = growth_of(random, points, Weights(alpha, beta, plane), plane)
     first = min(links_per_node, n - 1)
     for node in range(first, n):
-        growth.join(node, range(node), links_per_node)
+        growth.join(node, node, links_per_node)
     for node in range(first):
-        growth.join(node, range(n), links_per_node)
+        growth.join(node, n, links_per_node)
     specs = [LinkSpec(u, v, link_cost(points[u], points[v], cost)) for u, v in growth.links]
     nodes = [placed(i, x, y) for i, (x, y) in enumerate(points)]
     return build(f"waxman-{n}-seed-{seed}", nodes, specs)
-
-
-class _Weights:
-    """round(alpha * exp(-d / (beta * L)) * _WEIGHT_UNIT), at least 1, for whole distances d.
-
-    `Decimal.exp` is correctly rounded everywhere; `math.exp` depends on the platform's C library.
-    """
-
-    def __init__(self, alpha: float, beta: float, plane: int) -> None:
-        self._factor = Decimal(alpha) * _WEIGHT_UNIT
-        with localcontext() as context:
-            context.prec = 28
-            self._scale = Decimal(beta) * Decimal(2 * plane * plane).sqrt()
-        self._known: dict[int, int] = {}
-
-    def __call__(self, distance: int) -> int:
-        weight = self._known.get(distance)
-        if weight is None:
-            with localcontext() as context:
-                context.prec = 28
-                exact = self._factor * (-distance / self._scale).exp()
-            weight = self._known[distance] = max(1, int(exact.to_integral_value()))
-        return weight
-
-
-class _WaxmanGrowth:
-    """The links of a growing Waxman graph, in the order in which they come."""
-
-    def __init__(self, random: Random, points: Sequence[tuple[int, int]], weights: _Weights) -> None:
-        self._random = random
-        self._points = points
-        self._weights = weights
-        self._neighbours: list[set[int]] = [set() for _ in points]
-        self.links: list[tuple[int, int]] = []
-
-    def join(self, node: int, others: Sequence[int], count: int) -> None:
-        """Links `node` to `count` of `others` that it has no link to (to all of them if fewer)."""
-        here = self._points[node]
-        taken = self._neighbours[node]
-        candidates = [other for other in others if other != node and other not in taken]
-        weights = [self._weights(distance(here, self._points[other])) for other in candidates]
-        for _ in range(min(count, len(candidates))):
-            drawn = self._random.randrange(sum(weights))
-            chosen = next(i for i, total in enumerate(accumulate(weights)) if drawn < total)
-            other = candidates.pop(chosen)
-            del weights[chosen]
-            self.links.append((node, other))
-            self._neighbours[node].add(other)
-            self._neighbours[other].add(node)
 
 
 def _circle(first: int, count: int) -> list[Node]:
