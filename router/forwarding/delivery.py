@@ -36,15 +36,14 @@ from router.forwarding.layout import (
     MOST_CHOSEN,
     RECORD_END,
     RECORD_SOURCE,
-    RECORD_TIME,
     RECORDS_SIZE,
     REQUEST_TIME,
     REQUESTED,
     SEQ,
     TEXT_LENGTHS,
-    TEXT_PLACES,
     State,
 )
+from router.forwarding.record_text import put_delivery, put_text
 from router.forwarding.row import add, time_of
 from router.matching.compiled.layout import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
@@ -111,13 +110,13 @@ def write_line(state: Address, source: I64, seq: I64) -> I64:
     """
     texts = long_at(state, _TEXTS)
     start = long_at(state, _LINES) + long_at(state, _LINES_AT)
-    at = _put_text(texts, LINE_SOURCE, start)
-    at = _put_text(texts, SEQ, put_unsigned(source, at))
-    at = _put_text(texts, LINE_ATTRIBUTES, put_unsigned(seq, at))
+    at = put_text(texts, LINE_SOURCE, start)
+    at = put_text(texts, SEQ, put_unsigned(source, at))
+    at = put_text(texts, LINE_ATTRIBUTES, put_unsigned(seq, at))
     attributes, at = at, put_attributes(long_at(long_at(state, _APP_TABLE), TABLE_SEARCH), at)
     put_long(state, _ATTRIBUTES, attributes)
     put_long(state, _ATTRIBUTES_LENGTH, at - attributes)
-    return _put_text(texts, LINE_END, at) - start if at else 0
+    return put_text(texts, LINE_END, at) - start if at else 0
 
 
 @callee
@@ -164,10 +163,10 @@ def answer(
     """
     texts = long_at(state, _TEXTS)
     start = long_at(state, _LINES) + long_at(state, _LINES_AT) + line
-    at = _put_text(texts, ANSWER_ID, start)
+    at = put_text(texts, ANSWER_ID, start)
     memcpy(at, digits, count)
-    at = put_unsigned(source, _put_text(texts, ANSWER_SOURCE, at + count))
-    at = _put_text(texts, RECORD_END, put_unsigned(seq, _put_text(texts, SEQ, at)))
+    at = put_unsigned(source, put_text(texts, ANSWER_SOURCE, at + count))
+    at = put_text(texts, RECORD_END, put_unsigned(seq, put_text(texts, SEQ, at)))
     _add_entry(state, app, start, at - start, -1, seq)
     return at - start
 
@@ -264,12 +263,17 @@ def has_room(state: Address, lines: I64, size: I64) -> Flag:
 @callee
 def _record(state: Address, app: Address, entry: Address, now: I64) -> None:
     """Writes the record of a delivery, as `router.records.applications` does."""
-    texts, start = long_at(state, _TEXTS), _next_record(state)
-    at = put_unsigned(now, _put_text(texts, RECORD_TIME, start))
-    memcpy(at, long_at(app, APP_HEAD), long_at(app, APP_HEAD_LENGTH))
-    at = put_unsigned(long_at(entry, ENTRY_SOURCE), at + long_at(app, APP_HEAD_LENGTH))
-    at = put_unsigned(long_at(entry, ENTRY_SEQ), _put_text(texts, SEQ, at))
-    add(state, _RECORDS_AT, _put_text(texts, RECORD_END, at) - start)
+    start = _next_record(state)
+    end = put_delivery(
+        long_at(state, _TEXTS),
+        now,
+        long_at(app, APP_HEAD),
+        long_at(app, APP_HEAD_LENGTH),
+        long_at(entry, ENTRY_SOURCE),
+        long_at(entry, ENTRY_SEQ),
+        start,
+    )
+    add(state, _RECORDS_AT, end - start)
 
 
 @callee
@@ -278,15 +282,15 @@ def record_request(
 ) -> None:
     """Writes the record of a message that an application has sent, with its attributes as text."""
     texts, start = long_at(state, _TEXTS), _next_record(state)
-    at = put_unsigned(time_of(state, _REALTIME), _put_text(texts, REQUEST_TIME, start))
+    at = put_unsigned(time_of(state, _REALTIME), put_text(texts, REQUEST_TIME, start))
     head = long_at(app, APP_HEAD_LENGTH) - TEXT_LENGTHS[RECORD_SOURCE]
     memcpy(at, long_at(app, APP_HEAD), head)
-    at = put_unsigned(requested, _put_text(texts, REQUESTED, at + head))
-    at = put_unsigned(source, _put_text(texts, RECORD_SOURCE, at))
-    at = put_unsigned(seq, _put_text(texts, SEQ, at))
-    at = _put_text(texts, LINE_ATTRIBUTES, at)
+    at = put_unsigned(requested, put_text(texts, REQUESTED, at + head))
+    at = put_unsigned(source, put_text(texts, RECORD_SOURCE, at))
+    at = put_unsigned(seq, put_text(texts, SEQ, at))
+    at = put_text(texts, LINE_ATTRIBUTES, at)
     memcpy(at, text, length)
-    add(state, _RECORDS_AT, _put_text(texts, LINE_END, at + length) - start)
+    add(state, _RECORDS_AT, put_text(texts, LINE_END, at + length) - start)
 
 
 @callee
@@ -295,10 +299,3 @@ def _next_record(state: Address) -> Address:
     if long_at(state, _RECORDS_AT) == 0:
         put_long(state, _RECORDS_DUE, time_of(state, _MONOTONIC) + long_at(state, _RECORDS_DELAY))
     return long_at(state, _RECORDS) + long_at(state, _RECORDS_AT)
-
-
-@callee
-def _put_text(texts: Address, number: I64, at: Address) -> Address:
-    """Writes a part of `layout.TEXT`; returns the address behind it."""
-    memcpy(at, texts + TEXT_PLACES[number], TEXT_LENGTHS[number])
-    return at + TEXT_LENGTHS[number]

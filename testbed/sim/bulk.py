@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.clock.pieces import Piece
+from router.forwarding.layout import TEXT
 from router.native.memory import address_of
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.budget import PredicateLimits
@@ -27,11 +28,13 @@ from router.predicates.covering.pool import POOL
 from router.predicates.model import Message, Predicate
 from router.protocol.broadcast import EpochTable
 from router.protocol.counters import Drop
+from router.protocol.forwarding import ForwardingState
 from router.protocol.router import Router
 from router.protocol.schemes.per_interface import PerInterface
 from router.wire.frames import Frame
 from testbed.sim import compiled_bulk as loops
 from testbed.sim.adverts import Adverts
+from testbed.sim.clock import EPOCH_NS
 from testbed.sim.growth import doubled
 from testbed.sim.layout import (
     ARRIVAL_WIDTH,
@@ -39,6 +42,7 @@ from testbed.sim.layout import (
     CHILDREN,
     CLASS_OF,
     DELIVERED,
+    DELIVERED_SLOTS,
     FIRST,
     HOP_LIMIT,
     INTERFACE,
@@ -54,6 +58,8 @@ from testbed.sim.layout import (
     PORT_COUNT,
     RA_COVERED,
     RECEIVER,
+    RECORD_HEAD,
+    RECORD_HEAD_LENGTH,
     ROW,
     SOURCES,
     WIRE,
@@ -68,6 +74,8 @@ _Sets: TypeAlias = npt.NDArray[np.uint64]
 
 #: The first sizes of arrays that grow.
 _ARRIVALS, _MESSAGES, _LOG_ROWS, _WORDS = 4096, 64, 65_536, 16
+#: Bytes of records of deliveries between two reports.
+_RECORD_ROOM = 1 << 20
 _WORD_BYTES = 8
 
 #: Exits that ask about an RA.
@@ -77,6 +85,8 @@ _OF_ADVERTS = frozenset({Exit.ASK, Exit.RELATE, Exit.LEND, Exit.QUESTION})
 #: Takes a frame that arrived or was sent, for the captures: what happened, its time (ns), the wire or the
 #: sending node, the interfaces that it is addressed to (bits), and the frame.
 Log = Callable[[int, int, int, int, Frame], None]
+#: Takes deliveries that compiled code has made: their number, and their records.
+Report = Callable[[int, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +120,8 @@ class Bulk:
         cuts: by line, the number of its changes; int64, kept by the fabric.
         log: takes the frames that were sent and arrived; None: no captures are kept.
         deliver: is called with a node, a time (ns) and the frame of a message that p0 of the node selects.
+        report: takes the deliveries to single applications; None: `deliver` gets these messages, too.
+        heads: by node and number of an application, what `delivery_head` returns; for `report`.
         senders: by wire, the node that it comes from.
         limits: of every router, if compiled code handles RAs; None: it does not.
     """
@@ -122,6 +134,8 @@ class Bulk:
         cuts: _Longs,
         log: Log | None,
         deliver: Callable[[int, int, Frame], None],
+        report: Report | None,
+        heads: Callable[[int, int], bytes],
         senders: list[int],
         limits: PredicateLimits | None,
     ) -> None:
@@ -134,6 +148,21 @@ class Bulk:
         self._control = np.zeros(len(Control), np.int64)
         self._control[Control.LOG_FRAMES] = log is not None
         self._heap = np.zeros((_ARRIVALS, ARRIVAL_WIDTH), np.int64)
+        #: Arrivals in order, in a ring; the heap has those that came in another order.
+        self._queue = np.zeros((_ARRIVALS, ARRIVAL_WIDTH), np.int64)
+        self._report_deliveries, self._head_of = report, heads
+        self._records = np.zeros(_RECORD_ROOM, np.uint8)
+        self._texts = np.frombuffer(b"".join(TEXT), np.uint8)
+        for item, value in (
+            (Control.RECORDS, address_of(self._records)),
+            (Control.RECORD_ROOM, _RECORD_ROOM),
+            (Control.TEXTS, address_of(self._texts)),
+            (Control.EPOCH_NS, EPOCH_NS),
+        ):
+            self._control[item] = value
+        #: By node, the head of the records of its application, and the predicates that it is valid for.
+        self._heads: list[npt.NDArray[np.uint8] | None] = [None] * count
+        self._changes = [-1] * count
         self._wires = wires
         self.wire_counts = np.zeros((len(wires), WIRE_COUNTS), np.int64)
         self._cuts = cuts
@@ -218,6 +247,7 @@ class Bulk:
             exit_ = loops.propagate(
                 control,
                 self._heap,
+                self._queue,
                 self._wires,
                 self.wire_counts,
                 self._cuts,
@@ -235,11 +265,16 @@ class Bulk:
                 most,
             )
             if exit_ == Exit.STALE:
-                self._lay_out(int(self._wires[self._heap[0, WIRE], RECEIVER]))
+                self._lay_out(int(self._wires[self._first()[WIRE], RECEIVER]))
             elif exit_ == Exit.FULL:
                 self._drain()
-                if control[Control.SIZE] + self._nodes[:, PORT_COUNT].max() >= len(self._heap):
+                ports = self._nodes[:, PORT_COUNT].max()
+                if control[Control.SIZE] + ports >= len(self._heap):
                     self._heap = doubled(self._heap)
+                if control[Control.QUEUED] + ports >= len(self._queue):
+                    # The first arrival moves to the beginning.
+                    self._queue = doubled(np.roll(self._queue, -int(control[Control.FRONT]), axis=0))
+                    control[Control.FRONT] = 0
                 if self.adverts is not None:
                     self.adverts.grow(int(control[Control.WORDS]))
             elif exit_ in _OF_ADVERTS:
@@ -270,10 +305,10 @@ class Bulk:
         Returns:
             Its time, wire, changes of the link when it was sent, interfaces of its address (bits), and frame.
         """
-        at, _, wire, cuts, row, hops, ports = self._heap[0].tolist()
+        at, _, wire, cuts, row, hops, ports = self._first().tolist()
         frame = self._frame(row, hops)
         self._messages[row, PENDING] -= 1
-        loops.drop_first(self._control, self._heap)
+        loops.drop_first(self._control, self._heap, self._queue)
         self._forget()
         return at, wire, cuts, ports, frame
 
@@ -287,7 +322,7 @@ class Bulk:
                 self.adverts.fit_messages(2 * size)
             self._free = list(range(2 * size - 1, size - 1, -1))
         row = self._free.pop()
-        self._messages[row] = frame.issuer, frame.epoch, length, 0, 0, 0
+        self._messages[row] = frame.issuer, frame.epoch, length, 0, 0, 0, _signed(frame.seq)
         self._frames[row] = {frame.hop_limit: frame}
         if isinstance(frame.body, Message):
             self._match(row, frame)
@@ -322,9 +357,9 @@ class Bulk:
     def _forget(self) -> None:
         """Sets the head, and frees the rows of messages that have arrived everywhere."""
         control = self._control
-        size = control[Control.SIZE]
-        first = self._heap[0]
-        self._head = (int(first[AT]), int(first[NUMBER])) if size else None
+        under_way = control[Control.SIZE] + control[Control.QUEUED]
+        first = self._first()
+        self._head = (int(first[AT]), int(first[NUMBER])) if under_way else None
         if self._inbox:
             earliest = min((arrival[0], arrival[1]) for arrival in self._inbox)
             self._head = earliest if self._head is None else min(self._head, earliest)
@@ -332,6 +367,17 @@ class Bulk:
         for key, row in [(key, row) for key, row in self._rows.items() if not pending[row]]:
             del self._rows[key], self._frames[row]
             self._free.append(row)
+
+    def _first(self) -> _Longs:
+        """The first arrival, if there is one."""
+        control = self._control
+        queued: _Longs = self._queue[control[Control.FRONT]]
+        first: _Longs = self._heap[0]
+        if not control[Control.QUEUED] or (
+            control[Control.SIZE] and (first[AT], first[NUMBER]) < (queued[AT], queued[NUMBER])
+        ):
+            return first
+        return queued
 
     def _take_inbox(self) -> None:
         if self._inbox:
@@ -372,7 +418,28 @@ class Bulk:
                 row[SOURCES] = table.class_of.size
         if self.adverts is not None:
             self.adverts.lay_out(node, table)
+        if self._report_deliveries is not None:
+            self._lay_out_application(node, state)
         self._stale[node] = 0
+
+    def _lay_out_application(self, node: int, state: ForwardingState) -> None:
+        """Takes over the application that gets every message which p0 selects: the only one at its router.
+
+        No application leaves in a simulation, so p0 is the union of the predicates of applications.
+        """
+        applications = state.applications
+        if applications is None or applications.changes == self._changes[node]:
+            return
+        self._changes[node] = applications.changes
+        declared = applications.by_application()
+        row = self._nodes[node]
+        row[RECORD_HEAD] = row[RECORD_HEAD_LENGTH] = 0
+        if len(declared) != 1:
+            return
+        (number,) = declared
+        head = self._heads[node] = np.frombuffer(self._head_of(node, number), np.uint8)
+        row[RECORD_HEAD], row[RECORD_HEAD_LENGTH] = address_of(head), len(head)
+        row[DELIVERED_SLOTS] = address_of(state.delivered.slots)
 
     def _fit(self, members: Bits) -> None:
         """Makes rows of filters as wide as a set requires."""
@@ -405,12 +472,12 @@ class Bulk:
         """Answers a question of compiled code about the first arrival, an RA."""
         adverts = self.adverts
         assert adverts is not None
-        if exit_ == Exit.RELATE and adverts.relate(int(self._heap[0, NUMBER]), self._put):
+        if exit_ == Exit.RELATE and adverts.relate(int(self._first()[NUMBER]), self._put):
             return
         if exit_ == Exit.QUESTION:
             adverts.answer(self._put)
             return
-        wire, message, hops = self._heap[0, [WIRE, MESSAGE, HOP_LIMIT]].tolist()
+        wire, message, hops = self._first()[[WIRE, MESSAGE, HOP_LIMIT]].tolist()
         node, interface = self._wires[wire, [RECEIVER, INTERFACE]].tolist()
         table, columns = self._tables[node], self._messages[message]
         assert table is not None
@@ -426,12 +493,24 @@ class Bulk:
         """Reports what compiled code has logged, in its order."""
         rows = self._log[: self._control[Control.LOGGED]].tolist()
         self._control[Control.LOGGED] = 0
+        recorded = 0
         for what, at_ns, where, row, hops, ports in rows:
             frame = self._frame(row, hops)
             if what == DELIVERED:
+                recorded = self._record(recorded, ports)
                 self._deliver(where, at_ns, frame)
             elif self._report is not None:
                 self._report(what, at_ns, where, ports, frame)
+        self._record(recorded, int(self._control[Control.RECORDED]))
+        self._control[Control.RECORDED] = 0
+
+    def _record(self, first: int, end: int) -> int:
+        """Reports the deliveries whose records are from one byte to before another; returns the latter."""
+        if first < end:
+            assert self._report_deliveries is not None
+            records = self._records[first:end].tobytes()
+            self._report_deliveries(records.count(b"\n"), records)
+        return end
 
 
 def can_run(cores: list[Router]) -> bool:
@@ -464,6 +543,11 @@ def of_adverts(cores: list[Router], issued: int) -> PredicateLimits | None:
     if issued > limits.burst - limits.predicate_weight:
         return None
     return limits
+
+
+def _signed(number: int) -> int:
+    """An unsigned number of 64 bits as a signed number of the same bits."""
+    return number - (number >> 63 << 64)
 
 
 def _as_words(members: Bits, words: int) -> _Sets:

@@ -11,11 +11,12 @@ from router.predicates.model import Predicate
 from router.protocol.events import FrameReceived
 from router.protocol.router import Router
 from router.wire.frames import Frame, FrameType
-from testbed.sim.bulk import Bulk, can_run, of_adverts
+from testbed.sim.bulk import Bulk, Report, can_run, of_adverts
 from testbed.sim.captures import record
 from testbed.sim.clock import Agenda
 from testbed.sim.fabric import Fabric, Line, Wire
 from testbed.sim.layout import (
+    DELIVERIES,
     FORWARDED,
     HOST_IN,
     HOST_IN_BYTES,
@@ -43,7 +44,7 @@ class BulkCarrier:
         fabric: its links have neither bandwidth nor loss.
         agenda: the agenda of the simulation.
         cores: the routers, by node.
-        deliver, limits: see `Bulk`.
+        deliver, report, heads, limits: see `Bulk`.
     """
 
     def __init__(
@@ -52,6 +53,8 @@ class BulkCarrier:
         agenda: Agenda,
         cores: list[Router],
         deliver: Callable[[int, int, Frame], None],
+        report: Report | None,
+        heads: Callable[[int, int], bytes],
         limits: PredicateLimits | None,
     ) -> None:
         self._fabric, self._agenda, self._cores = fabric, agenda, cores
@@ -70,6 +73,8 @@ class BulkCarrier:
             self._cuts,
             None if all(capture is None for capture in captures) else self._capture,
             deliver,
+            report,
+            heads,
             [wire.sender for wire in self._wires],
             limits,
         )
@@ -159,6 +164,7 @@ class BulkCarrier:
             core.counters.messages_received += counts[RECEIVED]
             core.counters.messages_forwarded += counts[FORWARDED]
             core.counters.messages_unwanted += counts[UNWANTED]
+            core.counters.messages_delivered += counts[DELIVERIES]
             host.received[FrameType.RA] += counts[RA_IN]
             host.sent[FrameType.RA] += counts[RA_OUT]
             core.counters.ras_received += counts[RA_IN]
@@ -176,11 +182,14 @@ def in_bulk(
     agenda: Agenda,
     cores: list[Router],
     deliver: Callable[[int, int, Frame], None],
+    report: Report | None,
+    heads: Callable[[int, int], bytes],
     issued: int,
 ) -> BulkCarrier | None:
     """Lets compiled code propagate messages and RAs, if it may.
 
     Args:
+        deliver, report, heads: see `Bulk`.
         issued: the greatest weight of all RAs of a node together.
 
     Returns:
@@ -191,5 +200,7 @@ def in_bulk(
     if fabric.tags or not can_run(cores) or any(wire.shaped for wire in wires):
         return None
     limits = of_adverts(cores, issued)
-    fabric.bulk = agenda.arrivals = carrier = BulkCarrier(fabric, agenda, cores, deliver, limits)
+    fabric.bulk = agenda.arrivals = carrier = BulkCarrier(
+        fabric, agenda, cores, deliver, report, heads, limits
+    )
     return carrier

@@ -112,7 +112,7 @@ _LEVEL_BYTES = LEVEL_WIDTH * _INT_BYTES
 #: Rows of the scratch memory.
 _PREDICATE, _KNOWN, _LOWER, _WAITING, _FOUND = 0, 1, 2, LEVELS_MAX + 2, LEVELS_MAX + 3
 #: F of so many filters is compared filter by filter, and F of more as a row.
-_SHORT = 48
+_SHORT = 1024
 #: A filter of an RA is related to those of a table, or the bound on pairs is near.
 _RELATED = -1000
 _MULTIPLIER = 0x2545F4914F6CDD1D
@@ -397,12 +397,8 @@ def _unrelated(adverts: Array, level: I64, messages: Array, message: I64, left: 
         store, count = adverts[_STORE] + int_at(entry, OFFSET) * _INT_BYTES, int_at(entry, COUNT)
     stride = adverts[_WIDTH] * WORD_BYTES
     for index in range(messages[message, FILTER_COUNT]):
-        number, known = long_at(numbers, index), False
-        for each in range(count):
-            if int_at(store, each) == number:
-                known = True
-                break
-        if known:
+        number = long_at(numbers, index)
+        if _is_in(store, count, number):
             continue
         place = int_at(adverts[_PLACES], number)
         if place < 0:
@@ -420,6 +416,19 @@ def _unrelated(adverts: Array, level: I64, messages: Array, message: I64, left: 
                     return found_one
         found |= 1 << index
     return found
+
+
+@callee
+def _is_in(store: Address, count: I64, number: I64) -> Flag:
+    """Whether a filter is among those of a level, which are in ascending order."""
+    first, end = 0, count
+    while first < end:
+        middle = (first + end) >> 1
+        if int_at(store, middle) < number:
+            first = middle + 1
+        else:
+            end = middle
+    return first < count and int_at(store, first) == number
 
 
 @callee

@@ -6,8 +6,11 @@ not ordinary, or at a router whose state has changed, is left to the caller.
 
 from __future__ import annotations
 
+from router.forwarding.compiler import COMPILER as FORWARDING
+from router.forwarding.record_text import put_delivery
 from router.native.compiler import I64, Address, Array, Compiler, Flag
-from router.native.memory import put_byte, short_at
+from router.native.memory import int_at, long_at, prefetch, put_byte, put_long, short_at
+from router.protocol.delivered import SLOTS, SPREAD
 from testbed.sim.compiled_adverts import admit, may_send, use
 from testbed.sim.layout import (
     ARRIVED,
@@ -17,9 +20,13 @@ from testbed.sim.layout import (
     CUTS,
     DELAY,
     DELIVERED,
+    DELIVERED_SLOTS,
+    DELIVERIES,
+    DEPTHS,
     FILTERS,
     FIRST,
     FORWARDED,
+    HEAD,
     HOP_LIMIT,
     HOST_IN,
     HOST_IN_BYTES,
@@ -28,6 +35,7 @@ from testbed.sim.layout import (
     INTERFACE,
     ISSUER,
     LENGTH,
+    LEVEL_WIDTH,
     LEVELS_MAX,
     LINE,
     MESSAGE,
@@ -43,8 +51,11 @@ from testbed.sim.layout import (
     RA_OUT,
     RECEIVED,
     RECEIVER,
+    RECORD_HEAD,
+    RECORD_HEAD_LENGTH,
     ROW,
     SENT,
+    SEQUENCE,
     SOURCES,
     UNWANTED,
     WEIGHT,
@@ -66,6 +77,8 @@ _COMPILER = Compiler(
     "testbed.sim.compiled_witnesses",
     "testbed.sim.layout",
     "router.predicates.covering.boxes",
+    "router.protocol.delivered",
+    *FORWARDING.sources,
 )
 kernel, callee = _COMPILER.kernel, _COMPILER.callee
 
@@ -83,6 +96,16 @@ _LIMIT, _STALE, _CORE, _FULL = int(Exit.LIMIT), int(Exit.STALE), int(Exit.CORE),
 _LENT, _TABLE_FILTERS, _VERDICT = int(Advert.LENT), int(Advert.TABLE_FILTERS), int(Advert.VERDICT)
 _LEVEL_COUNT, _LEVELS_CAPACITY = int(Advert.LEVEL_COUNT), int(Advert.LEVELS_CAPACITY)
 _STORED, _STORE_CAPACITY = int(Advert.STORED), int(Advert.STORE_CAPACITY)
+_QUEUED, _FRONT, _RECORDED = int(Control.QUEUED), int(Control.FRONT), int(Control.RECORDED)
+_RECORDS, _RECORD_ROOM = int(Control.RECORDS), int(Control.RECORD_ROOM)
+_TEXTS, _EPOCH_NS = int(Control.TEXTS), int(Control.EPOCH_NS)
+_HEADS, _LEVELS = int(Advert.HEADS), int(Advert.LEVELS)
+_SLOT = SLOTS - 1
+#: Bytes of a record beyond its head.
+_RECORD_BYTES = 128
+#: How many arrivals ahead memory is asked for: each reads what the one before has asked for.
+_CLASS_AHEAD, _PLACE_AHEAD, _LEVEL_AHEAD = 24, 16, 8
+_INT_BYTES = 4
 _OPEN, _PASSES = int(Verdict.OPEN), int(Verdict.PASSES)
 
 
@@ -90,6 +113,7 @@ _OPEN, _PASSES = int(Verdict.OPEN), int(Verdict.PASSES)
 def propagate(
     control: Array,
     heap: Array,
+    queue: Array,
     wires: Array,
     wire_counts: Array,
     cuts: Array,
@@ -110,6 +134,8 @@ def propagate(
     """Handles arrivals that come before the event (`before_ns`, `before_number`), and by `until_ns`.
 
     Args:
+        queue: int64 [rows, ARRIVAL_WIDTH], rows a power of two: arrivals in order, from `Control.FRONT` on;
+            `heap` has those that came in another order.
         predicates: uint64 [rows, words]: the filters of p_i, from the row of each router's interface 0 on.
         matched: uint64 [messages, words]: the filters that a message matches.
         port_wires: int64 [rows]: the wire of each interface.
@@ -118,21 +144,39 @@ def propagate(
     Returns:
         An `Exit`.
     """
-    while control[_SIZE] > 0 and control[_DONE] < most:
-        at, number = heap[0, AT], heap[0, NUMBER]
+    last = len(queue) - 1
+    while control[_SIZE] + control[_QUEUED] > 0 and control[_DONE] < most:
+        queued = _is_queued(control, heap, queue)
+        front = control[_FRONT]
+        if queued:
+            at, number, wire, changed = (
+                queue[front, AT],
+                queue[front, NUMBER],
+                queue[front, WIRE],
+                queue[front, CUTS],
+            )
+            message, hops, addressed = queue[front, MESSAGE], queue[front, HOP_LIMIT], queue[front, PORTS]
+        else:
+            at, number, wire = heap[0, AT], heap[0, NUMBER], heap[0, WIRE]
+            message, hops, addressed = heap[0, MESSAGE], heap[0, HOP_LIMIT], heap[0, PORTS]
+            changed = heap[0, CUTS]
         if at > until_ns or at > before_ns or (at == before_ns and number > before_number):
             return _LIMIT
-        wire, message, hops = heap[0, WIRE], heap[0, MESSAGE], heap[0, HOP_LIMIT]
         node, line = wires[wire, RECEIVER], wires[wire, LINE]
         if stale[node]:
             return _STALE
         if control[_LOGGED] + nodes[node, PORT_COUNT] + 4 > len(log):
             return _FULL
-        if control[_SIZE] + nodes[node, PORT_COUNT] >= len(heap):
+        ports = nodes[node, PORT_COUNT]
+        if control[_SIZE] + ports >= len(heap) or control[_QUEUED] + ports >= len(queue):
             return _FULL
-        if cuts[line] != heap[0, CUTS]:
+        if control[_RECORDED] + nodes[node, RECORD_HEAD_LENGTH] + _RECORD_BYTES > control[_RECORD_ROOM]:
+            return _FULL
+        if queued and control[_QUEUED] > _CLASS_AHEAD:
+            _ask_ahead(queue, front, last, wires, nodes, stale, messages, adverts)
+        if cuts[line] != changed:
             wire_counts[wire, WIRE_DROPPED] += 1
-            _take(control, heap, messages)
+            _take(control, heap, queue, messages, at, message)
             continue
         issuer, length = messages[message, ISSUER], messages[message, LENGTH]
         # Hop limit, epoch, own frames, sources without a tree: the core says why a frame is dropped.
@@ -181,8 +225,8 @@ def propagate(
                 ports = 0
         # The frame is taken.
         if control[_LOG_FRAMES]:
-            _note(control, log, ARRIVED, at, wire, message, hops, heap[0, PORTS])
-        _take(control, heap, messages)
+            _note(control, log, ARRIVED, at, wire, message, hops, addressed)
+        _take(control, heap, queue, messages, at, message)
         control[_MOVED] = at
         wire_counts[wire, WIRE_FRAMES] += 1
         wire_counts[wire, WIRE_BYTES] += length
@@ -213,9 +257,10 @@ def propagate(
                         wire_counts[out, WIRE_DROPPED] += 1
                     else:
                         control[_ADDED] += 1
-                        _push(
+                        _schedule(
                             control,
                             heap,
+                            queue,
                             at + wires[out, DELAY],
                             control[_ADDED],
                             out,
@@ -227,7 +272,10 @@ def propagate(
                         messages[message, PENDING] += 1
                         control[_UNDER_WAY] += 1
         if local:
-            _note(control, log, DELIVERED, at, node, message, hops, 0)
+            if not _deliver(control, nodes, node, messages, message, at):
+                _note(control, log, DELIVERED, at, node, message, hops, control[_RECORDED])
+            else:
+                node_counts[node, DELIVERIES] += 1
         elif not ports and not weight:
             node_counts[node, UNWANTED] += 1
     return _LIMIT
@@ -286,18 +334,87 @@ def _note(
 
 
 @callee
-def _take(control: Array, heap: Array, messages: Array) -> None:
-    """Takes the first arrival out of the heap."""
-    control[_NOW] = heap[0, AT]
+def _deliver(control: Array, nodes: Array, node: I64, messages: Array, message: I64, at_ns: I64) -> Flag:
+    """Delivers a message that p0 selects, as `router.protocol.messages.Messages.deliver` does, to the only
+    application; False: the core does."""
+    head = nodes[node, RECORD_HEAD]
+    if head == 0:
+        return False
+    source, seq = messages[message, ISSUER], messages[message, SEQUENCE]
+    slot = nodes[node, DELIVERED_SLOTS] + 16 * (((seq & _SLOT) + source * (SPREAD & _SLOT)) & _SLOT)
+    if long_at(slot, 0) == source + 1 and long_at(slot, 1) == seq:
+        return False
+    put_long(slot, 0, source + 1)
+    put_long(slot, 1, seq)
+    start = control[_RECORDS] + control[_RECORDED]
+    length = nodes[node, RECORD_HEAD_LENGTH]
+    end = put_delivery(control[_TEXTS], control[_EPOCH_NS] + at_ns, head, length, source, seq, start)
+    control[_RECORDED] += end - start
+    return True
+
+
+@callee
+def _ask_ahead(
+    queue: Array,
+    front: I64,
+    last: I64,
+    wires: Array,
+    nodes: Array,
+    stale: Array,
+    messages: Array,
+    adverts: Array,
+) -> None:
+    """Asks for the memory that later arrivals of the queue read: their class, then its items, then F."""
+    row = (front + _CLASS_AHEAD) & last
+    node, issuer = wires[queue[row, WIRE], RECEIVER], messages[queue[row, MESSAGE], ISSUER]
+    if issuer < nodes[node, SOURCES] and not stale[node]:
+        prefetch(nodes[node, CLASS_OF] + 2 * issuer)
+    row = (front + _PLACE_AHEAD) & last
+    node, issuer = wires[queue[row, WIRE], RECEIVER], messages[queue[row, MESSAGE], ISSUER]
+    if issuer < nodes[node, SOURCES] and not stale[node]:
+        own = short_at(nodes[node, CLASS_OF], issuer) - 1
+        prefetch(nodes[node, PARENTS] + 2 * own)
+        prefetch(nodes[node, FIRST] + 4 * own)
+        if messages[queue[row, MESSAGE], WEIGHT]:
+            prefetch(nodes[node, DEPTHS] + 2 * own)
+            prefetch(adverts[_HEADS] + _INT_BYTES * (nodes[node, HEAD] + own))
+    row = (front + _LEVEL_AHEAD) & last
+    node, issuer = wires[queue[row, WIRE], RECEIVER], messages[queue[row, MESSAGE], ISSUER]
+    if issuer < nodes[node, SOURCES] and not stale[node]:
+        own = short_at(nodes[node, CLASS_OF], issuer) - 1
+        if own >= 0:
+            prefetch(nodes[node, CHILDREN] + 2 * _uint_at(nodes[node, FIRST], own))
+            if messages[queue[row, MESSAGE], WEIGHT]:
+                level = int_at(adverts[_HEADS], nodes[node, HEAD] + own)
+                prefetch(adverts[_LEVELS] + _INT_BYTES * LEVEL_WIDTH * max(level, 0))
+
+
+@callee
+def _take(control: Array, heap: Array, queue: Array, messages: Array, at: I64, message: I64) -> None:
+    """Takes the first arrival out."""
+    control[_NOW] = at
     control[_DONE] += 1
     control[_UNDER_WAY] -= 1
-    messages[heap[0, MESSAGE], PENDING] -= 1
-    drop_first(control, heap)
+    messages[message, PENDING] -= 1
+    drop_first(control, heap, queue)
+
+
+@callee
+def _is_queued(control: Array, heap: Array, queue: Array) -> Flag:
+    """Whether the first arrival is that of the queue."""
+    front = control[_FRONT]
+    return control[_QUEUED] > 0 and (
+        control[_SIZE] == 0 or _precedes(queue[front, AT], queue[front, NUMBER], heap[0, AT], heap[0, NUMBER])
+    )
 
 
 @kernel
-def drop_first(control: Array, heap: Array) -> None:
-    """Removes the first arrival of the heap."""
+def drop_first(control: Array, heap: Array, queue: Array) -> None:
+    """Removes the first arrival."""
+    if _is_queued(control, heap, queue):
+        control[_FRONT] = (control[_FRONT] + 1) & (len(queue) - 1)
+        control[_QUEUED] -= 1
+        return
     size = control[_SIZE] - 1
     control[_SIZE] = size
     at, number, place = heap[size, AT], heap[size, NUMBER], 0
@@ -319,6 +436,30 @@ def drop_first(control: Array, heap: Array) -> None:
 @callee
 def _precedes(at: I64, number: I64, other_at: I64, other_number: I64) -> Flag:
     return at < other_at or (at == other_at and number < other_number)
+
+
+@callee
+def _schedule(
+    control: Array,
+    heap: Array,
+    queue: Array,
+    at: I64,
+    number: I64,
+    wire: I64,
+    cuts: I64,
+    message: I64,
+    hops: I64,
+    ports: I64,
+) -> None:
+    """Adds an arrival with a new number: to the queue, unless it comes before the last arrival there."""
+    queued, last = control[_QUEUED], len(queue) - 1
+    if queued and at < queue[(control[_FRONT] + queued - 1) & last, AT]:
+        _push(control, heap, at, number, wire, cuts, message, hops, ports)
+        return
+    row = (control[_FRONT] + queued) & last
+    queue[row, AT], queue[row, NUMBER], queue[row, WIRE], queue[row, CUTS] = at, number, wire, cuts
+    queue[row, MESSAGE], queue[row, HOP_LIMIT], queue[row, PORTS] = message, hops, ports
+    control[_QUEUED] = queued + 1
 
 
 @callee

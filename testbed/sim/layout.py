@@ -18,6 +18,13 @@ class Control(IntEnum):
     WORDS = 7  # words of a row of predicates in use
     EPOCH = 8  # the epoch whose tables are laid out
     UNDER_WAY = 9  # change of the number of frames under way
+    QUEUED = 10  # arrivals in the queue
+    FRONT = 11  # place of the first of them
+    RECORDED = 12  # bytes of records of deliveries
+    RECORDS = 13  # address of these bytes
+    RECORD_ROOM = 14  # of these bytes
+    TEXTS = 15  # address of `router.forwarding.layout.TEXT`
+    EPOCH_NS = 16  # wall clock at virtual time 0
 
 
 class Exit(IntEnum):
@@ -157,16 +164,18 @@ RECEIVER, DELAY, LINE, INTERFACE, WIRE_WIDTH = range(5)
 WIRE_FRAMES, WIRE_BYTES, WIRE_DROPPED, WIRE_COUNTS = range(4)
 #: Columns of a router: addresses of class_of, of the parents of its classes, of where their children begin,
 #: of the children; number of sources; row of interface 0; number of interfaces; address of the depths of its
-#: classes (uint16); where the heads of its classes begin; filters of its routing table; 1: RAs are ordinary.
-CLASS_OF, PARENTS, FIRST, CHILDREN, SOURCES, ROW, PORT_COUNT, DEPTHS, HEAD, FILTERS, OPEN, NODE_WIDTH = range(
-    12
-)
+#: classes (uint16); where the heads of its classes begin; filters of its routing table; 1: RAs are ordinary;
+#: of the one application that gets every message that p0 selects the address and length of the head of its
+#: records (0: the core delivers), and the address of the slots of `router.protocol.delivered`.
+CLASS_OF, PARENTS, FIRST, CHILDREN, SOURCES, ROW, PORT_COUNT, DEPTHS, HEAD, FILTERS, OPEN = range(11)
+RECORD_HEAD, RECORD_HEAD_LENGTH, DELIVERED_SLOTS, NODE_WIDTH = range(11, 15)
 #: Columns of what a router and its host link count.
 HOST_IN, HOST_IN_BYTES, HOST_OUT, HOST_OUT_BYTES, RECEIVED, FORWARDED, UNWANTED = range(7)
-RA_IN, RA_OUT, RA_COVERED, NODE_COUNTS = range(7, 11)
+RA_IN, RA_OUT, RA_COVERED, DELIVERIES, NODE_COUNTS = range(7, 12)
 #: Columns of a message or RA: issuer, epoch, bytes of its Ethernet frame, arrivals in the heap; of an RA
-#: the number of its filters and its weight, which is 0 for a message.
-ISSUER, MESSAGE_EPOCH, LENGTH, PENDING, FILTER_COUNT, WEIGHT, MESSAGE_WIDTH = range(7)
-#: Columns of the log: what happened, time, wire or node, message, hop limit, interfaces of the frame.
+#: the number of its filters and its weight, which is 0 for a message; number of the frame.
+ISSUER, MESSAGE_EPOCH, LENGTH, PENDING, FILTER_COUNT, WEIGHT, SEQUENCE, MESSAGE_WIDTH = range(8)
+#: Columns of the log: what happened, time, wire or node, message, hop limit, interfaces of the frame; of a
+#: delivery, in place of interfaces, `Control.RECORDED`.
 LOG_WIDTH = 6
 ARRIVED, SENT, DELIVERED = range(3)

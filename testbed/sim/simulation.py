@@ -354,7 +354,18 @@ class Simulation:
 
         cores = [router.core for router in self.routers]
         issued = weight_of_advertisements(self.experiment, self.workload)
-        carrier = in_bulk(self.fabric, self.agenda, cores, self._delivered, issued)
+        # Signatures are verified before a delivery, members open messages, and of p0 with fewer filters the
+        # application may not select a message.
+        experiment = self.experiment
+        simple = not (
+            experiment.security.signs or experiment.privacy.on or experiment.protocol.max_filters is not None
+        )
+        carrier = in_bulk(
+            *(self.fabric, self.agenda, cores, self._delivered),
+            self.applications.report if simple else None,
+            self.applications.delivery_head,
+            issued,
+        )
         if carrier is not None:
             declared = (item.predicate for item in self.workload.items if item.predicate is not None)
             carrier.expect(map(parse_predicate, islice(declared, _EXPECTED_MAX)))

@@ -58,6 +58,8 @@ def test_there_is_room_for_what_a_router_of_many_interfaces_sends(monkeypatch: p
         np.zeros(1, np.int64),
         None,
         deliver,
+        None,
+        lambda *_: b"",
         [1, 2],
         None,
     )
@@ -74,7 +76,10 @@ def _with_adverts(core: Router) -> tuple[bulk.Bulk, adverts.Adverts]:
     wires = np.array([[0, 1, port - 1, port] for port in ports], np.int64)
     # What the router sends to interfaces 2 and 3 is lost.
     cuts, limits = np.array([0, 1, 1], np.int64), core.options.limits
-    under_way = bulk.Bulk([core], wires, [ports], cuts, None, lambda *_: None, [11, 12, 13], limits)
+    senders = [11, 12, 13]
+    under_way = bulk.Bulk(
+        [core], wires, [ports], cuts, None, lambda *_: None, None, lambda *_: b"", senders, limits
+    )
     assert under_way.adverts is not None
     return under_way, under_way.adverts
 
