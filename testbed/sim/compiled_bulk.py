@@ -73,7 +73,9 @@ _COMPILER = Compiler(
     "bulk",
     "testbed.sim.compiled_bulk",
     "testbed.sim.compiled_adverts",
+    "testbed.sim.compiled_levels",
     "testbed.sim.compiled_sets",
+    "testbed.sim.compiled_unions",
     "testbed.sim.compiled_witnesses",
     "testbed.sim.layout",
     "router.predicates.covering.boxes",
@@ -86,7 +88,7 @@ kernel, callee = _COMPILER.kernel, _COMPILER.callee
 #: Interfaces of the first page of addresses: a frame to others goes by the core.
 _FIRST_PAGE = 32
 _CHILD = 0x3FFF
-#: Filters that a level has room for, for each word of a row (`compiled_adverts`).
+#: Filters that a level has room for, for each word of a row (`compiled_levels`).
 _ROOM = 96
 
 _SIZE, _ADDED, _DONE, _NOW = int(Control.SIZE), int(Control.ADDED), int(Control.DONE), int(Control.NOW)

@@ -150,6 +150,11 @@ HASH, ABOUT, ASKED, OTHERS, FIRST_OTHER = range(5)
 #: An RA of more filters, and a class with F of more numbers of hops, are the core's.
 FILTERS_MAX = 32
 LEVELS_MAX = 64
+#: Rows of the scratch memory; those from `LOWER_ROW` on are of levels.
+PREDICATE_ROW, KNOWN_ROW, LOWER_ROW, WAITING_ROW, FOUND_ROW = 0, 1, 2, LEVELS_MAX + 2, LEVELS_MAX + 3
+#: In place of the negative of an `Exit`: a filter of an RA is related to those of a table, or the bound on
+#: pairs is near.
+RELATED = -1000
 #: Columns of a level: hops, the next level of the class (-1: none), and in `STORE` where its filters begin,
 #: their number, and how many have room.
 HOPS, NEXT, OFFSET, COUNT, ROOM, LEVEL_WIDTH = range(6)
