@@ -110,6 +110,10 @@ class Watcher:
         self._master = master
         if busy:
             give_way()
+        run = RunLayout(state.run_dir)
+        self._applications = ApplicationsFollower(run)
+        self._controller = Follower(run.controller_log, controller_event)
+        self._clock = Follower(run.clock, clock_piece)
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._follow_logs, name="logs", daemon=True)]
         if (counts := accounted_counts(state.run_dir)) is not None:
@@ -122,6 +126,8 @@ class Watcher:
             self._threads.append(threading.Thread(target=self._stream, name="stream", daemon=True))
 
     def __enter__(self) -> Self:
+        # The first snapshot of a run that is over is also the last: it has all messages.
+        self._read_logs()
         for thread in self._threads:
             thread.start()
         return self
@@ -134,19 +140,16 @@ class Watcher:
             thread.join()
 
     def _follow_logs(self) -> None:
-        run = RunLayout(self.state.run_dir)
-        applications = ApplicationsFollower(run)
-        controller = Follower(run.controller_log, controller_event)
-        clock = Follower(run.clock, clock_piece)
-        while True:
-            # Taken before the logs are read: the reads then have every event logged until this time.
-            now_ns = time.time_ns()
-            self.state.take_pieces(clock.read())
-            self.state.take_controller(controller.read())
-            self.state.take_applications(applications.read())
-            self.state.judge_until(now_ns)
-            if self._over.wait(INTERVAL_S):
-                return
+        while not self._over.wait(INTERVAL_S):
+            self._read_logs()
+
+    def _read_logs(self) -> None:
+        # Taken before the logs are read: the reads then have every event logged until this time.
+        now_ns = time.time_ns()
+        self.state.take_pieces(self._clock.read())
+        self.state.take_controller(self._controller.read())
+        self.state.take_applications(self._applications.read())
+        self.state.judge_until(now_ns)
 
     def _stream(self) -> None:
         assert self._master is not None

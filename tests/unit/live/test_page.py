@@ -89,6 +89,16 @@ def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
     assert snapshot["phase"] == "accounting"
 
 
+def test_the_first_snapshot_of_a_run_that_is_over_has_its_messages(run_dir: Path) -> None:
+    """`live --until-end` prints one line of such a run, and ends."""
+    state = open_state(run_dir)
+    with Watcher(state, None, busy=False):
+        messages = state.snapshot()["messages"]
+    lines = application_events(run_dir)
+    assert messages["sent"] == sum(line["event"] == "send_message" for line in lines) > 0
+    assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines) > 0
+
+
 def test_what_goes_wrong_is_said(state: LiveState) -> None:
     deliver = delivery_event(0, 1, 1, source=99, app="workload")
     state.take_applications([deliver, deliver])
