@@ -8,7 +8,7 @@ from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_runs, positive
 from testbed.errors import InputError, MachineError
-from testbed.figures.reproduction import FIGURES, Case
+from testbed.figures.reproduction import FIGURES, SIZES, Case
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -16,9 +16,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("figure", metavar="NAME", help=names.replace("%", "%%"))
     parser.add_argument(
         "--size",
-        choices=("small", "paper", "large"),
+        choices=SIZES,
         default="paper",
-        help="networks and durations (paper); large, beyond the paper's: of some figures",
+        help="networks and durations (paper); of some figures: large, beyond the paper's, and emulated, a "
+        "part that --engine run can do in an hour",
     )
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
     parser.add_argument(

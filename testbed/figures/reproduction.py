@@ -115,6 +115,11 @@ class Results:
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
 
+#: Sizes of reproductions: `small` takes minutes on two processors, `paper` has the paper's networks, `large`
+#: networks beyond those, `emulated` a part that can be emulated in an hour.
+SIZES = ("small", "paper", "large", "emulated")
+
+
 class Reproduction(ABC):
     """An experiment of a paper.
 
@@ -127,8 +132,8 @@ class Reproduction(ABC):
             measurements of a run, as JSON holds them.
         calculates: `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
             simulations are: no network is needed, or the function simulates one by itself.
-        emulated_scale: time scale of an emulation.
-        sizes: those of `cases`.
+        emulated_scale: `time_scale` of an emulation.
+        sizes: those of `SIZES` that it has.
         captures: the captures that a simulation keeps; `measure` needs no others.
     """
 
@@ -138,7 +143,7 @@ class Reproduction(ABC):
     deviations: ClassVar[Sequence[str]] = ()
     measure: ClassVar[str] = ""
     calculates: ClassVar[bool] = False
-    emulated_scale: ClassVar[float] = 60.0
+    emulated_scale: ClassVar[float | str] = 60.0
     sizes: ClassVar[Sequence[str]] = ("small", "paper")
     captures: ClassVar[Kept] = "all"
 
@@ -147,8 +152,7 @@ class Reproduction(ABC):
         """Returns the experiments of a size.
 
         Args:
-            size: one of `sizes`: `small` takes minutes on two processors, `paper` has the paper's networks,
-                `large` networks beyond those.
+            size: one of `sizes`.
         """
 
     @abstractmethod

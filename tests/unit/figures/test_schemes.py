@@ -53,6 +53,22 @@ def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(re
     assert holds["pif: delivery function correct"] is False
 
 
+@pytest.mark.parametrize("size", Schemes.sizes)
+def test_every_scheme_runs_at_every_point_and_what_has_no_run_is_not_judged(size: str) -> None:
+    figure = Schemes()
+    cases = figure.cases(size)
+    full = [case for case in cases if case.facts["setting"] == _FULL]
+    assert len({case.label for case in cases}) == len(cases)
+    for case in full:
+        place = [other.label.replace(f" {other.facts['scheme']},", "") for other in full]
+        assert place.count(case.label.replace(f" {case.facts['scheme']},", "")) == len(SCHEMES)
+    settings = {case.facts["setting"] for case in cases}
+    texts = [each.text for each in figure.judge(Results({case: [] for case in cases}))]
+    assert any(_NONE in text for text in texts) == (_NONE in settings)
+    panels = figure.panels(Results({case: [] for case in cases}))
+    assert all(set(panel.curves) == set(SCHEMES) for panel in panels)
+
+
 def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> None:
     header = {
         case.facts["scheme"]: results.median(case, "header_bytes_each")
