@@ -198,7 +198,7 @@ def run(experiment: Experiment, *, runs: Path = DEFAULT_RUNS, master: str = "loc
     from testbed.machine.checks import require_machine
     from testbed.machine.probes import datapath
 
-    require_machine(experiment.topology)
+    require_machine(experiment)
     path = emulate(experiment, runs, datapath(), _quiet())
     return _accounted(experiment, path, "spark", master)
 

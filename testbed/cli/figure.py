@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_runs, positive
@@ -83,7 +83,7 @@ def main(arguments: Namespace) -> int:
         command,
         [
             f"{how}, seeds 1 to {seeds}; everything that is drawn depends on the seed",
-            *_settings(done.results),
+            *_settings({case: figure.overrides(case, arguments.engine) for case in done.results}),
         ],
         figure.tables(done.results),
     )
@@ -97,12 +97,12 @@ def main(arguments: Namespace) -> int:
     return 1 if done.failures or any(statement.holds is False for statement in statements) else 0
 
 
-def _settings(cases: Iterable[Case]) -> list[str]:
-    """Returns the keys of the experiments: what all share, then what is a case's own.
+def _settings(cases: Mapping[Case, Mapping[str, str]]) -> list[str]:
+    """Returns the keys that the cases set: what all share, then what is a case's own.
 
     Of a case without an experiment, the keys are what its figure measures.
     """
-    settings = {case.label: dict(case.overrides or case.facts) for case in cases}
+    settings = {case.label: dict(keys or case.facts) for case, keys in cases.items()}
     first = next(iter(settings.values()), {})
     shared = {
         key: value

@@ -13,7 +13,6 @@ from testbed.emulation.demand import demand, require_capacity
 from testbed.emulation.emulation import emulate
 from testbed.emulation.estimate import estimate
 from testbed.errors import MachineError, PartLostError
-from testbed.events.links import at_worst
 from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
@@ -62,7 +61,7 @@ def main(arguments: Namespace) -> int:
     An interrupted run leaves its folder, and nothing else.
     """
     experiment = load(arguments)
-    require_machine(at_worst(experiment.topology, experiment.events))
+    require_machine(experiment)
     if not arguments.force:
         require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
     chosen = datapath() if arguments.datapath == "auto" else arguments.datapath

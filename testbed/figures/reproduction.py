@@ -115,6 +115,9 @@ class Results:
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
 
+#: The delay of simulated links.
+_DELAY = "links.delay_ms"
+
 #: Sizes of reproductions: `small` takes minutes on two processors, `paper` has the paper's networks, `large`
 #: networks beyond those, `emulated` a part that can be emulated in an hour.
 SIZES = ("small", "paper", "large", "emulated")
@@ -154,6 +157,16 @@ class Reproduction(ABC):
         Args:
             size: one of `sizes`.
         """
+
+    def overrides(self, case: Case, engine: str) -> dict[str, str]:
+        """Returns the keys that a case sets, as an engine runs it.
+
+        Emulated links have a delay of their own, and time passes at the emulation's rate.
+        """
+        if engine == "simulate" or self.calculates:
+            return dict(case.overrides)
+        kept = {key: value for key, value in case.overrides.items() if key != _DELAY}
+        return kept | {"time_scale": str(self.emulated_scale)}
 
     @abstractmethod
     def judge(self, results: Results) -> list[Statement]:
@@ -213,7 +226,7 @@ def common(**overrides: Any) -> dict[str, str]:
 
     Virtual time is not scaled, and a link has a delay of 1 ms: BRITE gives 0.3 to 3 ms.
     """
-    base = {"time_scale": "1", "links.delay_ms": "1", "workload.first_message_s": "0"}
+    base = {"time_scale": "1", _DELAY: "1", "workload.first_message_s": "0"}
     return base | {key.replace("__", "."): str(value) for key, value in overrides.items()}
 
 

@@ -75,9 +75,7 @@ def reproduce(
 
 
 def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:
-    overrides = {**case.overrides, "seed": str(seed)}
-    if engine == "run":
-        overrides["time_scale"] = str(figure.emulated_scale)
+    overrides = {**figure.overrides(case, engine), "seed": str(seed)}
     # A case that is calculated may name the experiment that it simulates by itself.
     base = case.facts.get("base") if figure.calculates else None
     path = find_experiment(str(base or case.base))

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
+from testbed.config.model import Experiment
 from testbed.errors import MachineError
+from testbed.events.links import at_worst
 from testbed.machine.probes import (
     datapath,
     kernel_features,
@@ -26,7 +28,6 @@ from testbed.machine.probes import (
 from testbed.machine.versions import package_versions, required_packages
 from testbed.network.shaping import missing_features
 from testbed.network.switch_daemons import schema
-from topos.model import Topology
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
@@ -60,8 +61,8 @@ def check_machine() -> list[Check]:
     return checks
 
 
-def require_machine(topology: Topology) -> None:
-    """Checks that this machine can emulate the topology.
+def require_machine(*experiments: Experiment) -> None:
+    """Checks that this machine can emulate the experiments, whatever their events make of the links.
 
     Raises:
         MachineError: it cannot; the message lists everything that is missing.
@@ -69,7 +70,12 @@ def require_machine(topology: Topology) -> None:
     missing = [check for check in check_machine() if check.required and not check.ok]
     if missing:
         raise MachineError("\n".join(f"{check.name}: {check.detail}; {check.mend}" for check in missing))
-    problems = missing_features(topology, kernel_features())
+    kernel = kernel_features()
+    problems = [
+        problem
+        for experiment in experiments
+        for problem in missing_features(at_worst(experiment.topology, experiment.events), kernel)
+    ]
     if problems:
         more = f" (and {len(problems) - 1} more properties)" if len(problems) > 1 else ""
         raise MachineError(

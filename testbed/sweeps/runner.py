@@ -19,6 +19,7 @@ from captures.spark.session import spark_session
 from captures.spark.shipping import ship_packages
 from testbed.emulation.emulation import emulate
 from testbed.judges import judge_run
+from testbed.machine.checks import require_machine
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, measure_of, measured, row_of, simulate_job
 from testbed.sweeps.spec import Job
@@ -91,10 +92,13 @@ def run_jobs(
 
     Raises:
         SessionError: Spark does not start, or ends by itself.
+        MachineError: this machine cannot emulate what is to be emulated.
     """
     simulated = [job for job in jobs if job.engine == "simulate"]
     emulated = [job for job in jobs if job.engine == "run"]
     runs = folder / "runs"
+    if emulated:
+        require_machine(*(job.experiment for job in emulated))
     if simulated:
         _simulate(
             simulated, ended, master, folder / RunLayout(folder).spark_log.name, str(runs) if keep else None

@@ -179,3 +179,12 @@ def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:
     statement = Statement("s", "p", "m", None)
     path = write_page("toy", Toy(), [statement], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", ["one"])
     assert "| s | p | m | shown |" in path.read_text()
+
+
+def test_an_emulation_has_links_without_a_declared_delay_and_a_rate_of_its_own() -> None:
+    figure = FIGURES["ra"]()
+    case = figure.cases("small")[0]
+    simulated, emulated = (_job(figure, case, 1, engine, 0).experiment for engine in ("simulate", "run"))
+    assert {link.delay_ms for link in simulated.topology.links} == {1.0}
+    assert {link.delay_ms for link in emulated.topology.links} == {None}
+    assert emulated.time_scale == figure.emulated_scale
