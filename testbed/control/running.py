@@ -269,7 +269,12 @@ class Running:
         namespace = self.namespace(node, command)
         try:
             enter_network_namespace(namespace)
+        except OSError as error:
+            raise InputError(f"{command}: {error.strerror or error}") from error
+        try:
             os.execvpe(argv[0], list(argv), {**self.environment(node), **(extra or {})})
+        except FileNotFoundError as error:
+            raise InputError(f"{command}: this machine has no program {argv[0]}") from error
         except OSError as error:
             raise InputError(f"{command}: {error.strerror or error}") from error
 

@@ -30,3 +30,11 @@ def test_a_stranger_s_run_is_taken_only_by_its_name(own: RunState, monkeypatch: 
     monkeypatch.setattr(running, "live_runs", lambda: others)
     with pytest.raises(InputError, match="no emulation of this checkout is running, but of others other"):
         Running.find(None)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_program_that_the_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Running, "namespace", lambda *_: "")
+    monkeypatch.setattr(running, "enter_network_namespace", lambda _namespace: None)
+    with pytest.raises(InputError, match="-c 1: this machine has no program no-such-ping"):
+        Running.find(None).replace_process(0, ["no-such-ping", "-c", "1"], "exec 0 -- no-such-ping -c 1")
