@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -111,7 +112,7 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
         figure, axes = new_figure(6.2, 2.9)
         for kind in order:
             rates = frames[kind].to_numpy(dtype=float) / width
-            axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=1.6)
+            axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=_line_width())
         logarithmic = _axis_of_rates(axes, frames.to_numpy(dtype=float) / width)
         axes.set_ylabel("frames per experiment second")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0, handlelength=1.2)
@@ -220,12 +221,12 @@ def utilisation(
     busy = table.dropna(subset=[column])
     by_bin = busy.groupby("bin_s")[column]
     counted = with_bandwidth if limited else directions
-    mean_over = "all directions" if counted == directions else "those with a bandwidth"
+    mean_over = "all directions" if counted == directions else "limited directions"
     edges = _edges(by_bin.max().index.to_numpy(dtype=float), width)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
         for values, colour, label in (
-            (by_bin.max(), ACCENT, "fullest direction of a link"),
+            (by_bin.max(), ACCENT, "fullest direction"),
             (by_bin.sum() / counted, ORANGE, f"mean over {mean_over}"),
         ):
             values.index = pd.Index([round(float(start), 9) for start in values.index])
@@ -234,11 +235,19 @@ def utilisation(
                 edges,
                 color=colour,
                 label=label,
-                linewidth=1.4,
+                linewidth=_line_width(),
             )
         axis_from_zero(axes, factor * float(by_bin.max().max()))
         axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
+        # Also in the column of a paper.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=2,
+            borderaxespad=0,
+            handlelength=1.0,
+            columnspacing=1.0,
+        )
         _time_axis(axes, edges[-1])
     worst = busy.loc[busy[column].idxmax()]
     note = (
@@ -317,6 +326,11 @@ def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
         bins without a frame become one wide bin, since a clock that was set may leave any number of them.
     """
     return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})
+
+
+def _line_width() -> float:
+    """Returns the width of lines in the style in force, points: steps have another by themselves."""
+    return float(mpl.rcParams["lines.linewidth"])
 
 
 def _time_axis(axes: Axes, end_s: float) -> None:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from testbed.cli.arguments import STYLE_NAMES
 from testbed.report.data import TABLES, RunData
-from testbed.report.figures import broken, curve, frames_over_time
+from testbed.report.figures import broken, curve, frames_over_time, utilisation
 from testbed.report.layout import apart
 from testbed.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.report.topology_figure import topology
@@ -136,3 +136,18 @@ def test_the_style_of_a_paper_has_columns_a_serif_face_and_fonts_that_venues_tak
         again, axes = new_figure(6.2, 2.6)
         axes.set_xlabel("experiment time (s)")
         assert zlib.crc32(save_pdf(again, tmp_path, "again").read_bytes()) == zlib.crc32(content)
+
+
+@pytest.mark.parametrize("bandwidth", [0, 2])
+def test_the_legend_of_the_use_of_links_fits_into_a_column_of_a_paper(bandwidth: int) -> None:
+    share = [0.5, 0.25] if bandwidth else [None, None]
+    table = pd.DataFrame(
+        {"link": [0, 1], "from_node": [0, 1], "to_node": [1, 2], "bin_s": [0.0, 1.0], "utilisation": share}
+    ).assign(bits_per_wall_s=[9000.0, 4000.0])
+    with styled(STYLES["paper"]):
+        drawing = utilisation(table, 4, bandwidth, 1.0)
+        assert drawing is not None
+        drawing.figure.draw_without_rendering()
+        legend = drawing.figure.axes[0].get_legend()
+        assert legend is not None
+        assert legend.get_window_extent().x1 <= drawing.figure.bbox.x1

@@ -692,7 +692,7 @@ def test_links_without_a_bandwidth_are_no_part_of_the_use_of_those_with_one() ->
     fullest, mean = _steps(drawing.figure)
     assert fullest == pytest.approx([40])
     assert mean == pytest.approx([15])
-    assert drawing.figure.axes[0].patches[1].get_label() == "mean over those with a bandwidth"
+    assert drawing.figure.axes[0].patches[1].get_label() == "mean over limited directions"
     assert drawing.note.endswith("4 directions without a bandwidth are left out.")
     silent = utilisation(table.tail(1), 8, 4, 10.0)
     assert silent is not None and silent.note.startswith("Highest: 9 kbit/s, from 1 to 2")
