@@ -32,8 +32,6 @@ from router.wire.frames import EncodedPredicate, FrameType
 WEIGHT_MAX = 0.9
 #: Filters of a request that are read in one step.
 _READ = 1_000
-#: Filters of the pool with which a new one is compared in the time that its own length takes.
-_COMPARED = 4_096
 
 
 class Bloom(Content):
@@ -71,10 +69,6 @@ class Bloom(Content):
 
     def weight_of(self, filter_: Filter) -> int:
         return budget.weight_of(cast(BloomFilter, filter_))
-
-    def cost_of(self, filter_: Filter) -> int:
-        """See `Content`: a new filter is compared with all, by as many operations as a set has bits."""
-        return self.weight_of(filter_) * (1 + len(self.pool) // _COMPARED)
 
     def chunks(
         self, body: Predicate | EncodedPredicate, limits: PredicateLimits, allowed: int

@@ -400,7 +400,7 @@ class RoutingTable:
 
     def _over_simplify(self, known: PredicateBuilder) -> Generator[None, None, PredicateBuilder]:
         assert self._max_filters is not None
-        exact = known.predicate
+        exact = yield from known.predicate_in_steps()
         yield
         widened = yield from self._content.widening(exact, self._max_filters)
         union = self._content.builder()

@@ -15,6 +15,8 @@ from router.matching.common.interfaces import Interfaces
 from router.matching.common.segments import ANONYMOUS, Segments
 
 _NONE: frozenset[int] = frozenset()
+#: Words of the filters that wait for a message; more are put into a segment.
+_COLLECTED = 4_096
 #: The filters of an interface: filter -> its number (None: not in a segment yet).
 _Held = dict[bytes, int | None]
 
@@ -22,7 +24,8 @@ _Held = dict[bytes, int | None]
 class TreeMatcher:
     """See `router.matching.bloom.interface.BitMatcher`.
 
-    Changes are collected and applied when a message is matched, so that a burst of changes is one change.
+    Changes are collected and applied when a message is matched, so that a burst of changes is one change. A
+    segment is made of many new filters as they come: what is left for a message is little.
     """
 
     def __init__(self, bits: int) -> None:
@@ -69,6 +72,8 @@ class TreeMatcher:
         elif interface not in self._held:
             self._held[interface] = held
             self._interfaces.add(interface)
+        if self._words * sum(map(len, self._unsynced.values())) > _COLLECTED:
+            self._sync()
 
     def remove(self, interface: int) -> None:
         """See `BitMatcher`."""

@@ -32,6 +32,8 @@ from router.native.memory import address_of
 
 #: The number of rows that are compared with every message, at most.
 _POPULAR = 128
+#: Words of a row that take a merge as long as another row does.
+_WORDS_A_RECORD = 4
 _Ints = npt.NDArray[np.int32]
 _Words = npt.NDArray[np.uint64]
 
@@ -87,8 +89,8 @@ class Segment:
 
     @property
     def records(self) -> int:
-        """See `router.matching.common.segments.Segment`."""
-        return len(self.interface)
+        """See `router.matching.common.segments.Segment`: the time grows with the words of a row."""
+        return len(self.interface) * (1 + int(self._rows.shape[1]) // _WORDS_A_RECORD)
 
     @property
     def distinct(self) -> int:

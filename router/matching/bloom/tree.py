@@ -28,6 +28,9 @@ _ROWS = 24
 _FEWEST = 6
 #: Of more rows than this, a sample of about so many is counted.
 _SAMPLE = 4096
+#: The mean depth of the rows of a tree, at most: nodes at the end of it get no children. Rows that contain
+#: each other would make a path as long as their number, and take a time that grows with its square.
+_DEPTH = 16
 #: Bytes are picked by so many rows of a node, at most.
 _SAMPLED = 64
 #: Byte -> how probably a message has its bits, where it has a quarter of all bits.
@@ -70,11 +73,13 @@ def _grow(rows: Array, order: Array) -> Array:
     aside = np.empty(len(order), np.int64)
     counts = np.zeros(64 * words, np.int64)
     high[0], nodes, at, placed = len(order), 1, 0, 0
+    left = _DEPTH * len(order)
     while at < nodes:
         node[at, CHILD] = nodes
         begin, end = low[at], high[at]
+        left -= end - begin
         fresh = True
-        while end - begin > _ROWS:
+        while left >= 0 and end - begin > _ROWS:
             sampled = end - begin > _SAMPLE
             if fresh:
                 step = max(1, (end - begin) // _SAMPLE)

@@ -47,7 +47,7 @@ _PATTERN_PAIRS = 8
 #: Filters from whose relations others are removed in one step.
 _CLEARED = 200
 #: Filters that one step picks for a predicate.
-_PICKED = 8_000
+PICKED = 8_000
 #: Number of entries of each cache.
 _CACHE_SIZE = 4096
 
@@ -326,10 +326,10 @@ class FilterPool:
         """See `FilterAlgebra`: to put 50,000 filters in order takes 2 ms, and to pick them 5 ms."""
         ordered = self.in_order(members)
         filters: list[Filter] = []
-        for start in range(0, len(ordered), _PICKED):
+        for start in range(0, len(ordered), PICKED):
             if start:
                 yield
-            filters += map(self._index.canonical.__getitem__, ordered[start : start + _PICKED])
+            filters += map(self._index.canonical.__getitem__, ordered[start : start + PICKED])
         found = Predicate(tuple(filters))
         self._prepare(found, tuple(ordered), members)
         return found

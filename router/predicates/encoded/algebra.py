@@ -22,8 +22,10 @@ from router.predicates.encoded.model import (
     positions,
 )
 
-#: Filters of which each pair is compared.
-_COMPARED = 256
+#: Filters of which each pair is compared in one step.
+_COMPARED = 48
+#: Filters that are divided by suites in one step.
+_GROUPED = 2_000
 
 
 def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
@@ -36,8 +38,13 @@ def minimal(filters: Iterable[BloomFilter]) -> tuple[BloomFilter, ...]:
     given = set(filters)
     if ANY_FILTER in given:
         return (ANY_FILTER,)
-    frequency = Counter(position for filter_ in given for position in positions(filter_.bits))
     kept: list[BloomFilter] = []
+    if len(given) <= _COMPARED:
+        for filter_ in sorted(given, key=order):
+            if not any(other.covers(filter_) for other in kept):
+                kept.append(filter_)
+        return tuple(kept)
+    frequency = Counter(position for filter_ in given for position in positions(filter_.bits))
     # By suite and their rarest bit, which each filter that they cover has; -1 without bits.
     filed: dict[tuple[Suite, int], list[BloomFilter]] = {}
     # A filter can only be covered by filters of fewer bits, which come first.
@@ -93,48 +100,57 @@ def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:
             next(steps)
         except StopIteration as end:
             found: BloomPredicate = end.value
-            return found
+            return BloomPredicate(minimal(found.encoded))
 
 
 def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, BloomPredicate]:
-    """A predicate of at most so many filters that covers `predicate`, of minimal filters, in steps.
+    """A predicate of at most so many filters that covers `predicate`, in steps.
 
     Repeatedly replaces two filters of one suite by their common bits, those of the pair with the most bits in
     common. More than `_COMPARED` filters are first reduced in groups, one a step, so that the time grows with
     their number. When there are more suites than filters, the result is the predicate that every message
     matches.
 
+    Args:
+        predicate: its filters are in canonical order (`order`).
+
     Raises:
         ValueError: `filters` is not positive.
     """
     if filters < 1:
         raise ValueError(f"a predicate of {filters} filters; expected at least 1")
-    left = sorted(predicate.encoded, key=_by_suite)
-    if len({filter_.suite for filter_ in left}) > filters:
+    of_suite: dict[Suite, list[BloomFilter]] = {}
+    for number, filter_ in enumerate(predicate.encoded):
+        of_suite.setdefault(filter_.suite, []).append(filter_)
+        if number % _GROUPED == _GROUPED - 1:
+            yield
+    if len(of_suite) > filters:
         return ENCODED_EVERYTHING
+    left = [filter_ for suite in sorted(of_suite) for filter_ in of_suite[suite]]
     while len(left) > max(_COMPARED, filters):
         goal = max(len(left) // 2, filters)
-        smaller: set[BloomFilter] = set()
+        smaller: dict[BloomFilter, None] = {}
         for start in range(0, len(left), _COMPARED):
             group = left[start : start + _COMPARED]
-            smaller.update(_merged(group, len(group) * goal // len(left)))
+            merged = _merged(group, len(group) * goal // len(left))
+            smaller.update(dict.fromkeys(sorted(merged, key=_by_suite)))
             yield
         if len(smaller) > (goal if goal == filters else goal + len(left) // 8):
             # Nearly every filter of a group has a suite of its own.
-            smaller = _one_a_suite(smaller)
-        left = sorted(smaller, key=_by_suite)
-    return BloomPredicate(minimal(_merged(left, filters) if len(left) > filters else left))
+            smaller = dict.fromkeys(_one_a_suite(smaller))
+        left = list(smaller)
+    return BloomPredicate(_merged(left, filters) if len(left) > filters else left)
 
 
 def _by_suite(filter_: BloomFilter) -> tuple[Suite, tuple[int, Suite, int]]:
     return filter_.suite, order(filter_)
 
 
-def _one_a_suite(filters: Iterable[BloomFilter]) -> set[BloomFilter]:
+def _one_a_suite(filters: Iterable[BloomFilter]) -> list[BloomFilter]:
     common: dict[Suite, int] = {}
     for filter_ in filters:
         common[filter_.suite] = common.get(filter_.suite, filter_.bits) & filter_.bits
-    return {BloomFilter(suite, bits) for suite, bits in common.items()}
+    return [BloomFilter(suite, bits) for suite, bits in common.items()]
 
 
 def _merged(filters: Sequence[BloomFilter], most: int) -> list[BloomFilter]:

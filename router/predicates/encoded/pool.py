@@ -1,23 +1,27 @@
 """The pool of encoded filters of a process; see `router.predicates.covering.pool.FilterAlgebra`.
 
-Each filter is stored once, under a number, with the filters that it covers and those that cover it. An index
-from each bit of a suite to the filters that have the bit finds them, and the filters that a message matches,
-by operations on sets of numbers.
+Each filter is stored once, under a number. An index from each bit of a suite to the filters that have the bit
+finds those that a filter covers, those that cover it, and those that a message matches, by operations on sets
+of numbers. Answers depend on the filters alone, also under a bound (`BloomPool.bounded`), and not on what the
+pool has met before.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import or_
+from struct import Struct
 from typing import cast
-from weakref import WeakSet
 
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.covering.pool import Holder
-from router.predicates.encoded.algebra import order
+from router.predicates.covering.numbering import NumberedFilters
+from router.predicates.covering.pool import QUESTION_PAIRS
 from router.predicates.encoded.budget import weight_of
 from router.predicates.encoded.model import (
+    ANY_FILTER,
     ANY_SUITE,
     BloomFilter,
     BloomMessage,
@@ -27,11 +31,14 @@ from router.predicates.encoded.model import (
 )
 from router.predicates.model import Filter, Message, Predicate
 
-#: The pool is searched for filters that no table holds when it has so many, or twice those that one did
-#: before.
-_SWEEP_AT = 4096
-#: Messages whose matching filters are remembered: a message meets the tables of many routers of a simulation.
-_REMEMBERED = 4096
+#: The comparison of a filter with so many others one by one takes the time of a pair of plain filters.
+_ONE_BY_ONE = 8
+#: So do operations on so many columns of the index, and on columns of so many bits in all.
+_COLUMNS, _COLUMN_BITS = 32, 100_000
+#: Filters whose relations are remembered.
+_REMEMBERED = 4_096
+#: The head of a key of the canonical order: number of bits, and the suite.
+_KEY = Struct(">HIHBB")
 
 
 class _SuiteIndex:
@@ -39,205 +46,265 @@ class _SuiteIndex:
 
     Attributes:
         members: their numbers in the pool.
-        having: bit -> the places of the filters that have it.
     """
 
-    __slots__ = ("_free", "_numbers", "_used", "having", "members")
+    __slots__ = ("_at", "_bits", "_free", "_having", "_numbers", "_places", "_used", "members")
 
     def __init__(self, suite: Suite) -> None:
         self.members: Bits = 0
-        self.having: list[Bits] = [0] * suite.bits
-        #: The number of the filter at each place, the places in use, and those that may be used again.
+        #: Bit -> the places that have it, of filters that were removed too.
+        self._having: list[Bits] = [0] * suite.bits
+        self._bits = suite.bits
+        #: Number and bits of the filter at each place; number -> place.
         self._numbers: list[int] = []
+        self._at: list[int] = []
+        self._places: dict[int, int] = {}
+        #: The places in use, and those that may be used again.
         self._used: Bits = 0
         self._free: list[int] = []
 
-    def add(self, filter_: BloomFilter, number: int) -> None:
+    def add(self, bits: int, number: int) -> None:
         if self._free:
             place = self._free.pop()
-            self._numbers[place] = number
+            changed, self._numbers[place], self._at[place] = self._at[place] ^ bits, number, bits
         else:
-            place = len(self._numbers)
+            place, changed = len(self._numbers), bits
             self._numbers.append(number)
+            self._at.append(bits)
+        self._places[number] = place
         bit = 1 << place
         self.members |= 1 << number
         self._used |= bit
-        for position in positions(filter_.bits):
-            self.having[position] |= bit
+        for position in positions(changed):
+            self._having[position] ^= bit
+
+    def remove(self, number: int) -> None:
+        place = self._places.pop(number)
+        self.members ^= 1 << number
+        self._used ^= 1 << place
+        self._free.append(place)
 
     def supersets(self, bits: int) -> Bits:
         """The filters that have all of these bits."""
         found = self._used
         for position in positions(bits):
-            found &= self.having[position]
-        return self._at(found)
+            found &= self._having[position]
+            if not found:
+                return 0
+        return self._numbers_at(found)
 
     def subsets(self, bits: int) -> Bits:
         """The filters that have no other bit than these."""
-        other: Bits = 0
-        for position, having in enumerate(self.having):
-            if having and not bits >> position & 1:
-                other |= having
-        return self._at(self._used & ~other)
+        flags = reversed(f"{bits:0{self._bits}b}")
+        other = reduce(
+            or_, [having for having, flag in zip(self._having, flags, strict=True) if flag == "0"], 0
+        )
+        return self._numbers_at(self._used & ~other)
 
-    def keep_only(self, members: Bits) -> None:
-        self.members &= members
-        gone = [place for place in numbers_in(self._used) if not members >> self._numbers[place] & 1]
-        self._free += gone
-        self._used &= ~bits_of(gone)
-        self.having = [having & self._used for having in self.having]
+    def subsets_among(self, bits: int, members: Bits) -> Bits:
+        """As `subsets`, of some filters, one by one."""
+        other, at, places = ~bits, self._at, self._places
+        return bits_of([number for number in numbers_in(members) if not at[places[number]] & other])
 
-    def _at(self, places: Bits) -> Bits:
+    def supersets_among(self, bits: int, members: Bits) -> Bits:
+        """As `supersets`, of some filters, one by one."""
+        at, places = self._at, self._places
+        return bits_of([number for number in numbers_in(members) if not bits & ~at[places[number]]])
+
+    def _numbers_at(self, places: Bits) -> Bits:
         """The numbers of the filters at some places."""
         return bits_of([self._numbers[place] for place in numbers_in(places)])
 
 
-class BloomPool:
-    """Encoded filters by number, and the exact relations between them."""
+class BloomPool(NumberedFilters[bytes]):
+    """Encoded filters by number, and the exact algebra of sets of them.
+
+    Sets of filters that `add` and `unite` have made without a bound have no filter that another one covers. A
+    set with the filter that every message matches has no other, under every bound.
+    """
 
     def __init__(self) -> None:
-        self._numbers: dict[BloomFilter, int] = {}
-        self._filters: dict[int, BloomFilter] = {}
-        self._free: list[int] = []
+        super().__init__()
         self._suites: dict[Suite, _SuiteIndex] = {}
-        #: Number -> the numbers of the filters that it covers, and of those that cover it; without itself.
-        self._covered: dict[int, Bits] = {}
-        self._covers: dict[int, Bits] = {}
-        self._members: Bits = 0
-        self._holders: WeakSet[Holder] = WeakSet()
-        self._sweep_at = _SWEEP_AT
-        #: By identity of the message, which is kept with its answer and the state of the pool then.
-        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
-        self._version = 0
-        self.heaviest = 0
+        #: Number -> the filters of the pool when it was looked up; those of them that cover it, or that it
+        #: covers.
+        self._covering: OrderedDict[int, tuple[Bits, Bits]] = OrderedDict()
+        self._covered: OrderedDict[int, tuple[Bits, Bits]] = OrderedDict()
+        #: The set of `ANY_FILTER`, which is in no index; empty: the pool lacks it.
+        self._any: Bits = 0
+        #: What questions may still count, None for no bound, and the filters of the tables.
+        self._left: int | None = None
+        self._tables = 0
 
-    def __len__(self) -> int:
-        return len(self._numbers)
+    def _key(self, filter_: Filter) -> bytes:
+        encoded = _encoded(filter_)
+        suite = encoded.suite
+        head = _KEY.pack(encoded.bits.bit_count(), suite.key_id, suite.bits, suite.hashes, suite.encoding)
+        return head + encoded.bits.to_bytes(suite.octets, "big")
 
-    def register(self, holder: Holder) -> None:
-        """See `FilterAlgebra`."""
-        self._holders.add(holder)
+    def _weight(self, filter_: Filter) -> int:
+        return weight_of(_encoded(filter_))
 
-    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
-        """See `FilterAlgebra`."""
-        if len(self) >= self._sweep_at:
-            self.sweep()
-        return tuple(dict.fromkeys(map(self._number, cast(tuple[BloomFilter, ...], predicate.filters))))
+    def _made(self, filters: Iterable[Filter]) -> Predicate:
+        return BloomPredicate(cast(Iterable[BloomFilter], filters))
 
-    def _number(self, filter_: BloomFilter) -> int:
-        found = self._numbers.get(filter_)
-        return self._intern(filter_) if found is None else found
-
-    def _intern(self, filter_: BloomFilter) -> int:
-        number = self._free.pop() if self._free else len(self._filters)
-        bit = 1 << number
-        index = self._suites.get(filter_.suite)
+    def _added(self, filter_: Filter, number: int) -> None:
+        encoded = _encoded(filter_)
+        if encoded == ANY_FILTER:
+            self._any = 1 << number
+            return
+        index = self._suites.get(encoded.suite)
         if index is None:
-            index = self._suites[filter_.suite] = _SuiteIndex(filter_.suite)
-        every = self._suites.get(ANY_SUITE)
-        if filter_.suite == ANY_SUITE:
-            covers, covered = 0, self._members
-        else:
-            covers, covered = index.subsets(filter_.bits), index.supersets(filter_.bits)
-            if every is not None:
-                covers |= every.members
-        index.add(filter_, number)
-        self._numbers[filter_] = number
-        self._filters[number] = filter_
-        self._covers[number], self._covered[number] = covers, covered
-        for other in numbers_in(covers):
-            self._covered[other] |= bit
-        for other in numbers_in(covered):
-            self._covers[other] |= bit
-        self._members |= bit
-        self.heaviest = max(self.heaviest, weight_of(filter_))
-        self._version += 1
-        return number
+            index = self._suites[encoded.suite] = _SuiteIndex(encoded.suite)
+        index.add(encoded.bits, number)
+
+    def _removed(self, filter_: Filter, number: int) -> None:
+        suite = _encoded(filter_).suite
+        if suite == ANY_SUITE:
+            self._any = 0
+            return
+        index = self._suites[suite]
+        index.remove(number)
+        if not index.members:
+            del self._suites[suite]
+
+    def _sweep_begins(self) -> None:
+        self._covering.clear()
+        self._covered.clear()
+
+    # Questions.
 
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002
-        """See `FilterAlgebra`; the result has minimal filters only, if `members` has."""
-        for number in numbers:
+        """See `FilterAlgebra`."""
+        given = tuple(numbers)
+        every = self._any
+        if members & every:
+            return members
+        if every and every.bit_length() - 1 in given:
+            return every
+        for place, number in enumerate(given):
+            if self._left == 0:
+                return members | bits_of(given[place:])
             if not self.covers(members, number):
-                members = members & ~self._covered[number] | 1 << number
+                members = members & ~self._covered_members(number, members) | 1 << number
         return members
 
     def unite(self, members: Bits, others: Bits) -> Bits:
-        """See `FilterAlgebra`."""
-        return self.add(members, numbers_in(others & ~members))
+        """See `FilterAlgebra`: as `add`, in canonical order."""
+        if others & self._any:
+            return members if members & self._any else self._any
+        further = others & ~members
+        first = self._answerable(further)
+        # No question about the others has an answer: they are added as they are.
+        added = self.add(members, first)
+        return added if added & self._any else added | further & ~bits_of(first)
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         """See `FilterAlgebra`: a filter is implied by a predicate iff one of its filters covers it."""
-        return bool(members & (self._covers[number] | 1 << number))
-
-    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Not needed: an answer takes a few operations on sets of numbers."""
-        return nullcontext()
-
-    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
-        """Not needed: a look-up takes less time than storing the answer."""
-
-    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
-        """Not needed: relations are found when a filter is interned."""
-        return len(numbers)
+        if members & (self._any | 1 << number):
+            return True
+        index, bits, near = self._near(number, members)
+        if index is None or not self._spend(bits, near):
+            return False
+        return bool(near & self._related(self._covering, number, near, index.subsets, index.subsets_among))
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """See `FilterAlgebra`."""
-        return all(self.covers(members, number) for number in numbers_in(others & ~members))
+        if members & self._any:
+            return True
+        further = others & ~members
+        first = self._answerable(further)
+        return len(first) == further.bit_count() and all(self.covers(members, number) for number in first)
 
     def restricted(self, members: Bits, bound: Bits) -> Bits:
         """The filters of each of two sets that the other set covers, without those that others cover."""
         both = members & bound
         for some, covering in ((members, bound), (bound, members)):
-            for number in numbers_in(some & ~covering):
-                if self.covers(covering, number):
-                    both |= 1 << number
-        return self.add(0, numbers_in(both))
+            if covering & self._any:
+                return some
+            asked = self._answerable(some & ~covering)
+            both |= bits_of([number for number in asked if self.covers(covering, number)])
+        return self.unite(0, both)
 
-    def predicate(self, members: Bits) -> Predicate:
-        """See `FilterAlgebra`."""
-        return BloomPredicate(sorted((self._filters[each] for each in numbers_in(members)), key=order))
+    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
+        """Not needed: a question counts the time of its search."""
+        return len(numbers)
 
-    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
-        """See `FilterAlgebra`: in one step."""
-        yield from ()
-        return self.predicate(members)
+    @contextmanager
+    def bounded(self, pairs: int | None, filters: int = 0) -> Iterator[None]:
+        """See `FilterAlgebra`.
 
-    def filters(self, numbers: Iterable[int]) -> list[Filter]:
-        """See `FilterAlgebra`."""
-        return cast(list[Filter], [self._filters[number] for number in numbers])
+        A question counts as the comparison with each filter of the set under the suite, or as operations
+        on columns of as many bits as the tables have filters, whichever is less. When the pairs are used
+        up, `covers` answers "not known to be covered", and `add` adds filters without simplifying.
+        """
+        before = self._left, self._tables
+        self._left, self._tables = pairs, filters
+        try:
+            yield
+        finally:
+            self._left, self._tables = before
 
-    def matching(self, message: Message) -> Bits:
-        """See `FilterAlgebra`."""
-        entry = self._matched.get(id(message))
-        if entry is not None and entry[0] is message and entry[1] == self._version:
-            return entry[2]
-        assert isinstance(message, BloomMessage)
-        index, every = self._suites.get(message.suite), self._suites.get(ANY_SUITE)
-        found = 0 if index is None else index.subsets(message.bits)
-        if every is not None:
-            found |= every.members
-        self._matched[id(message)] = message, self._version, found
-        if len(self._matched) > _REMEMBERED:
-            self._matched.popitem(last=False)
+    def _spend(self, bits: int, near: Bits) -> bool:
+        """Uses up the pairs of a question about a filter of so many bits; False if too few are left."""
+        if self._left is None:
+            return True
+        columns = bits // _COLUMNS + bits * self._tables // _COLUMN_BITS
+        pairs = QUESTION_PAIRS + min(near.bit_count() // _ONE_BY_ONE, columns)
+        self._left = max(0, self._left - pairs)
+        return self._left > 0
+
+    def _answerable(self, members: Bits) -> list[int]:
+        """The members about which the bound allows questions, the first in canonical order."""
+        return self.in_order(members, None if self._left is None else 1 + self._left // QUESTION_PAIRS)
+
+    # How answers are computed.
+
+    def _near(self, number: int, members: Bits) -> tuple[_SuiteIndex | None, int, Bits]:
+        """The index of the suite of a filter, the bits of the suite, and the members that have it.
+
+        None: no member has.
+        """
+        suite = _encoded(self._filters[number]).suite
+        index = self._suites.get(suite)
+        near = 0 if index is None else members & index.members
+        return (index, suite.bits, near) if near else (None, 0, 0)
+
+    def _covered_members(self, number: int, members: Bits) -> Bits:
+        """The members that a filter other than `ANY_FILTER` is known to cover."""
+        index, bits, near = self._near(number, members)
+        if index is None or not self._spend(bits, near):
+            return 0
+        return near & self._related(self._covered, number, near, index.supersets, index.supersets_among)
+
+    def _related(
+        self,
+        known: OrderedDict[int, tuple[Bits, Bits]],
+        number: int,
+        near: Bits,
+        find: Callable[[int], Bits],
+        find_among: Callable[[int, Bits], Bits],
+    ) -> Bits:
+        """Those of the filters `near` that are in a relation to a filter, and perhaps others."""
+        entry = known.get(number)
+        if entry is not None and not near & ~entry[0]:
+            return entry[1]
+        filter_ = _encoded(self._filters[number])
+        if near.bit_count() < filter_.suite.bits // _ONE_BY_ONE:
+            return find_among(filter_.bits, near)
+        # Filters that are removed are in no later set: their numbers may then be those of others.
+        searched = self._suites[filter_.suite].members & ~self._gone
+        found = find(filter_.bits) & searched
+        known[number] = searched, found
+        if len(known) > _REMEMBERED:
+            known.popitem(last=False)
         return found
 
-    def sweep(self) -> None:
-        """Forgets the filters that no holder has.
+    def _matching(self, message: Message) -> Bits:
+        assert isinstance(message, BloomMessage)
+        index = self._suites.get(message.suite)
+        return self._any if index is None else self._any | index.subsets(message.bits)
 
-        Their numbers are given again.
-        """
-        live: Bits = 0
-        for holder in self._holders:
-            live |= holder.members
-        self._members &= live
-        self._filters = {number: self._filters[number] for number in numbers_in(self._members)}
-        self._numbers = {filter_: number for number, filter_ in self._filters.items()}
-        self._covers = {number: self._covers[number] & live for number in self._filters}
-        self._covered = {number: self._covered[number] & live for number in self._filters}
-        for index in self._suites.values():
-            index.keep_only(live)
-        self._suites = {suite: index for suite, index in self._suites.items() if index.members}
-        self._free = [number for number in range(live.bit_length()) if number not in self._filters]
-        self._matched.clear()
-        self._version += 1
-        self._sweep_at = max(_SWEEP_AT, 2 * len(self))
+
+def _encoded(filter_: Filter) -> BloomFilter:
+    return cast(BloomFilter, filter_)

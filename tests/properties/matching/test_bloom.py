@@ -15,6 +15,7 @@ from router.matching.bloom.engine import TreeMatcher
 from router.matching.bloom.interface import BIT_ENGINES, BitMatcher, BitTable, rows_of
 from router.matching.bloom.naive import NaiveBitMatcher
 from router.matching.bloom.predicates import BloomMatcher, serving
+from router.matching.bloom.segment import Segment
 from router.matching.bloom.warm import warm
 from router.matching.common import segments
 from router.predicates.encoded.model import (
@@ -275,3 +276,30 @@ def test_a_suite_whose_filters_are_gone_leaves_nothing(engine: str) -> None:
 
 def test_the_default_engine_is_compiled() -> None:
     assert serving() == "tree"
+
+
+def test_sets_that_contain_each_other_make_a_short_tree() -> None:
+    """A path as long as their number took 0.8 s for 800 of them."""
+    rows = [((2 << number) - 1).to_bytes(128, "little") for number in range(0, 1_000, 2)]
+    segment = Segment(BitTable(rows_of(rows, 1_024), np.ones(len(rows), np.int32)))
+    assert segment.nodes < 64
+    tree, naive = TreeMatcher(1_024), NaiveBitMatcher(1_024)
+    for number, row in enumerate(rows):
+        for engine in (tree, naive):
+            engine.change(number % 7, (), [row])
+    for bits in (0, 1, 0xFF, (1 << 500) - 1, (1 << 1_024) - 1):
+        message = bits.to_bytes(128, "little")
+        assert tree.match(message) == naive.match(message)
+
+
+def test_few_filters_wait_for_a_message() -> None:
+    """The table of an interface may come in many changes before the first message of its suite."""
+    source, tree = random.Random(9), TreeMatcher(4_096)
+    rows = [source.getrandbits(4_096).to_bytes(512, "little") for _ in range(500)]
+    waiting = []
+    for start in range(0, 500, 25):
+        tree.change(1, (), rows[start : start + 25])
+        waiting.append(sum(map(len, tree._unsynced.values())))
+    assert max(waiting) <= 64
+    assert tree.match(rows[0]) == {1}
+    assert tree.match(bytes(512)) == set()

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from itertools import combinations, islice
+from typing import cast
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates.covering import numbering
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import QUESTION_PAIRS
+from router.predicates.encoded import pool as encoded
+from router.predicates.encoded.algebra import covers, minimal, union
+from router.predicates.encoded.model import ANY_FILTER, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded.pool import BloomPool
+from tests.support.fuzz import cases
 
 _SUITE = Suite(1, 64, 3, 1)
 
@@ -16,7 +28,7 @@ class _Holder:
     members: Bits = 0
 
 
-def test_filters_of_many_suites_cost_their_own_size() -> None:
+def test_othersof_many_suites_cost_their_own_size() -> None:
     pool, holder, source = BloomPool(), _Holder(), random.Random(1)
     pool.register(holder)
     own = [BloomFilter(_SUITE, source.getrandbits(64)) for _ in range(2_000)]
@@ -49,3 +61,150 @@ def test_places_are_used_again_after_a_sweep() -> None:
         for number, filter_ in held.items():
             covering = {each for each, other in held.items() if other.covers(filter_)}
             assert {each for each in held if pool.covers(1 << each, number)} == covering
+
+
+def _drawn(source: random.Random, suite: Suite = _SUITE) -> BloomFilter:
+    return BloomFilter(suite, source.getrandbits(64) & source.getrandbits(64) & source.getrandbits(64))
+
+
+def test_otherscome_and_go_while_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While filters are removed, answers are those of the algebra, also with leftovers that nobody holds."""
+    monkeypatch.setattr(numbering, "SWEEP_AT", 64)
+    # Relations are forgotten, and looked up a second time.
+    monkeypatch.setattr(encoded, "_REMEMBERED", 5)
+    source, pool = random.Random(4), BloomPool()
+    suites = [_SUITE, Suite(2, 64, 3, 1)]
+    held: list[tuple[PredicateBuilder, BloomPredicate]] = []
+    removals = collapsed = 0
+    for turn in range(1_200):
+        drawn = [_drawn(source, source.choice(suites)) for _ in range(12)]
+        predicate = BloomPredicate([*drawn, ANY_FILTER] if turn % 40 == 7 else drawn)
+        collapsed += ANY_FILTER in predicate.encoded
+        # Some that no table gets.
+        pool.numbers(BloomPredicate([_drawn(source) for _ in range(3)]))
+        held.append((PredicateBuilder(predicate, pool=pool), predicate))
+        removals += bool(pool._leaving)
+        if len(held) > 5:
+            held.pop(source.randrange(5))
+        message = BloomMessage(source.choice(suites), source.getrandbits(64) | source.getrandbits(64))
+        for builder, expected in held:
+            assert builder.predicate == BloomPredicate(minimal(expected.encoded))
+            assert builder.matches(message) == expected.matches(message)
+        (one, first), (other, second) = held[0], held[-1]
+        assert one.covers(second) == covers(first, second)
+        assert pool.covers_all(other.members, one.members) == covers(second, first)
+        united = one.copy()
+        united.unite(other)
+        assert united.predicate == union(first, second)
+    assert removals > 100
+    assert collapsed == 30
+    pool.sweep()
+    assert len(pool) == len({each for builder, _ in held for each in numbers_in(builder.members)})
+
+
+@pytest.mark.parametrize("pairs", [None, 0, 1, 100])
+def test_the_filter_that_matches_everything_replaces_all_others(pairs: int | None) -> None:
+    """Under every bound, whichever comes first, with filters of the pool that no table has."""
+    source, pool = random.Random(6), BloomPool()
+    some = BloomPredicate(dict.fromkeys(_drawn(source) for _ in range(2_500)))
+    everything = BloomPredicate([ANY_FILTER])
+    leftovers = BloomPredicate([_drawn(source, Suite(3, 64, 3, 1)) for _ in range(1_500)])
+    pool.numbers(leftovers)
+    with pool.bounded(pairs):
+        for first, second in ((some, everything), (everything, some)):
+            builder = PredicateBuilder(first, pool=pool)
+            assert builder.add(second) == (second is everything)
+            assert builder.predicate == everything
+            united = PredicateBuilder(first, pool=pool)
+            united.unite(PredicateBuilder(second, pool=pool))
+            assert united.predicate == everything
+        assert builder.covers(leftovers)
+        assert pool.covers_all(builder.members, bits_of(pool.numbers(leftovers)))
+        table = PredicateBuilder(leftovers, pool=pool).members
+        assert pool.restricted(builder.members, table) == pool.restricted(table, builder.members) == table
+
+
+def test_questions_beyond_the_bound_leave_othersthat_others_cover() -> None:
+    source, pool = random.Random(5), BloomPool()
+    builder = PredicateBuilder(BloomPredicate([BloomFilter(_SUITE, 1)]), pool=pool)
+    more = BloomPredicate([BloomFilter(_SUITE, 1 | source.getrandbits(64)) for _ in range(100)])
+    pool.numbers(more)
+    with pool.bounded(10 * QUESTION_PAIRS):
+        builder.add(more)
+        assert not builder.covers(BloomPredicate([BloomFilter(_SUITE, 3)]))
+    # The tenth uses up the bound.
+    assert len(builder) == 1 + 91
+    # Nothing is lost, and nothing that was there is wrong.
+    assert builder.covers(more)
+    assert builder.matches(BloomMessage(_SUITE, 1))
+    assert not builder.matches(BloomMessage(_SUITE, 2))
+    builder = PredicateBuilder(BloomPredicate([BloomFilter(_SUITE, 1)]), pool=pool)
+    assert not builder.add(more)
+
+
+def test_a_question_counts_more_in_a_larger_table_and_of_larger_sets() -> None:
+    source = random.Random(8)
+
+    def answered(bits: int, number: int, filters: int) -> int:
+        suite, pool = Suite(1, bits, 3, 1), BloomPool()
+        pairs = islice(combinations(range(9, 64), 2), number - 1)
+        others = [BloomFilter(suite, 1 << one | 1 << other) for one, other in pairs]
+        builder = PredicateBuilder(BloomPredicate([BloomFilter(suite, 1 << 8), *others]), pool=pool)
+        assert len(builder) == number
+        new = [BloomFilter(suite, source.getrandbits(bits) | 1 << 8) for _ in range(1_000)]
+        with pool.bounded(2_000, filters):
+            # All are covered.
+            return sum(builder.covers(BloomPredicate([each])) for each in new)
+
+    # The question that uses up the bound has no answer.
+    assert answered(64, 1, 1) == answered(4_096, 1, 1) == 2_000 // 4 - 1
+    assert answered(64, 500, 10_000) == (2_000 - 1) // (4 + 2 + 6)
+    assert answered(256, 500, 10_000) == (2_000 - 1) // (4 + 8 + 25)
+    assert answered(1_024, 500, 10_000) == (2_000 - 1) // (4 + 62)
+
+
+@settings(max_examples=cases(60), deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from((None, 20, 200, 2_000)), st.sampled_from((16, 64, 512)))
+def test_answers_do_not_depend_on_what_the_pool_has_met(seed: int, pairs: int | None, bits: int) -> None:
+    """Two pools, one of which has had many other filters, some of them left: other numbers, equal answers."""
+    source = random.Random(seed)
+    suites = [Suite(1, bits, 3, 1), Suite(2, bits, 3, 1)]
+
+    def some(most: int) -> BloomPredicate:
+        return BloomPredicate(
+            BloomFilter(source.choice(suites), sum(1 << each for each in set(source.choices(range(12), k=4))))
+            for _ in range(source.randrange(1, most))
+        )
+
+    fresh, used = BloomPool(), BloomPool()
+    left = [PredicateBuilder(some(60), pool=used) for _ in range(5)]
+    del left[::2]
+    used.numbers(BloomPredicate([ANY_FILTER] * (seed % 2)))
+    used.sweep()
+    used.numbers(some(100))
+    tables = [[PredicateBuilder(pool=pool) for _ in range(3)] for pool in (fresh, used)]
+    for _ in range(12):
+        new, at, other = some(30), source.randrange(3), source.randrange(3)
+        answers = []
+        for pool, builders in zip((fresh, used), tables, strict=True):
+            with pool.bounded(pairs, 1_000):
+                added = builders[at].add(new)
+                covered = builders[other].covers(new)
+                all_covered = pool.covers_all(builders[other].members, builders[at].members)
+                restricted = PredicateBuilder(
+                    members=pool.restricted(builders[at].members, builders[other].members), pool=pool
+                )
+                united = builders[other].copy()
+                grown = united.unite(builders[at])
+            answers.append(
+                (
+                    [added, covered, all_covered, grown],
+                    [each.predicate for each in (*builders, restricted, united)],
+                )
+            )
+        assert answers[0] == answers[1]
+        if pairs is None:
+            for builder in tables[0]:
+                assert builder.predicate == BloomPredicate(
+                    minimal(cast(BloomPredicate, builder.predicate).encoded)
+                )

@@ -88,7 +88,7 @@ def test_a_large_ur_is_made_in_turns_of_its_own() -> None:
 
 
 def test_the_filters_of_a_large_ur_are_picked_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_PICKED", AT_ONCE)
+    monkeypatch.setattr(pool, "PICKED", AT_ONCE)
     router = set_up(_OPTIONS)
     many = _texts(0, 3 * AT_ONCE)
     assert sent(_asked(router, many)) == []

@@ -1,0 +1,129 @@
+"""Pools that number filters: how large they become while filters come and go, and their canonical order."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.content.verbatim import VerbatimPool
+from router.predicates.covering import numbering
+from router.predicates.covering.bitset import Bits, bits_of
+from router.predicates.covering.canonical_order import CanonicalOrder
+from router.predicates.encoded.model import BloomFilter, BloomPredicate, Suite
+from router.predicates.encoded.pool import BloomPool
+from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
+from tests.support.fuzz import cases
+
+_SUITE = Suite(1, 64, 3, 1)
+_LEAST = 32
+
+
+class _Holder:
+    def __init__(self, members: Bits) -> None:
+        self.members = members
+
+
+def _all(holders: list[_Holder]) -> Bits:
+    found: Bits = 0
+    for each in holders:
+        found |= each.members
+    return found
+
+
+def _plain(names: list[int]) -> Predicate:
+    return Predicate(tuple(Filter((Constraint("x", Type.INTEGER, Operator.EQ, each),)) for each in names))
+
+
+def _encoded(names: list[int]) -> Predicate:
+    return BloomPredicate(BloomFilter(_SUITE, each) for each in names)
+
+
+#: The phases of a run: turns, filters that come in each, predicates that are held, of how many different
+#: filters, and whether predicates come back that were let go.
+_PHASES = st.lists(
+    st.tuples(
+        st.integers(1, 60), st.integers(1, 40), st.integers(0, 8), st.sampled_from((60, 4_000)), st.booleans()
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize(("pool_type", "made"), [(VerbatimPool, _plain), (BloomPool, _encoded)])
+@settings(max_examples=cases(15), deadline=None)
+@given(phases=_PHASES, seed=st.integers(0, 1_000))
+def test_a_pool_stays_within_its_bound_whatever_comes_and_goes(
+    pool_type: type, made: object, phases: list[tuple[int, int, int, int, bool]], seed: int
+) -> None:
+    """At most max(`SWEEP_AT`, 2 H) + 3 P filters, and no filter that is held is lost."""
+    assert callable(made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbering, "SWEEP_AT", _LEAST)
+        source, pool = random.Random(seed), pool_type()
+        held: list[tuple[_Holder, list[int]]] = []
+        before: list[int] = []
+        most_held = largest = 0
+        for turns, number, most, different, again in phases:
+            for _ in range(turns):
+                given = (before if again and source.random() < 0.3 else None) or source.sample(
+                    range(different), number
+                )
+                numbers = pool.numbers(made(given))
+                holder = _Holder(bits_of(numbers))
+                pool.register(holder)
+                held.append((holder, given))
+                largest = max(largest, len(given))
+                while len(held) > most:
+                    before = held.pop(source.randrange(len(held)))[1]
+                del holder
+                live = _all([each for each, _ in held])
+                # Those of the predicate that came count too: they were held when the next search may begin.
+                most_held = max(most_held, live.bit_count() + len(given))
+                assert len(pool) <= max(_LEAST, 2 * most_held) + 3 * largest
+                for members, expected in [(each.members, names) for each, names in held]:
+                    assert set(pool.filters(pool.in_order(members))) == set(made(expected).filters)
+        pool.sweep()
+        assert len(pool) == live.bit_count()
+
+
+def test_a_call_removes_as_many_filters_as_it_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbering, "SWEEP_AT", 1_000)
+    pool, holder = BloomPool(), _Holder(0)
+    pool.register(holder)
+    for start in range(0, 1_000, 100):
+        pool.numbers(_encoded(list(range(start, start + 100))))
+    sizes = [len(pool)]
+    for name in range(1_000, 1_700):
+        holder.members = bits_of(pool.numbers(_encoded([name])))
+        sizes.append(len(pool))
+    assert {was - now for was, now in pairwise(sizes) if was > now} == {1}
+    # 500 calls remove 1,000 filters and add 500.
+    assert min(sizes) == sizes[500] == 500
+
+
+@settings(max_examples=cases(60), deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 2_000), st.sampled_from((3, 10_000)))
+def test_a_canonical_order_is_kept_while_keys_come_and_go(seed: int, number: int, keys: int) -> None:
+    source, order = random.Random(seed), CanonicalOrder[str]()
+    live: dict[int, str] = {}
+    for each in range(number):
+        live[each] = str(source.randrange(keys))
+        order.add(live[each], each)
+        while live and source.random() < 0.48:
+            gone = source.choice(list(live)) if source.random() < 0.1 else next(iter(live))
+            order.discard(live.pop(gone), gone)
+        if each == number // 2:
+            # Few are left in each block.
+            for gone in source.sample(sorted(live), len(live) * 9 // 10):
+                order.discard(live.pop(gone), gone)
+    found = order.among(bits_of(list(live)) if live else 0)
+    assert [live[each] for each in found] == sorted(live.values())
+    assert set(found) == set(live)
+    assert len(order) == len(live)
+    assert len(order._keys) <= 2 + len(live) // 100
+    with pytest.raises(KeyError):
+        order.discard("1", number)
