@@ -28,8 +28,9 @@ from router.wire.header import DecodeError
 _TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
 
 
-#: Bytes of the messages that wait to be delivered, before more of applications are refused.
-_MOST_WAITING = 16 * 1024 * 1024
+#: Messages that wait to be delivered, and their bytes, before more of applications are refused. Those of
+#: neighbours stay in the socket from half of both on, so that they leave room for those of applications.
+_MOST_WAITING, _MOST_BYTES = 10_000, 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,6 @@ class _Local:
     Attributes:
         sent: whether it goes to other routers.
         received: the frame that a neighbour sent, and the neighbour; None: the message is this node's own.
-        search: the work that comes first; None: there is none.
     """
 
     source: int
@@ -47,15 +47,14 @@ class _Local:
     message: Message
     sent: bool
     received: tuple[Frame, int] | None
-    search: Iterator[None] | None
 
 
 class Messages(Part):
     """Sends, forwards and delivers messages; holds those that applications send before the first epoch.
 
     A message that takes long to compare with the predicates of applications is delivered in a later turn.
-    Messages behind it that this part has taken are forwarded, and wait for their delivery, so that each
-    application gets the messages in their order. The driver takes no more of neighbours until then.
+    Messages behind it are forwarded, and wait for their delivery, so that each application gets the messages
+    in their order. When many wait, the driver takes no more of neighbours (`full`).
 
     Attributes:
         accepted: how many messages of applications were accepted, as an array of one number: compiled code
@@ -79,6 +78,8 @@ class Messages(Part):
         #: The messages that wait to be delivered, in order, and the sum of their bytes.
         self._waiting: deque[_Local] = deque()
         self._bytes = 0
+        #: The work on the first of them, once it has begun.
+        self._search: Iterator[None] | None = None
         self.accepted = array("q", [0])
         self.delivered = Delivered()
 
@@ -94,12 +95,21 @@ class Messages(Part):
     def busy(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def full(self) -> bool:
+        """Whether so many messages wait for their delivery that no more of neighbours should be taken."""
+        return 2 * len(self._waiting) >= _MOST_WAITING or 2 * self._bytes > _MOST_BYTES
+
     def step(self, now: float) -> list[Action]:  # noqa: ARG002
         """Works on the delivery of the message that has waited longest."""
         waiting = self._waiting[0]
-        if waiting.search is not None:
-            for _ in waiting.search:
+        if self._search is None:
+            # Only now: while it waited, applications may have declared more, or a copy was delivered.
+            self._search = self._search_of(waiting)
+        if self._search is not None:
+            for _ in self._search:
                 return []
+        self._search = None
         self._waiting.popleft()
         self._bytes -= self._content.length(waiting.message)
         return self._deliver_or_count(waiting)
@@ -125,7 +135,7 @@ class Messages(Part):
         if not ready and len(self._held) >= context.options.held_messages:
             context.drop(Drop.HELD_QUEUE_FULL)
             return [Refused(app, "the router has no broadcast table yet, and holds no more messages")]
-        if len(self._waiting) >= context.options.held_messages or self._bytes > _MOST_WAITING:
+        if len(self._waiting) >= _MOST_WAITING or self._bytes > _MOST_BYTES:
             context.drop(Drop.HELD_QUEUE_FULL)
             return [Refused(app, "the applications of this router have predicates that take too long")]
         self.accepted[0] += 1
@@ -190,17 +200,22 @@ class Messages(Part):
     ) -> list[Action]:
         """Delivers a message behind those that wait, and begins with what takes long."""
         first = not self._waiting
-        search = None if (source, seq) in self.delivered else self.search(message)
         # Without signatures nothing looks up where the message came from.
         signed = frame is not None and self._context.signatures.asked_for
         received = (frame, self._neighbour(frame)) if signed and frame is not None else None
-        local = _Local(source, seq, message, sent, received, search)
-        if first and search is None:
-            return self._deliver_or_count(local)
+        local = _Local(source, seq, message, sent, received)
+        if first:
+            self._search = self._search_of(local)
+            if self._search is None:
+                return self._deliver_or_count(local)
         self._waiting.append(local)
         self._bytes += self._content.length(message)
         actions = self.step(self._context.now) if first else []
         return [*actions, DeliveryPostponed(source, seq)] if self._waiting else actions
+
+    def _search_of(self, local: _Local) -> Iterator[None] | None:
+        """The work that comes before a delivery; a copy of what was delivered is not compared."""
+        return None if (local.source, local.seq) in self.delivered else self.search(local.message)
 
     def deliver_waiting(self) -> list[Action]:
         """Delivers all messages that wait, however long that takes."""

@@ -167,11 +167,13 @@ class Router:
 
     @property
     def delivers(self) -> bool:
-        """Whether a message is being compared with the predicates of applications, turn by turn.
-
-        Until that ends, no further message of a neighbour should be read.
-        """
+        """Whether a message is being compared with the predicates of applications, turn by turn."""
         return self._messages.busy
+
+    @property
+    def full(self) -> bool:
+        """Whether no further message of a neighbour should be read: many wait to be delivered."""
+        return self._messages.full
 
     @property
     def engine_bytes(self) -> int | None:

@@ -386,8 +386,8 @@ class RouterLoop:
         if mask & select.EPOLLOUT:
             link.messages.flush(now)
             self._changed = True
-        # While a message is being delivered, those behind it wait where there is a bound: in the socket.
-        if (mask & ~select.EPOLLOUT or link.messages_behind) and not self._router.delivers:
+        # While many wait to be delivered, those behind them wait where there is a bound: in the socket.
+        if (mask & ~select.EPOLLOUT or link.messages_behind) and not self._router.full:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
@@ -395,7 +395,7 @@ class RouterLoop:
             for event, wire in link.receive_messages(now):
                 self._handle(event, wire)
                 handled = True
-                if time.monotonic() - now > _TURN_S or self._router.delivers:
+                if time.monotonic() - now > _TURN_S or self._router.full:
                     link.put_off_messages()
                     break
             if handled:

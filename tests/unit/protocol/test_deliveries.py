@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from router.predicates import semantics
 from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import NOTHING, Constraint, Message, Predicate
 from router.predicates.parser import parse_predicate
+from router.protocol import messages
 from router.protocol.events import (
     Accepted,
     Action,
@@ -130,6 +132,69 @@ def test_a_message_that_applications_send_is_refused_if_too_many_wait(router: Ro
         assert taken < 1_000
     assert "too long" in answer.reason
     assert router.counters.dropped == {"held_queue_full": 1}
+
+
+def test_a_message_that_has_waited_is_compared_in_turns_with_what_was_declared_meanwhile(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it came, there was little to compare it with."""
+    router.handle(ApplicationGone(1), 0.0)
+    router.handle(ApplicationGone(2), 0.0)
+    router.handle(SetPredicate(1, parse_predicate('s ** "ab"')), 0.0)
+    ticks(router)
+    steps = iter([None] * 200)
+    with monkeypatch.context() as patch:
+        patch.setattr(router._messages, "search", lambda _: steps)
+        received(router, 11, msg(11, seq=1, s="ab"))
+        received(router, 11, msg(11, seq=2, s=LONG + "b"))
+    router.handle(SetPredicate(2, parse_predicate(f'{MANY} or s ** "b"')), 0.0)
+    # Steps of the change of p0 and of the delivery take turns.
+    while not delivered([router.handle(Tick(), 0.0)]):
+        assert router.delivers
+    turns = []
+    while router.delivers:
+        turns.append(router.handle(Tick(), 0.0))
+    assert len(turns) > 5
+    assert delivered(turns) == [(2, (1, 2))]
+
+
+def test_copies_that_wait_are_not_compared(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[Message] = []
+    search = router._messages.search
+
+    def counted(message: Message) -> Iterator[None] | None:
+        searches.append(message)
+        return search(message)
+
+    monkeypatch.setattr(router._messages, "search", counted)
+    turns = [received(router, 11, msg(11, seq=1, s=LONG + "b")) for _ in range(5)]
+    assert delivered([*turns, *ticks(router)]) == [(1, (1,))]
+    assert len(searches) == 1
+    assert router.counters.dropped == {"message_duplicate": 4}
+
+
+def test_a_router_says_when_it_should_take_no_more_messages(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "_MOST_BYTES", 220_000)
+    for seq in range(5):
+        assert not router.full
+        received(router, 11, msg(11, seq=seq, s=LONG + "b"))
+    assert not router.full
+    received(router, 11, msg(11, seq=9, s=LONG + "b"))
+    assert router.full
+    # The messages of applications have as much room again.
+    assert isinstance(router.handle(SendMessage(3, Message({"s": LONG + "b"})), 0.0)[0], Accepted)
+    while router.full:
+        router.handle(Tick(), 0.0)
+    assert router.delivers
+    ticks(router)
+    monkeypatch.setattr(messages, "_MOST_BYTES", 10**9)
+    monkeypatch.setattr(messages, "_MOST_WAITING", 4)
+    for seq in (11, 12):
+        assert not router.full
+        received(router, 11, msg(11, seq=seq, s=LONG + "b"))
+    assert router.full
 
 
 def test_a_short_message_is_delivered_in_its_turn(router: Router) -> None:
