@@ -15,6 +15,7 @@ from testbed.events.links import at_worst
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import missing_features
+from testbed.terminal.numbers import counted
 from testbed.workload.generate import generate
 from testbed.workload.members import key_ring
 from testbed.workload.model import Workload
@@ -86,8 +87,9 @@ def describe(experiment: Experiment, workload: Workload) -> str:
             f"  topology    {topology.name}: {len(topology.nodes)} routers, {len(topology.links)} links",
             f"  broadcast   {experiment.broadcast.layer}",
             f"  duration    {_duration(experiment)}",
-            f"  workload    {len(workload.senders)} senders, {len(workload.receivers)} receivers, "
-            f"{messages} messages, {len(workload.items) - messages} changes of predicates",
+            f"  workload    {counted(len(workload.senders), 'sender')}, "
+            f"{counted(len(workload.receivers), 'receiver')}, {counted(messages, 'message')}, "
+            f"{len(workload.items) - messages} changes of predicates",
             *_privacy(experiment),
             f"  events      {len(experiment.events)}",
             f"  seed        {experiment.seed}",

@@ -16,6 +16,7 @@ from testbed.report.data import RunData
 from testbed.report.figures import Drawing
 from testbed.report.layout import Point, apart, positions
 from testbed.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
+from testbed.terminal import numbers
 from topos.model import Link, Topology
 
 #: Every colour is visible on a light page and on a dark page.
@@ -197,6 +198,6 @@ def topology(run: RunData) -> Drawing | None:
         load = "No link was captured: the load of the links is not known."
     note = (
         f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, "
-        f"{len(senders)} senders, {len(receivers)} receivers. {load}"
+        f"{numbers.counted(len(senders), 'sender')}, {numbers.counted(len(receivers), 'receiver')}. {load}"
     )
     return Drawing(figure, note)

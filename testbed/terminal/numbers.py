@@ -47,6 +47,11 @@ def clock(now_s: float, duration_s: float) -> str:
     return f"{now_s:.{places}f} of {plain(duration_s)} s"
 
 
+def counted(number: int, name: str) -> str:
+    """Formats a number of things: "1 sender", "2 senders"."""
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
 def plain(value: Any) -> str:
     """Formats a number of the configuration, such as a time scale, with up to six digits."""
     return significant(value, 6)

@@ -524,6 +524,7 @@ def test_numbers_in_words() -> None:
     assert numbers.seconds(1800) == "1 800 s"
     assert numbers.share(1, 8) == "12 %"
     assert numbers.share(1, 0) == "–"
+    assert [numbers.counted(each, "sender") for each in (0, 1, 2)] == ["0 senders", "1 sender", "2 senders"]
 
 
 def test_numbers_have_neither_exponents_nor_less_than_was_given() -> None:
