@@ -22,7 +22,7 @@ with testbed.connect("r3") as client:  # an application on a node of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,9 +32,11 @@ from rich.console import Console
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary, write_summary
+from router.predicates.model import Predicate
 from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
-from router.runtime.client import Client
+from router.runtime.client import Client, Delivery
+from router.runtime.listener import Listener
 from testbed.config.errors import Problems
 from testbed.config.hop_limit import check_hop_limit
 from testbed.config.load import load_experiment
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "Client",
+    "Listener",
     "Reproduced",
     "Result",
     "Running",
@@ -67,6 +70,7 @@ __all__ = [
     "connect_async",
     "experiment",
     "figure",
+    "listen",
     "open_run",
     "run",
     "running",
@@ -253,6 +257,31 @@ def connect_async(
     """As `connect`, for an asyncio program: the application connects when its `async with` begins."""
     network = running(run)
     return network.async_client(network.node(str(node)), app, key)
+
+
+def listen(
+    node: int | str,
+    predicate: Predicate | str,
+    receive: Callable[[Delivery], object],
+    app: str | None = None,
+    *,
+    run: str | None = None,
+    key: KeyRing | None = None,
+) -> Listener:
+    """Calls a function for each message that an application on a node gets, while the program goes on.
+
+    The function is called in a thread of its own. The other arguments are those of `connect`.
+
+    Args:
+        predicate: what the application subscribes to.
+        receive: is called for one delivery after the other.
+
+    Raises:
+        InputError: the run or the node does not exist.
+        ClientError: as of `connect`, or the router refused the predicate.
+        ValueError: the text is not a predicate.
+    """
+    return Listener(connect(node, app, run=run, key=key), predicate, receive)
 
 
 def sweep(

@@ -26,6 +26,7 @@ from router.content.bloom import Bloom
 from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.encoded.model import BloomPredicate
+from router.predicates.lexer import ParseError
 from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.privacy.application import PrivateApplication
@@ -40,6 +41,7 @@ from router.runtime.applications import Applications
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError, Delivery, RoundOver
 from router.runtime.lines import REQUEST_LIMIT
+from router.runtime.listener import Listener
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from testbed.cli import pub, sub
 from testbed.control.prompt import Prompt
@@ -803,6 +805,54 @@ def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) 
                         served += [json.loads(line)["id"] for line in peer.recv(65_536).splitlines()]
             assert applications.idle
     assert served == [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203, 104, 204, 205]
+
+
+def test_a_function_is_called_for_each_delivery_while_the_program_goes_on(node: Node) -> None:
+    got: list[Delivery] = []
+    with Client(node.path, "sender") as sender:
+        with Listener(Client(node.path, "a"), "x > 1", got.append) as listener:
+            assert (listener.app, listener.node) == ("a", 4)
+            for number in range(1, 6):
+                sender.send_message(f"x = {number}")
+            wait_for(lambda: None if len(got) == 4 else f"{len(got)} deliveries")
+            assert not listener.wait(0)
+        assert [each.attributes for each in got] == [{"x": number} for number in range(2, 6)]
+        # Its predicate has gone with it, and its name is free.
+        sender.send_message("x = 9")
+        with Listener(Client(node.path, "a"), "x > 1", got.append):
+            pass
+    assert len(got) == 4
+
+
+def test_what_the_function_raises_ends_the_listener_and_is_raised_by_close(node: Node) -> None:
+    def fails(delivery: Delivery) -> None:
+        raise ValueError(f"{delivery.attributes}")
+
+    with Client(node.path) as sender:
+        listener = Listener(Client(node.path, "a"), "x > 1", fails)
+        sender.send_message("x = 2")
+        assert listener.wait(TIMEOUT)
+        with pytest.raises(ValueError, match="'x': 2"):
+            listener.close()
+        listener.close()
+        # The error of the block says more than that of the listener.
+        with pytest.raises(KeyError), Listener(Client(node.path, "b"), "x > 1", fails) as listener:
+            sender.send_message("x = 2")
+            assert listener.wait(TIMEOUT)
+            raise KeyError
+        client = Client(node.path, "c")
+        with pytest.raises(ParseError):
+            Listener(client, "x >", fails)
+        with pytest.raises(ClientError):
+            client.status()
+
+
+def test_a_listener_says_that_its_router_has_ended(node: Node) -> None:
+    listener = Listener(Client(node.path, "a"), "x > 1", print)
+    node.events()
+    assert listener.wait(TIMEOUT)
+    with pytest.raises(ClientError, match="closed the connection"):
+        listener.close()
 
 
 def test_an_asyncio_program_gets_deliveries_until_the_router_ends(node: Node) -> None:
