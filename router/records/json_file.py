@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+#: Containers within each other that have a line for each entry.
+_DEPTH = 2
+
 
 def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Writes a JSON document whole or not at all: a reader never sees a partial document.
@@ -20,8 +23,26 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
         OSError: the file cannot be written.
     """
     with written_whole(path, durable=durable) as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
+        file.write(_lines(value, 0) + "\n")
+
+
+def _lines(value: Any, depth: int) -> str:
+    """Returns JSON with a line for each entry of the outer containers.
+
+    What lies deeper is written by the encoder in C, which makes no lines: counters of thousands of routers
+    take a tenth of the time.
+    """
+    if depth == _DEPTH or not value or not isinstance(value, (dict, list, tuple)):
+        return json.dumps(value)
+    indent = "\n" + " " * (depth + 1)
+    if isinstance(value, dict):
+        # The keys as the encoder writes them: numbers become text.
+        entries = [f"{json.dumps({key: 0})[1:-4]}: {_lines(each, depth + 1)}" for key, each in value.items()]
+        brackets = "{}"
+    else:
+        entries = [_lines(each, depth + 1) for each in value]
+        brackets = "[]"
+    return f"{brackets[0]}{indent}{f',{indent}'.join(entries)}{indent[:-1]}{brackets[1]}"
 
 
 @contextmanager
