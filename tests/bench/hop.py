@@ -1,8 +1,9 @@
-"""A live router woken for one message at a time: CPU, system calls and the functions of a hop.
+"""A live router woken for one frame at a time: CPU, system calls and the functions of a hop.
 
-A real router process on a veth pair; the predicates and messages of `forwarding`. A message comes every few
-milliseconds, so that each has a wake-up of its own. Three phases: CPU alone, system calls (strace), functions
-(cProfile, whose own cost is in its figures). Needs root.
+A real router process on a veth pair; the predicates and messages of `forwarding`. A frame comes every few
+milliseconds, so that each has a wake-up of its own: a message, an RA with a new predicate, or an SR and the
+URs of the other neighbours, which the router sums up for the one that asked. Three phases: CPU alone, system
+calls (strace), functions (cProfile, whose own cost is in its figures). Needs root.
 """
 
 from __future__ import annotations
@@ -18,56 +19,91 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from router.predicates.model import EVERYTHING
+from router.predicates.model import EVERYTHING, Message
+from router.predicates.parser import parse_predicate
 from router.runtime import process
 from router.runtime.loop import RouterLoop
 from router.runtime.process import RouterSpec
-from router.wire.frames import Commit, Frame, FrameType
-from tests.bench.forwarding import _advertise, _ethernet, _table, _workload
+from router.wire.frames import Commit, Frame, FrameType, SenderRequest
+from tests.bench.forwarding import _INTERFACES, _advertise, _ethernet, _table, _workload
 from tests.support.paths import ROOT
 from tests.support.polling import wait_for
 from tests.support.runtime_wire import Wire
 
 _PERIOD_S = 0.002
+#: RAs come after those that set the router up.
+_LATER = 1 << 20
+_TIMEOUT_US = 1_000_000
 
 
 def configure(arguments: list[str]) -> dict[str, Any]:
     """The keyword arguments of `main` that a command line asks for."""
     parser = argparse.ArgumentParser(prog="./run.sh bench hop", description=__doc__)
-    parser.add_argument("--messages", type=int, default=1_000, metavar="N", help="messages a phase (1,000)")
+    parser.add_argument("--frames", type=int, default=1_000, metavar="N", help="frames a phase (1,000)")
+    parser.add_argument(
+        "--type", choices=tuple(_FRAMES), default="MSG", help="what wakes the router; UR: SRs with URs (MSG)"
+    )
     parser.add_argument(
         "--deliver", action="store_true", help="an application of the router gets each message"
     )
     return vars(parser.parse_args(arguments))
 
 
-def main(messages: int, deliver: bool) -> None:
+def main(frames: int, type: str, deliver: bool) -> None:
     """Prints CPU and system calls of a hop, and the functions that take the most of it."""
     with tempfile.TemporaryDirectory() as folder:
-        plain, bare = _phase(Path(folder), messages, profiled=False, traced=False, deliver=deliver)
-        print(
-            f"{messages} messages, {_PERIOD_S * 1e3:.0f} ms apart; medians: {plain:.1f} us of CPU a hop, ",
-            end="",
-        )
+        plain, bare = _phase(Path(folder), type, frames, profiled=False, traced=False, deliver=deliver)
+        print(f"{frames} frames ({type}), {_PERIOD_S * 1e3:.0f} ms apart; medians: ", end="")
+        print(f"{plain:.1f} us of CPU a hop, ", end="")
         print(f"of a bare loop that gets them in turn {bare:.1f} us: {plain / bare:.2f} times")
         if shutil.which("strace") is not None:
-            _phase(Path(folder), messages, profiled=False, traced=True, deliver=deliver)
-            _print_calls(Path(folder) / "calls", messages)
-        _phase(Path(folder), messages, profiled=True, traced=False, deliver=deliver)
-        _print_functions(Path(folder) / "profile", messages)
+            _phase(Path(folder), type, frames, profiled=False, traced=True, deliver=deliver)
+            _print_calls(Path(folder) / "calls", frames)
+        _phase(Path(folder), type, frames, profiled=True, traced=False, deliver=deliver)
+        _print_functions(Path(folder) / "profile", frames)
+
+
+def _messages(contents: Sequence[Message]) -> Iterator[bytes]:
+    for number in count():
+        message = Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)])
+        yield _ethernet(message, 1)[0]
+
+
+def _advertisements(_contents: Sequence[Message]) -> Iterator[bytes]:
+    for number in count(1):
+        predicate = parse_predicate(f"x{number % 7} = {number} or y < {number}")
+        yield _ethernet(Frame(FrameType.RA, 1, _LATER + number, 1, 9, predicate), 1)[0]
+
+
+def _requests(_contents: Sequence[Message]) -> Iterator[bytes]:
+    """An SR of neighbour 1, then the UR of each other neighbour."""
+    for number in count(1):
+        request = SenderRequest(_TIMEOUT_US)
+        yield _ethernet(Frame(FrameType.SR, 1, number, 1, 9, request), 1)[0]
+        for neighbour in range(2, _INTERFACES + 1):
+            predicate = parse_predicate(f"x{neighbour} = {number} or y < {neighbour}")
+            yield _ethernet(Frame(FrameType.UR, 1, number, 1, 9, predicate), neighbour)[0]
+
+
+_FRAMES: dict[str, Callable[[Sequence[Message]], Iterator[bytes]]] = {
+    "MSG": _messages,
+    "RA": _advertisements,
+    "UR": _requests,
+}
 
 
 def _phase(
-    folder: Path, messages: int, *, profiled: bool, traced: bool, deliver: bool
+    folder: Path, type_: str, frames: int, *, profiled: bool, traced: bool, deliver: bool
 ) -> tuple[float, float]:
-    """Microseconds of CPU a hop of a router that gets so many messages, one at a time, and of a bare loop."""
+    """Microseconds of CPU a hop of a router that gets so many frames, one at a time, and of a bare loop."""
     from router.runtime.client import Client
 
     predicates, contents = _workload()
@@ -97,9 +133,7 @@ def _phase(
             time.sleep(0.5)
         costs, bare_costs = [], []
         with _bare(1) as bare:
-            for number in range(messages):
-                message = Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)])
-                data = _ethernet(message, 1)[0]
+            for data in islice(_FRAMES[type_](contents), frames):
                 before = _cpu_s(pid)
                 wire.inject(0, data)
                 time.sleep(_PERIOD_S)
@@ -163,21 +197,21 @@ def _profile_to(path: Path) -> None:
     RouterLoop.run = profiled  # type: ignore[method-assign, assignment]
 
 
-def _print_calls(path: Path, messages: int) -> None:
+def _print_calls(path: Path, frames: int) -> None:
     rows = re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\d+)?\s*(\w+)$", path.read_text(), re.MULTILINE)
-    counted = {name: int(count) / messages for count, _, name in rows if name != "total"}
+    counted = {name: int(count) / frames for count, _, name in rows if name != "total"}
     shown = ", ".join(f"{name} {count:.2f}" for name, count in counted.items() if count > 0.05)
     print(f"system calls a hop: {shown}")
 
 
-def _print_functions(path: Path, messages: int) -> None:
+def _print_functions(path: Path, frames: int) -> None:
     print("functions of a hop, as cProfile sees them (own time):")
     stats = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]
     rows = sorted(((own, calls, *key) for key, (_, calls, own, *_) in stats.items()), reverse=True)
     for own, calls, file, line, name in rows[:22]:
         within = Path(file).is_relative_to(ROOT)
         where = f"{Path(file).relative_to(ROOT)}:{line} {name}" if within else name
-        print(f"  {own / messages * 1e6:6.2f} us {calls / messages:6.2f} calls  {where}")
+        print(f"  {own / frames * 1e6:6.2f} us {calls / frames:6.2f} calls  {where}")
 
 
 if __name__ == "__main__":

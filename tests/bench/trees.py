@@ -3,7 +3,8 @@
 Each size runs in a process of its own. `trees` and `tables` are CPU seconds, with compiled loops (compiled
 before) where Numba is installed; `peak` is the memory of the process. `plain` is the CPU time of both in
 plain Python, for networks of at most 1,000 nodes. `subtrees` is the bytes of all TABLEs with SUBTREES, which
-the schemes psf, ips and pif-classes need, over the bytes without.
+the schemes psf, ips and pif-classes need, over the bytes without. `HELLO` is the CPU time of the controller's
+state machine for the HELLO of a router, all switches being there: microseconds, the mean over the routers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from unittest.mock import patch
 
 import numpy as np
+
+from topos.model import Topology
 
 _PLAIN_MOST = 1_000
 
@@ -32,6 +35,7 @@ def main(*sizes: int) -> None:
         "TABLE, B",
         "most, B",
         "subtrees",
+        "HELLO, us",
     )
     print("".join(f"{name:>12}" for name in names))
     for nodes in sorted(sizes or (300, 1000, 3200)):
@@ -65,9 +69,29 @@ def measure(nodes: int) -> None:
     print(
         f"{nodes:12,}{between - started:12.2f}{ended - between:12.2f}{plain:>12}{peak:12,.0f}"
         f"{classes.mean():12,.0f}{classes.max():12,}{lengths.mean():12,.0f}{lengths.max():12,}"
-        f"{with_sets / lengths.sum():12.2f}",
+        f"{with_sets / lengths.sum():12.2f}{_hello_s(topology) * 1e6:12.1f}",
         flush=True,
     )
+
+
+def _hello_s(topology: Topology) -> float:
+    from router.wire.addresses import HOST_PORT
+    from router.wire.frames import Frame, FrameType, Hello
+    from testbed.controller.distribution import Distribution
+    from testbed.controller.events import FrameReceived, PipelineInstalled, SwitchConnected
+
+    machine = Distribution(topology)
+    ports = {node.id: {HOST_PORT} for node in topology.nodes}
+    for link in topology.links:
+        ports[link.u].add(link.u_port)
+        ports[link.v].add(link.v_port)
+    for node, own in ports.items():
+        machine.handle(SwitchConnected(node, frozenset(own)), 0.0)
+        machine.handle(PipelineInstalled(node), 0.0)
+    started = time.process_time()
+    for node in ports:
+        machine.handle(FrameReceived(node, Frame(FrameType.HELLO, node, 0, 0, 1, Hello(1))), 0.0)
+    return (time.process_time() - started) / len(ports)
 
 
 if __name__ == "__main__":
