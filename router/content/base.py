@@ -31,6 +31,8 @@ from router.wire.message import message_of
 MOST_ATTRIBUTES = 1_000
 #: Characters of a predicate in a request that are parsed in one turn.
 _PARSED = 2_000
+#: Bytes that an attribute takes in memory beside its name and value as text.
+_ATTRIBUTE = 100
 
 
 class Content:
@@ -167,8 +169,10 @@ class Content:
         return semantics.most_steps(weight, message)
 
     def length(self, message: Message) -> int:
-        """About the bytes of a message."""
-        return sum(len(value) if isinstance(value, str) else 8 for value in message.values())
+        """About the bytes of a message in memory."""
+        texts = sum(len(value) for value in message.values() if isinstance(value, str))
+        texts += sum(map(len, message))
+        return texts + _ATTRIBUTE * len(message)
 
     def refusal(self, message: Message) -> str | None:  # noqa: ARG002
         """The reason for which routers do not pass on a message of this form; None: they do."""

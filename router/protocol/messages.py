@@ -40,6 +40,7 @@ class _Local:
     Attributes:
         sent: whether it goes to other routers.
         received: the frame that a neighbour sent, and the neighbour; None: the message is this node's own.
+        size: about its bytes in memory, with those of the frame.
     """
 
     source: int
@@ -47,6 +48,7 @@ class _Local:
     message: Message
     sent: bool
     received: tuple[Frame, int] | None
+    size: int
 
 
 class Messages(Part):
@@ -111,7 +113,7 @@ class Messages(Part):
                 return []
         self._search = None
         self._waiting.popleft()
-        self._bytes -= self._content.length(waiting.message)
+        self._bytes -= waiting.size
         return self._deliver_or_count(waiting)
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
@@ -203,13 +205,16 @@ class Messages(Part):
         # Without signatures nothing looks up where the message came from.
         signed = frame is not None and self._context.signatures.asked_for
         received = (frame, self._neighbour(frame)) if signed and frame is not None else None
-        local = _Local(source, seq, message, sent, received)
+        size = self._content.length(message)
+        if received is not None:
+            size += len(received[0].received or b"")
+        local = _Local(source, seq, message, sent, received, size)
         if first:
             self._search = self._search_of(local)
             if self._search is None:
                 return self._deliver_or_count(local)
         self._waiting.append(local)
-        self._bytes += self._content.length(message)
+        self._bytes += size
         actions = self.step(self._context.now) if first else []
         return [*actions, DeliveryPostponed(source, seq)] if self._waiting else actions
 

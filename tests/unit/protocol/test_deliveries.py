@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -195,6 +197,26 @@ def test_a_router_says_when_it_should_take_no_more_messages(
         assert not router.full
         received(router, 11, msg(11, seq=seq, s=LONG + "b"))
     assert router.full
+
+
+def test_the_names_of_attributes_count_where_messages_wait(router: Router) -> None:
+    """1,000 names of 255 characters with empty values counted as no bytes: 5,000 such messages could wait."""
+    received(router, 11, msg(11, seq=1, s=LONG + "b"))
+    body = encode_message(Message({f"{name:04}{'a' * 251}": "" for name in range(999)} | {"q": 1}))
+    tracemalloc.start()
+    try:
+        seq = 1
+        while not router.full:
+            seq += 1
+            read = EncodedMessage(bytes(bytearray(body)))
+            received(router, 11, replace(msg(11, seq=seq), body=read))
+            assert seq < 100
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < messages._MOST_BYTES
+    ticks(router)
+    assert (router.full, router._messages._bytes) == (False, 0)
 
 
 def test_a_short_message_is_delivered_in_its_turn(router: Router) -> None:

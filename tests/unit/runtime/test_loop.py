@@ -299,7 +299,7 @@ def test_messages_are_forwarded_while_one_is_being_delivered(
         elif handled[-1:] == ["MSG 1"]:
             # The router is in no epoch: the messages of the neighbour do not reach this part of it.
             for seq in range(3 if most < 10 else 1):
-                router._messages._waiting.append(_Local(1, seq, Message({}), True, None))
+                router._messages._waiting.append(_Local(1, seq, Message({}), True, None, 0))
             (payload,) = fragment(Frame(FrameType.RA, 1, 3, 1, 9, NOTHING))
             wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
         if "MSG 2" in handled and "delivered" in handled:
