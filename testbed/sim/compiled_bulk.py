@@ -199,6 +199,10 @@ def propagate(
             ports = _outputs(nodes, node, own, predicates, matched, message, control[_WORDS])
         if ports < 0:
             return _CORE
+        local = not weight and _matches(predicates, nodes[node, ROW], matched, message, control[_WORDS])
+        # Now, not with what is left to the core: the slot may be that of another message by then.
+        if local and nodes[node, RECORD_HEAD] and _was_delivered(nodes, node, messages, message):
+            return _CORE
         verdict = _PASSES
         if weight:
             words = control[_WORDS]
@@ -233,7 +237,6 @@ def propagate(
         wire_counts[wire, WIRE_FRAMES] += 1
         wire_counts[wire, WIRE_BYTES] += length
         node_counts[node, HOST_IN_BYTES] += length
-        local = False
         if weight:
             node_counts[node, RA_IN] += 1
             if verdict != _PASSES:
@@ -241,7 +244,6 @@ def propagate(
         else:
             node_counts[node, HOST_IN] += 1
             node_counts[node, RECEIVED] += 1
-            local = _matches(predicates, nodes[node, ROW], matched, message, control[_WORDS])
         if ports:
             if weight:
                 node_counts[node, RA_OUT] += 1
@@ -274,10 +276,11 @@ def propagate(
                         messages[message, PENDING] += 1
                         control[_UNDER_WAY] += 1
         if local:
-            if not _deliver(control, nodes, node, messages, message, at):
-                _note(control, log, DELIVERED, at, node, message, hops, control[_RECORDED])
-            else:
+            if nodes[node, RECORD_HEAD]:
+                _deliver(control, nodes, node, messages, message, at)
                 node_counts[node, DELIVERIES] += 1
+            else:
+                _note(control, log, DELIVERED, at, node, message, hops, control[_RECORDED])
         elif not ports and not weight:
             node_counts[node, UNWANTED] += 1
     return _LIMIT
@@ -336,23 +339,31 @@ def _note(
 
 
 @callee
-def _deliver(control: Array, nodes: Array, node: I64, messages: Array, message: I64, at_ns: I64) -> Flag:
-    """Delivers a message that p0 selects, as `router.protocol.messages.Messages.deliver` does, to the only
-    application; False: the core does."""
-    head = nodes[node, RECORD_HEAD]
-    if head == 0:
-        return False
+def _slot(nodes: Array, node: I64, source: I64, seq: I64) -> Address:
+    """The slot of a message; see `router.protocol.delivered`."""
+    return nodes[node, DELIVERED_SLOTS] + 16 * (((seq & _SLOT) + source * (SPREAD & _SLOT)) & _SLOT)
+
+
+@callee
+def _was_delivered(nodes: Array, node: I64, messages: Array, message: I64) -> Flag:
     source, seq = messages[message, ISSUER], messages[message, SEQUENCE]
-    slot = nodes[node, DELIVERED_SLOTS] + 16 * (((seq & _SLOT) + source * (SPREAD & _SLOT)) & _SLOT)
-    if long_at(slot, 0) == source + 1 and long_at(slot, 1) == seq:
-        return False
+    slot = _slot(nodes, node, source, seq)
+    return long_at(slot, 0) == source + 1 and long_at(slot, 1) == seq
+
+
+@callee
+def _deliver(control: Array, nodes: Array, node: I64, messages: Array, message: I64, at_ns: I64) -> None:
+    """Delivers a message that p0 selects, as `router.protocol.messages.Messages.deliver` does, to the only
+    application."""
+    head = nodes[node, RECORD_HEAD]
+    source, seq = messages[message, ISSUER], messages[message, SEQUENCE]
+    slot = _slot(nodes, node, source, seq)
     put_long(slot, 0, source + 1)
     put_long(slot, 1, seq)
     start = control[_RECORDS] + control[_RECORDED]
     length = nodes[node, RECORD_HEAD_LENGTH]
     end = put_delivery(control[_TEXTS], control[_EPOCH_NS] + at_ns, head, length, source, seq, start)
     control[_RECORDED] += end - start
-    return True
 
 
 @callee
