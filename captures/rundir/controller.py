@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ from router.records.json_file import json_line
 
 #: A line of the log that has been checked against the record of its event.
 ControllerEvent = Mapping[str, Any]
+#: Bytes that are searched for the end of a line at once.
+_BLOCK = 65_536
 
 
 class Head(TypedDict):
@@ -199,8 +202,24 @@ def controller_event(where: str, record: dict[str, Any]) -> ControllerEvent:
     return record
 
 
+def _cut_to_whole_lines(path: Path) -> None:
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        whole = size = file.seek(0, os.SEEK_END)
+        while whole:
+            start = max(0, whole - _BLOCK)
+            file.seek(start)
+            if (at := file.read(whole - start).rfind(b"\n")) >= 0:
+                whole = start + at + 1
+                break
+            whole = start
+        if whole < size:
+            file.truncate(whole)
+
+
 class ControllerLog:
-    """Appends events to the log.
+    """Appends events to the log, after its last whole line: a full disk may have left a part of one.
 
     A context manager.
 
@@ -213,6 +232,7 @@ class ControllerLog:
     """
 
     def __init__(self, path: Path, *, buffered: bool = False) -> None:
+        _cut_to_whole_lines(path)
         self._file = path.open("a", buffering=-1 if buffered else 1, encoding="utf-8")
 
     def write(self, event: str, fields: Mapping[str, Any], t_ns: int | None = None) -> None:

@@ -212,10 +212,15 @@ class ApplicationKill(PartFault):
 
 
 def check_switches(events: Sequence[Event]) -> Iterator[str]:
-    """Yields the restarts of a switch that begin or end while the daemons of switches may be away."""
-    for event in events:
-        if not isinstance(event, SwitchRestart):
-            continue
+    """Yields the restarts of a switch that begin or end while it may be away already, or its daemons."""
+    restarts = [event for event in events if isinstance(event, SwitchRestart)]
+    for number, event in enumerate(restarts):
+        for earlier in restarts[:number]:
+            if earlier.node == event.node and earlier.at_s <= event.ends_s and event.at_s <= earlier.ends_s:
+                yield (
+                    f"switch_restart at {event.at_s:g} s, and at {earlier.at_s:g} s: expected that a switch "
+                    "comes back before it goes again"
+                )
         for other in events:
             if not isinstance(other, SwitchesRestart | DatabaseRestart):
                 continue

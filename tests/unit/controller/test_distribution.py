@@ -731,8 +731,20 @@ def test_the_log_has_the_last_start_of_each_router(tmp_path: Path) -> None:
             log.write("hello", fields)
     assert read_incarnations(path) == {0: 5, 1: 1}
     with path.open("a") as file:
-        file.write('{"t_ns":1,"event":"hello","node":1,"inc')  # killed within the line
+        file.write('{"t_ns":1,"event":"hello","node":1,"inc')  # the disk was full
     assert read_incarnations(path) == {0: 5, 1: 1}
+    with ControllerLog(path) as log:
+        log.write("hello", RouterHello(node=2, incarnation=7, restarted=False))
+    assert read_incarnations(path) == {0: 5, 1: 1, 2: 7}
+
+
+@pytest.mark.parametrize("rest", ["", "x", "x" * 200_000])
+@pytest.mark.parametrize("whole", ["", "{}\n", '{"a": 1}\n{}\n'])
+def test_a_log_goes_on_after_its_last_whole_line(tmp_path: Path, whole: str, rest: str) -> None:
+    path = tmp_path / "controller.jsonl"
+    path.write_text(whole + rest)
+    ControllerLog(path).close()
+    assert path.read_text() == whole
 
 
 def test_the_legacy_survives_the_file(tmp_path: Path) -> None:

@@ -324,6 +324,23 @@ def test_a_switch_is_not_restarted_without_its_daemons(
         _load(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("at_s", "node", "refused"), [(8, 3, True), (12, 3, True), (15, 3, False), (12, 2, False)]
+)
+def test_a_switch_is_not_restarted_while_it_is_away(
+    tmp_path: Path, at_s: float, node: int, refused: bool
+) -> None:
+    text = HEAD + _section("switch_restart", 10)
+    text += _section("switch_restart", at_s).replace("node = 3", f"node = {node}")
+    if not refused:
+        assert len(_load(tmp_path, text).events) == 2
+        return
+    with pytest.raises(
+        ExperimentError, match=f"switch_restart at {max(10, at_s):g} s, and at {min(10, at_s):g} s"
+    ):
+        _load(tmp_path, text)
+
+
 def test_a_router_with_limited_subscriptions_is_not_restarted(tmp_path: Path) -> None:
     text = HEAD + '[service]\nkind = "attention"\n' + _section("router_restart", 10)
     with pytest.raises(ExperimentError, match="its applications cannot ask again"):

@@ -28,7 +28,7 @@ class _Holder:
     members: Bits = 0
 
 
-def test_othersof_many_suites_cost_their_own_size() -> None:
+def test_others_of_many_suites_cost_their_own_size() -> None:
     pool, holder, source = BloomPool(), _Holder(), random.Random(1)
     pool.register(holder)
     own = [BloomFilter(_SUITE, source.getrandbits(64)) for _ in range(2_000)]
@@ -67,7 +67,7 @@ def _drawn(source: random.Random, suite: Suite = _SUITE) -> BloomFilter:
     return BloomFilter(suite, source.getrandbits(64) & source.getrandbits(64) & source.getrandbits(64))
 
 
-def test_otherscome_and_go_while_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_come_and_go_while_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """While filters are removed, answers are those of the algebra, also with leftovers that nobody holds."""
     monkeypatch.setattr(numbering, "SWEEP_AT", 64)
     # Relations are forgotten, and looked up a second time.
@@ -124,7 +124,7 @@ def test_the_filter_that_matches_everything_replaces_all_others(pairs: int | Non
         assert pool.restricted(builder.members, table) == pool.restricted(table, builder.members) == table
 
 
-def test_questions_beyond_the_bound_leave_othersthat_others_cover() -> None:
+def test_questions_beyond_the_bound_leave_others_that_others_cover() -> None:
     source, pool = random.Random(5), BloomPool()
     builder = PredicateBuilder(BloomPredicate([BloomFilter(_SUITE, 1)]), pool=pool)
     more = BloomPredicate([BloomFilter(_SUITE, 1 | source.getrandbits(64)) for _ in range(100)])
