@@ -33,6 +33,7 @@ from typing import Self
 
 from testbed.network.state import STATE_ROOT, ProcessId, RunState, all_states
 from tests.support.command import CBCB
+from tests.support.network_namespaces import held_by_others, network_namespaces
 from tests.support.paths import ROOT
 
 _MARK = "CBCB_KILL_ANYWHERE"
@@ -135,16 +136,6 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-def network_namespaces(pids: Iterable[int]) -> Iterator[tuple[str, Path]]:
-    """Yields the network namespaces in which processes are, or which they hold: name and a path to open."""
-    for pid in pids:
-        with suppress(OSError):
-            for link in [Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()]:
-                with suppress(OSError):
-                    if (name := str(link.readlink())).startswith("net:"):
-                        yield name, link
-
-
 def hold(pids: Iterable[int], held: ExitStack) -> set[str]:
     """The names of the network namespaces of processes, which stay open until `held` ends.
 
@@ -232,8 +223,7 @@ def _left(mark: str, owner: int, namespaces: set[str], temporary: Path, before: 
     """Yields a sentence for each thing of a run that is still there."""
     for pid, part in marked(mark).items():
         yield f"process {pid} ({part}) is alive"
-    everyone = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()} - {os.getpid()}
-    if held := namespaces & {name for name, _ in network_namespaces(everyone)}:
+    if held := held_by_others(namespaces):
         yield f"{len(held)} network namespaces are held"
     for path, state in all_states():
         if state is not None and state.owner.pid == owner:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import STATE, Cbcb, left_behind
+from tests.support.network_namespaces import HeldNamespaces
 from tests.support.polling import poll
+from tests.support.switch_daemons import RunningSwitches
 
 pytestmark = pytest.mark.emulation
 
@@ -69,6 +71,21 @@ def test_kill_9_of_the_runner_leaves_nothing_after_clean(cbcb: Start) -> None:
     run.wait()
     status, output = cbcb("clean").wait()
     assert status == 0, output
+    assert left_behind(state) == []
+
+
+def test_kill_9_of_open_vswitch_and_the_runner_leaves_nothing_after_clean(cbcb: Start) -> None:
+    run = cbcb("run", *LONG)
+    state = _routers_up(run)
+    with HeldNamespaces(run.process.pid) as namespaces:
+        assert namespaces.devices("veth") > {"s0-h", "r0-eth0", "s4-h", "r4-eth0"}
+        RunningSwitches(state).kill()
+        run.kill()
+        run.wait()
+        status, output = cbcb("clean").wait()
+        namespaces.wait_until_released()
+    assert status == 0, output
+    assert "removed what 1 dead runs left" in output
     assert left_behind(state) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from captures.rundir.lag import read_lag
 from captures.rundir.layout import RunLayout
 from testbed.config.shipped import find_experiment
 from tests.support.command import STATE, Cbcb, left_behind
+from tests.support.network_namespaces import HeldNamespaces
 from tests.support.polling import poll
 from tests.support.small_folder import fill
 from tests.support.switch_daemons import RunningSwitches
@@ -74,12 +76,22 @@ def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Star
     state = run.state()
     control = STATE / state["tag"] / "control.sock"
     poll(lambda: control.exists() or None, 300, "the workload is played")
-    RunningSwitches(state).kill()
-    status, output = run.wait()
+    with HeldNamespaces(run.process.pid) as namespaces:
+        assert namespaces.devices("veth") > {"s0-h", "r0-eth0", "s4-h", "r4-eth0"}
+        switches = RunningSwitches(state)
+        killed_ns = time.time_ns()
+        switches.kill()
+        status, output = run.wait()
+        namespaces.wait_until_released()
     assert status == 1, output
-    assert "ovs-vswitchd of the switches s0 to s4 ended during the run" in output
-    (folder,) = run.runs.iterdir()
-    lag = read_lag(RunLayout(folder))
+    lost = "ovs-vswitchd of the switches s0 to s4 ended during the run, and has been away for 10 s"
+    assert lost in output
+    layout = RunLayout(Path(state["run_dir"]))
+    (fault,) = read_faults(layout)
+    assert (fault["part"], fault["what"]) == ("switches", "lost")
+    # 10 s, and 20 s for a busy machine; a run without the watch took 60 s.
+    assert fault["t_ns"] - killed_ns < 30e9
+    lag = read_lag(layout)
     assert lag is not None
     assert {part["part"] for part in lag["parts"]} == {"router", "workload", "switches", "captures"}
     assert left_behind(state) == []
