@@ -16,6 +16,7 @@ _NAME = __name__.split(".")
 #: Packages that the workers need: the namespace of the wheel, or the packages of the project.
 _SHIPPED = ("captures", "router", "topos") if _NAME[0] == "captures" else (_NAME[0],)
 _ARCHIVE = "cbcb.zip"
+_SUFFIXES = (".py", ".toml")
 _SOURCE_ROOT = Path(__file__).resolve().parents[len(_NAME) - 1]
 
 
@@ -65,11 +66,11 @@ def ship_packages(spark: SparkSession, packages: Iterable[str], name: str) -> No
 
 
 def _archive(path: Path, packages: Iterable[str]) -> Path:
-    """Writes packages as a zip file that Python can import from."""
+    """Writes packages as a zip file that Python can import from, with the experiments that they ship."""
     with zipfile.ZipFile(path, "w") as archive:
         for package in packages:
-            for module in sorted((_SOURCE_ROOT / package).rglob("*.py")):
-                relative = module.relative_to(_SOURCE_ROOT)
-                if relative.parts[:2] != ("captures", "runs"):
-                    archive.write(module, str(relative))
+            for file in sorted((_SOURCE_ROOT / package).rglob("*")):
+                relative = file.relative_to(_SOURCE_ROOT)
+                if file.suffix in _SUFFIXES and relative.parts[:2] != ("captures", "runs"):
+                    archive.write(file, str(relative))
     return path

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from captures.spark.shipping import _SHIPPED, _archive
+from testbed.config.load import load_experiment
+from testbed.config.shipped import list_experiments
 
 #: Without `site`, whose path files lead to the source tree.
 _IMPORT = """
@@ -42,3 +44,26 @@ def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) 
         check=False,
     )
     assert done.stdout.strip() == f"{archive}/{module.replace('.', '/')}.py", done.stderr
+
+
+def test_workers_find_the_shipped_experiments_in_the_archive(tmp_path: Path) -> None:
+    archive = _archive(tmp_path / "cbcb.zip", (*_SHIPPED, "testbed"))
+    code = """
+import sys
+sys.path[:0], sys.path[len(sys.path):] = [sys.argv[1]], [sys.argv[2]]
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment, list_experiments
+found = find_experiment("ring5")
+print(found, load_experiment(found, {}).topology.name, *list_experiments())
+"""
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-c", code, str(archive), sysconfig.get_path("purelib")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    path, *found = done.stdout.split()
+    shipped = list_experiments()
+    assert found == [load_experiment(shipped["ring5"], {}).topology.name, *shipped]
+    assert not Path(path).exists(), "what was unpacked goes with the process"
