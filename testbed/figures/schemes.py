@@ -9,6 +9,7 @@ from statistics import median
 
 from testbed.figures.reproduction import (
     LAYERS,
+    SIZES,
     Case,
     Panel,
     Reproduction,
@@ -97,7 +98,7 @@ class Schemes(Reproduction):
     )
     measure = "testbed.figures.measures:schemes"
     emulated_scale = "auto"
-    sizes = ("small", "paper", "large", "emulated")
+    sizes = SIZES
 
     def cases(self, size: str) -> list[Case]:
         usual = (_RECEIVERS, _SENDERS)

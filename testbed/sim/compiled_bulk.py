@@ -469,9 +469,7 @@ def _schedule(
     if queued and at < queue[(control[_FRONT] + queued - 1) & last, AT]:
         _push(control, heap, at, number, wire, cuts, message, hops, ports)
         return
-    row = (control[_FRONT] + queued) & last
-    queue[row, AT], queue[row, NUMBER], queue[row, WIRE], queue[row, CUTS] = at, number, wire, cuts
-    queue[row, MESSAGE], queue[row, HOP_LIMIT], queue[row, PORTS] = message, hops, ports
+    _put(queue, (control[_FRONT] + queued) & last, at, number, wire, cuts, message, hops, ports)
     control[_QUEUED] = queued + 1
 
 
@@ -495,8 +493,24 @@ def _push(
             break
         heap[place] = heap[above]
         place = above
-    heap[place, AT], heap[place, NUMBER], heap[place, WIRE], heap[place, CUTS] = at, number, wire, cuts
-    heap[place, MESSAGE], heap[place, HOP_LIMIT], heap[place, PORTS] = message, hops, ports
+    _put(heap, place, at, number, wire, cuts, message, hops, ports)
+
+
+@callee
+def _put(
+    arrivals: Array,
+    row: I64,
+    at: I64,
+    number: I64,
+    wire: I64,
+    cuts: I64,
+    message: I64,
+    hops: I64,
+    ports: I64,
+) -> None:
+    arrivals[row, AT], arrivals[row, NUMBER] = at, number
+    arrivals[row, WIRE], arrivals[row, CUTS] = wire, cuts
+    arrivals[row, MESSAGE], arrivals[row, HOP_LIMIT], arrivals[row, PORTS] = message, hops, ports
 
 
 @kernel
