@@ -7,6 +7,8 @@ constraints ``[name, type, operator, value]``; the value of `any` is null.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from router.predicates.lexer import KEYWORDS, NAME_PATTERN
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, Value
 
@@ -17,11 +19,32 @@ _TYPES = {kind.name.lower(): kind for kind in Type}
 _OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
 
 
-def format_predicate(predicate: Predicate) -> str:
-    """The predicate in the readable notation (`none` if it has no filters); a note, if it cannot be read."""
+class FilterTexts:
+    """The texts of filters that many predicates share: each is formatted once.
+
+    It keeps the filters and their texts.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Filter, str]] = {}
+
+    def __call__(self, filter_: Filter) -> str:
+        """As `format_filter`."""
+        known = self._known.get(id(filter_))
+        if known is None:
+            known = self._known[id(filter_)] = filter_, format_filter(filter_)
+        return known[1]
+
+
+def format_predicate(predicate: Predicate, filter_text: Callable[[Filter], str] | None = None) -> str:
+    """The predicate in the readable notation (`none` if it has no filters); a note, if it cannot be read.
+
+    Args:
+        filter_text: formats a filter; None: `format_filter`.
+    """
     if predicate.unreadable is not None:
         return predicate.unreadable
-    return " or ".join(map(format_filter, predicate)) if predicate else "none"
+    return " or ".join(map(filter_text or format_filter, predicate)) if predicate else "none"
 
 
 def format_filter(filter_: Filter) -> str:

@@ -8,14 +8,14 @@ with F_C(m). A scheme decides what stands in the place of F_C, and how its table
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import Predicate
+from router.predicates.model import Filter, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
@@ -69,15 +69,19 @@ class Row:
     sources: tuple[int, ...] | None = None
     copies: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        """The row with its predicate in the readable notation; an encoded one also as bytes."""
+    def as_json(self, filter_text: Callable[[Filter], str] | None = None) -> dict[str, Any]:
+        """The row with its predicate in the readable notation; an encoded one also as bytes.
+
+        Args:
+            filter_text: formats a filter, as of `format_predicate`.
+        """
         encoded = {}
         if isinstance(self.predicate, BloomPredicate):
             encoded["encoded"] = private.encode_predicate(self.predicate).hex()
         return {
             "interface": self.interface,
             "scope": self.scope,
-            "predicate": format_predicate(self.predicate),
+            "predicate": format_predicate(self.predicate, filter_text),
             **encoded,
             "part": self.part.value,
             "sources": None if self.sources is None else list(self.sources),

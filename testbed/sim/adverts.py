@@ -50,6 +50,7 @@ from testbed.sim.layout import (
     PORT_COUNT,
     ROOM,
     ROW,
+    UNKNOWN,
     WEIGHT,
     Advert,
     Question,
@@ -86,6 +87,7 @@ class Adverts:
         nodes: int64 [nodes, NODE_WIDTH], with the rows of predicates.
         neighbours: by node, the wires that end at its router, each with the node that it comes from.
         wires: their number.
+        samples: int32 [rows, 1 + SAMPLED], of the rows of p_i.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Adverts:
         nodes: _Longs,
         neighbours: list[list[tuple[int, int]]],
         wires: int,
+        samples: _Ints,
     ) -> None:
         self._states, self._limits, self._nodes, self._neighbours = states, limits, nodes, neighbours
         schemes = [state.scheme for state in states]
@@ -125,6 +128,7 @@ class Adverts:
         self._buckets = np.zeros((wires, 2))
         self._changed = np.zeros(int(nodes[-1, ROW] + nodes[-1, PORT_COUNT] + 1), np.uint8)
         self._used = np.zeros(wires, np.uint8)
+        self._samples = samples
         #: By node, 1: compiled code has changed the state of the router.
         self.lent = bytearray(len(states))
         self._lent = np.frombuffer(self.lent, np.uint8)
@@ -145,6 +149,7 @@ class Adverts:
             (Advert.BUCKETS, self._buckets),
             (Advert.CHANGED, self._changed),
             (Advert.USED, self._used),
+            (Advert.SAMPLES, samples),
             (Advert.LENT, self._lent),
             (Advert.REALS, self._reals),
         ):
@@ -594,6 +599,7 @@ class Adverts:
             words = put(after)
             self._predicates[row] = words
             self._changed[row] = 1
+            self._samples[row, 0] = UNKNOWN
             nodes[node, FILTERS] += after.bit_count() - before.bit_count()
         if passes and not strict:
             for members in levels.values():

@@ -61,7 +61,9 @@ from testbed.sim.layout import (
     RECORD_HEAD,
     RECORD_HEAD_LENGTH,
     ROW,
+    SAMPLED,
     SOURCES,
+    UNKNOWN,
     WIRE,
     WIRE_COUNTS,
     Advert,
@@ -180,6 +182,7 @@ class Bulk:
         #: The tables whose addresses are laid out.
         self._tables: list[EpochTable | None] = [None] * count
         self._predicates: _Sets = np.zeros((rows, _WORDS), np.uint64)
+        self._samples = np.full((rows, 1 + SAMPLED), UNKNOWN, np.int32)
         self._messages = np.zeros((_MESSAGES, MESSAGE_WIDTH), np.int64)
         self._matched: _Sets = np.zeros((_MESSAGES, _WORDS), np.uint64)
         #: Row -> the frame of a message by its hop limit; its row by issuer, number, epoch and body.
@@ -197,7 +200,7 @@ class Bulk:
             neighbours: list[list[tuple[int, int]]] = [[] for _ in cores]
             for wire, receiver in enumerate(wires[:, RECEIVER].tolist()):
                 neighbours[receiver].append((wire, senders[wire]))
-            self.adverts = Adverts(states, limits, self._nodes, neighbours, len(wires))
+            self.adverts = Adverts(states, limits, self._nodes, neighbours, len(wires), self._samples)
             self.adverts.fit(self._predicates)
             self.adverts.fit_messages(_MESSAGES)
         self._adverts = np.zeros(len(Advert), np.int64) if self.adverts is None else self.adverts.array
@@ -257,6 +260,7 @@ class Bulk:
                 self._port_wires,
                 self._predicates,
                 self._messages,
+                self._samples,
                 self._matched,
                 self._adverts,
                 self._log,
@@ -400,6 +404,7 @@ class Bulk:
         for interface, members in state.routing.take_changes().items():
             self._fit(members)
             self._predicates[first + interface] = _as_words(members, self._predicates.shape[1])
+            self._samples[first + interface, 0] = UNKNOWN
         current = state.tables.current
         if current is not None and current.epoch > self._control[Control.EPOCH]:
             self._control[Control.EPOCH] = current.epoch

@@ -9,7 +9,7 @@ p_i without a copy.
 from __future__ import annotations
 
 from router.native.compiler import I64, Address, Array, Compiler, Flag
-from router.native.memory import long_at, put_byte, put_real, real_at
+from router.native.memory import long_at, put_byte, put_int, put_real, real_at
 from router.native.words import WORD_BYTES, lowest, ones, put_word, word_at
 from router.predicates.covering.pool import QUESTION_PAIRS, SEARCH_PAIRS, SEARCHED
 from testbed.sim.compiled_levels import widen
@@ -22,6 +22,8 @@ from testbed.sim.layout import (
     PREDICATE_ROW,
     RELATED,
     ROW,
+    SAMPLE_BYTES,
+    UNKNOWN,
     Advert,
     Real,
     Verdict,
@@ -35,6 +37,7 @@ _SCRATCH = int(Advert.SCRATCH)
 _NUMBERS = int(Advert.NUMBERS)
 _BUCKETS = int(Advert.BUCKETS)
 _CHANGED = int(Advert.CHANGED)
+_SAMPLES = int(Advert.SAMPLES)
 _USED = int(Advert.USED)
 _TURN_PAIRS = int(Advert.TURN_PAIRS)
 _STRICT = int(Advert.STRICT)
@@ -115,7 +118,7 @@ def admit(
         if simple:
             if added:
                 nodes[node, FILTERS] += ones(added)
-                put_byte(adverts[_CHANGED], row, 1)
+                _changed(adverts, row)
                 return _PASSES
         elif differs(scratch, place, words):
             _put_predicate(adverts, nodes, node, row, place, words)
@@ -129,7 +132,7 @@ def admit(
     if simple:
         if added:
             nodes[node, FILTERS] += ones(added)
-            put_byte(adverts[_CHANGED], row, 1)
+            _changed(adverts, row)
     elif differs(scratch, place, words):
         _put_predicate(adverts, nodes, node, row, place, words)
     return found
@@ -177,4 +180,10 @@ def _put_predicate(adverts: Array, nodes: Array, node: I64, row: I64, place: Add
         more += ones(item) - ones(word_at(place, word))
         put_word(place, word, item)
     nodes[node, FILTERS] += more
+    _changed(adverts, row)
+
+
+@callee
+def _changed(adverts: Array, row: I64) -> None:
     put_byte(adverts[_CHANGED], row, 1)
+    put_int(adverts[_SAMPLES] + row * SAMPLE_BYTES, 0, UNKNOWN)

@@ -6,13 +6,18 @@ not ordinary, or at a router whose state has changed, is left to the caller.
 
 from __future__ import annotations
 
+import numpy as np
+
 from router.forwarding.compiler import COMPILER as FORWARDING
 from router.forwarding.record_text import put_delivery
 from router.native.compiler import I64, Address, Array, Compiler, Flag
-from router.native.memory import int_at, long_at, prefetch, put_byte, put_long, short_at
+from router.native.memory import byte_at, int_at, long_at, prefetch, put_byte, put_long, short_at
+from router.native.words import WORD_BYTES, lowest
 from router.protocol.delivered import SLOTS, SPREAD
 from testbed.sim.compiled_adverts import admit, may_send, use
+from testbed.sim.compiled_outputs import children, outputs, selects, uint_at
 from testbed.sim.layout import (
+    ARRIVAL_WIDTH,
     ARRIVED,
     AT,
     CHILDREN,
@@ -40,6 +45,8 @@ from testbed.sim.layout import (
     LINE,
     MESSAGE,
     MESSAGE_EPOCH,
+    MESSAGE_WIDTH,
+    NODE_WIDTH,
     NUMBER,
     OPEN,
     PARENTS,
@@ -63,6 +70,7 @@ from testbed.sim.layout import (
     WIRE_BYTES,
     WIRE_DROPPED,
     WIRE_FRAMES,
+    WIRE_WIDTH,
     Advert,
     Control,
     Exit,
@@ -74,6 +82,7 @@ _COMPILER = Compiler(
     "testbed.sim.compiled_bulk",
     "testbed.sim.compiled_adverts",
     "testbed.sim.compiled_levels",
+    "testbed.sim.compiled_outputs",
     "testbed.sim.compiled_sets",
     "testbed.sim.compiled_unions",
     "testbed.sim.compiled_witnesses",
@@ -85,9 +94,6 @@ _COMPILER = Compiler(
 kernel, callee = _COMPILER.kernel, _COMPILER.callee
 
 
-#: Interfaces of the first page of addresses: a frame to others goes by the core.
-_FIRST_PAGE = 32
-_CHILD = 0x3FFF
 #: Filters that a level has room for, for each word of a row (`compiled_levels`).
 _ROOM = 96
 
@@ -108,6 +114,9 @@ _RECORD_BYTES = 128
 #: How many arrivals ahead memory is asked for: each reads what the one before has asked for.
 _CLASS_AHEAD, _PLACE_AHEAD, _LEVEL_AHEAD = 24, 16, 8
 _INT_BYTES = 4
+_ARRIVAL_BYTES, _WIRE_BYTES, _NODE_BYTES, _MESSAGE_BYTES = (
+    WORD_BYTES * width for width in (ARRIVAL_WIDTH, WIRE_WIDTH, NODE_WIDTH, MESSAGE_WIDTH)
+)
 _OPEN, _PASSES = int(Verdict.OPEN), int(Verdict.PASSES)
 
 
@@ -125,6 +134,7 @@ def propagate(
     port_wires: Array,
     predicates: Array,
     messages: Array,
+    samples: Array,
     matched: Array,
     adverts: Array,
     log: Array,
@@ -138,15 +148,20 @@ def propagate(
     Args:
         queue: int64 [rows, ARRIVAL_WIDTH], rows a power of two: arrivals in order, from `Control.FRONT` on;
             `heap` has those that came in another order.
-        predicates: uint64 [rows, words]: the filters of p_i, from the row of each router's interface 0 on.
-        matched: uint64 [messages, words]: the filters that a message matches.
+        predicates: uint64 [rows, width]: the filters of p_i, from the row of each router's interface 0 on.
+        samples: int32 [rows, 1 + SAMPLED]: see `testbed.sim.compiled_outputs`.
+        matched: uint64 [messages, width]: the filters that a message matches.
         port_wires: int64 [rows]: the wire of each interface.
         most: arrivals to handle at most.
 
     Returns:
         An `Exit`.
     """
-    last = len(queue) - 1
+    last, width = len(queue) - 1, predicates.shape[1]
+    rows, samples_of = np.int64(predicates.ctypes.data), np.int64(samples.ctypes.data)
+    matches, asked = np.int64(matched.ctypes.data), np.int64(queue.ctypes.data)
+    receivers, entries = np.int64(wires.ctypes.data), np.int64(nodes.ctypes.data)
+    changed_at, bodies = np.int64(stale.ctypes.data), np.int64(messages.ctypes.data)
     while control[_SIZE] + control[_QUEUED] > 0 and control[_DONE] < most:
         queued = _is_queued(control, heap, queue)
         front = control[_FRONT]
@@ -175,7 +190,7 @@ def propagate(
         if control[_RECORDED] + nodes[node, RECORD_HEAD_LENGTH] + _RECORD_BYTES > control[_RECORD_ROOM]:
             return _FULL
         if queued and control[_QUEUED] > _CLASS_AHEAD:
-            _ask_ahead(queue, front, last, wires, nodes, stale, messages, adverts)
+            _ask_ahead(asked, front, last, receivers, entries, changed_at, bodies, adverts)
         if cuts[line] != changed:
             wire_counts[wire, WIRE_DROPPED] += 1
             _take(control, heap, queue, messages, at, message)
@@ -193,13 +208,14 @@ def propagate(
         if own < 0 or short_at(nodes[node, PARENTS], own) != wires[wire, INTERFACE]:
             return _CORE
         weight = messages[message, WEIGHT]
+        selected = matches + message * width * WORD_BYTES
         if weight:
-            ports = _children(nodes, node, own)
+            ports = children(nodes, node, own)
         else:
-            ports = _outputs(nodes, node, own, predicates, matched, message, control[_WORDS])
+            ports = outputs(nodes, node, own, rows, samples_of, selected, width)
         if ports < 0:
             return _CORE
-        local = not weight and _matches(predicates, nodes[node, ROW], matched, message, control[_WORDS])
+        local = not weight and selects(rows, samples_of, nodes[node, ROW], selected, width)
         # Now, not with what is left to the core: the slot may be that of another message by then.
         if local and nodes[node, RECORD_HEAD] and _was_delivered(nodes, node, messages, message):
             return _CORE
@@ -253,28 +269,29 @@ def propagate(
             node_counts[node, HOST_OUT_BYTES] += length
             if control[_LOG_FRAMES]:
                 _note(control, log, SENT, at, node, message, hops - 1, ports)
-            for port in range(1, _FIRST_PAGE + 1):
-                if ports >> port & 1:
-                    out = port_wires[nodes[node, ROW] + port]
-                    changes = cuts[wires[out, LINE]]
-                    if changes & 1:
-                        wire_counts[out, WIRE_DROPPED] += 1
-                    else:
-                        control[_ADDED] += 1
-                        _schedule(
-                            control,
-                            heap,
-                            queue,
-                            at + wires[out, DELAY],
-                            control[_ADDED],
-                            out,
-                            changes,
-                            message,
-                            hops - 1,
-                            ports,
-                        )
-                        messages[message, PENDING] += 1
-                        control[_UNDER_WAY] += 1
+            left = ports
+            while left:
+                out = port_wires[nodes[node, ROW] + lowest(left)]
+                left &= left - 1
+                changes = cuts[wires[out, LINE]]
+                if changes & 1:
+                    wire_counts[out, WIRE_DROPPED] += 1
+                    continue
+                control[_ADDED] += 1
+                _schedule(
+                    control,
+                    heap,
+                    queue,
+                    at + wires[out, DELAY],
+                    control[_ADDED],
+                    out,
+                    changes,
+                    message,
+                    hops - 1,
+                    ports,
+                )
+                messages[message, PENDING] += 1
+                control[_UNDER_WAY] += 1
         if local:
             if nodes[node, RECORD_HEAD]:
                 _deliver(control, nodes, node, messages, message, at)
@@ -284,48 +301,6 @@ def propagate(
         elif not ports and not weight:
             node_counts[node, UNWANTED] += 1
     return _LIMIT
-
-
-@callee
-def _outputs(
-    nodes: Array, node: I64, own: I64, predicates: Array, matched: Array, message: I64, words: I64
-) -> I64:
-    """The interfaces that a message goes to, as bits; -1: one is beyond the first page of addresses."""
-    first, children = nodes[node, FIRST], nodes[node, CHILDREN]
-    found = 0
-    for index in range(_uint_at(first, own), _uint_at(first, own + 1)):
-        port = short_at(children, index) & _CHILD
-        if port > _FIRST_PAGE:
-            return -1
-        if _matches(predicates, nodes[node, ROW] + port, matched, message, words):
-            found |= 1 << port
-    return found
-
-
-@callee
-def _children(nodes: Array, node: I64, own: I64) -> I64:
-    """The children of a class, as bits; -1: one is beyond the first page of addresses."""
-    first, children = nodes[node, FIRST], nodes[node, CHILDREN]
-    found = 0
-    for index in range(_uint_at(first, own), _uint_at(first, own + 1)):
-        port = short_at(children, index) & _CHILD
-        if port > _FIRST_PAGE:
-            return -1
-        found |= 1 << port
-    return found
-
-
-@callee
-def _uint_at(address: Address, index: I64) -> I64:
-    return short_at(address, 2 * index) | short_at(address, 2 * index + 1) << 16
-
-
-@callee
-def _matches(predicates: Array, row: I64, matched: Array, message: I64, words: I64) -> Flag:
-    for word in range(words):  # noqa: SIM110 - Numba compiles no generators
-        if predicates[row, word] & matched[message, word]:
-            return True
-    return False
 
 
 @callee
@@ -368,38 +343,52 @@ def _deliver(control: Array, nodes: Array, node: I64, messages: Array, message: 
 
 @callee
 def _ask_ahead(
-    queue: Array,
+    queue: Address,
     front: I64,
     last: I64,
-    wires: Array,
-    nodes: Array,
-    stale: Array,
-    messages: Array,
+    wires: Address,
+    nodes: Address,
+    stale: Address,
+    messages: Address,
     adverts: Array,
 ) -> None:
-    """Asks for the memory that later arrivals of the queue read: their class, then its items, then F."""
-    row = (front + _CLASS_AHEAD) & last
-    node, issuer = wires[queue[row, WIRE], RECEIVER], messages[queue[row, MESSAGE], ISSUER]
-    if issuer < nodes[node, SOURCES] and not stale[node]:
-        prefetch(nodes[node, CLASS_OF] + 2 * issuer)
-    row = (front + _PLACE_AHEAD) & last
-    node, issuer = wires[queue[row, WIRE], RECEIVER], messages[queue[row, MESSAGE], ISSUER]
-    if issuer < nodes[node, SOURCES] and not stale[node]:
-        own = short_at(nodes[node, CLASS_OF], issuer) - 1
-        prefetch(nodes[node, PARENTS] + 2 * own)
-        prefetch(nodes[node, FIRST] + 4 * own)
-        if messages[queue[row, MESSAGE], WEIGHT]:
-            prefetch(nodes[node, DEPTHS] + 2 * own)
-            prefetch(adverts[_HEADS] + _INT_BYTES * (nodes[node, HEAD] + own))
-    row = (front + _LEVEL_AHEAD) & last
-    node, issuer = wires[queue[row, WIRE], RECEIVER], messages[queue[row, MESSAGE], ISSUER]
-    if issuer < nodes[node, SOURCES] and not stale[node]:
-        own = short_at(nodes[node, CLASS_OF], issuer) - 1
-        if own >= 0:
-            prefetch(nodes[node, CHILDREN] + 2 * _uint_at(nodes[node, FIRST], own))
-            if messages[queue[row, MESSAGE], WEIGHT]:
-                level = int_at(adverts[_HEADS], nodes[node, HEAD] + own)
-                prefetch(adverts[_LEVELS] + _INT_BYTES * LEVEL_WIDTH * max(level, 0))
+    """Asks for the memory that later arrivals of the queue read: their class, then its items, then F.
+
+    Arrays are passed by address: each one would be passed as seven numbers.
+    """
+    arrival = queue + ((front + _CLASS_AHEAD) & last) * _ARRIVAL_BYTES
+    node = nodes + _NODE_BYTES * long_at(wires + _WIRE_BYTES * long_at(arrival, WIRE), RECEIVER)
+    issuer = long_at(messages + _MESSAGE_BYTES * long_at(arrival, MESSAGE), ISSUER)
+    if issuer < long_at(node, SOURCES):
+        prefetch(long_at(node, CLASS_OF) + 2 * issuer)
+    arrival = queue + ((front + _PLACE_AHEAD) & last) * _ARRIVAL_BYTES
+    receiver = long_at(wires + _WIRE_BYTES * long_at(arrival, WIRE), RECEIVER)
+    node, message = nodes + _NODE_BYTES * receiver, messages + _MESSAGE_BYTES * long_at(arrival, MESSAGE)
+    own = -1 if byte_at(stale, receiver) else _class_of(node, message)
+    if own >= 0:
+        prefetch(long_at(node, PARENTS) + 2 * own)
+        prefetch(long_at(node, FIRST) + 4 * own)
+        if long_at(message, WEIGHT):
+            prefetch(long_at(node, DEPTHS) + 2 * own)
+            prefetch(adverts[_HEADS] + _INT_BYTES * (long_at(node, HEAD) + own))
+    arrival = queue + ((front + _LEVEL_AHEAD) & last) * _ARRIVAL_BYTES
+    receiver = long_at(wires + _WIRE_BYTES * long_at(arrival, WIRE), RECEIVER)
+    node, message = nodes + _NODE_BYTES * receiver, messages + _MESSAGE_BYTES * long_at(arrival, MESSAGE)
+    own = -1 if byte_at(stale, receiver) else _class_of(node, message)
+    if own >= 0:
+        prefetch(long_at(node, CHILDREN) + 2 * uint_at(long_at(node, FIRST), own))
+        if long_at(message, WEIGHT):
+            level = int_at(adverts[_HEADS], long_at(node, HEAD) + own)
+            prefetch(adverts[_LEVELS] + _INT_BYTES * LEVEL_WIDTH * max(level, 0))
+
+
+@callee
+def _class_of(node: Address, message: Address) -> I64:
+    """The class of a message's issuer at a router that is not stale, from 0; -1: it has none."""
+    issuer = long_at(message, ISSUER)
+    if issuer >= long_at(node, SOURCES):
+        return -1
+    return short_at(long_at(node, CLASS_OF), issuer) - 1
 
 
 @callee

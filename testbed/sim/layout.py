@@ -79,6 +79,7 @@ class Advert(IntEnum):
     RECORDS = 33  # int64: see `testbed.sim.ranks`
     SEARCH = 34  # int64: boxes of the search for a witness, and the place of each attribute in them
     REPLACED = 35  # witnesses that others have replaced
+    SAMPLES = 36  # int32 [rows, 1 + SAMPLED]: see `testbed.sim.compiled_outputs`
 
 
 class Real(IntEnum):
@@ -159,6 +160,10 @@ RELATED = -1000
 #: their number, and how many have room.
 HOPS, NEXT, OFFSET, COUNT, ROOM, LEVEL_WIDTH = range(6)
 
+
+#: A row of samples (int32): how many filters a row of p_i has, `SAMPLED + 1` standing for more, `UNKNOWN`
+#: after a change; and the numbers of `SAMPLED` of them. It takes a line of the processor's cache.
+SAMPLED, SAMPLE_BYTES, UNKNOWN = 15, 64, -1
 
 #: Columns of an arrival: time, number of the event, wire, changes of the link when it was sent, row of the
 #: message, hop limit, interfaces that the frame was addressed to (bits).

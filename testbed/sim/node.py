@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from router.predicates.model import Message
+from router.predicates.model import Filter, Message
 from router.protocol.events import (
     Accepted,
     Action,
@@ -115,6 +115,10 @@ class SimulatedRouter:
         """See `router.records.counters`."""
         return self._fabric.router_counters(self.node, self.core.counters)
 
-    def table(self) -> list[dict[str, Any]]:
-        """Returns the rows of the routing table in the form of logs/tables.json."""
-        return [row.as_json() for row in self.core.rows()]
+    def table(self, filter_text: Callable[[Filter], str]) -> list[dict[str, Any]]:
+        """Returns the rows of the routing table in the form of logs/tables.json.
+
+        Args:
+            filter_text: formats a filter.
+        """
+        return [row.as_json(filter_text) for row in self.core.rows()]

@@ -25,6 +25,7 @@ from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
 from router.predicates.parser import parse_predicate
+from router.predicates.printer import FilterTexts
 from router.protocol.events import Event, Settle, Started
 from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
@@ -289,7 +290,8 @@ class Simulation:
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
         write_switches_counters(run, self.fabric.switch_counters())
-        write_routing_tables(run, ((router.node, router.table()) for router in self.routers))
+        texts = FilterTexts()
+        write_routing_tables(run, ((router.node, router.table(texts)) for router in self.routers))
         self._captures.finish()
 
     def close(self) -> None:

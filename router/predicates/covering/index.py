@@ -19,8 +19,9 @@ from router.predicates.covering.canonical_order import CanonicalOrder
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex
+from router.predicates.covering.value_matches import ValueMatches
 from router.predicates.covering.values import ValueSet, key_of, next_key, previous_key
-from router.predicates.model import Filter, Message, Type, type_of
+from router.predicates.model import Filter, Message, Type, Value, type_of
 
 _NO_FILTER = Filter()
 #: A set of fewer members than one in so many is sorted, instead of being picked from all members in order.
@@ -32,11 +33,13 @@ class AttributeIndex:
 
     Attributes:
         members: the members that constrain it.
+        irregular: those with gaps in the range of values, or with patterns.
         patterns: their suffixes and substrings; None if the type is not string.
     """
 
     def __init__(self, kind: Type) -> None:
         self.members: Bits = 0
+        self.irregular: Bits = 0
         self._lows = Thresholds()
         self._highs = Thresholds()
         self.patterns = PatternIndex() if kind is Type.STRING else None
@@ -44,6 +47,8 @@ class AttributeIndex:
     def add(self, values: ValueSet, bit: Bits) -> None:
         """Adds a member that allows these values."""
         self.members |= bit
+        if len(values.intervals) > 1 or not values.is_plain:
+            self.irregular |= bit
         self._lows.add(values.intervals[0][0], bit)
         self._highs.add(values.intervals[-1][1], bit)
         if self.patterns is not None:
@@ -52,6 +57,7 @@ class AttributeIndex:
     def remove(self, gone: Bits) -> Iterator[None]:
         """Removes members in steps, between which others may be added."""
         self.members &= ~gone
+        self.irregular &= ~gone
         yield from self._lows.remove(gone)
         yield from self._highs.remove(gone)
         if self.patterns is not None:
@@ -98,6 +104,8 @@ class FilterIndex:
         self._families: dict[Family, Bits] = {}
         #: The families of filters whose own key another family has: keys contain hashes.
         self._collided: dict[tuple[NormalFilter, Attribute], Family] = {}
+        #: By attribute and value, those of its members that allow the value; some may have been removed.
+        self._allowed = ValueMatches()
 
     def filter(self, number: int) -> NormalFilter:
         """Returns the member with this number."""
@@ -135,8 +143,8 @@ class FilterIndex:
             if attribute not in self._attributes:
                 self._attributes[attribute] = AttributeIndex(attribute[1])
             self._attributes[attribute].add(values, bit)
-            if len(values.intervals) > 1 or not values.is_plain:
-                self.irregular |= bit
+            self._allowed.forget(attribute)
+            self.irregular |= self._attributes[attribute].irregular & bit
         return bit
 
     def _add_to_families(self, filter_: NormalFilter, bit: Bits) -> None:
@@ -253,13 +261,29 @@ class FilterIndex:
                 found &= ~index.members | index.containing(key)
         return found
 
-    def possible_matches(self, message: Message) -> Bits:
-        """Returns the members that the message may match: no range of values excludes one of its values."""
-        found = self.members
-        for (name, kind), index in self._attributes.items():
-            value = message.get(name)
-            if value is None or type_of(value) is not kind:
-                found &= ~index.members
-            else:
-                found &= ~index.members | index.containing(key_of(value))
+    def matching(self, message: Message) -> Bits:
+        """Returns the members that the message matches."""
+        values = {(name, type_of(value)): value for name, value in message.items()}
+        # Members that constrain an attribute which the message lacks, or has with another value.
+        excluded = 0
+        for attribute, index in self._attributes.items():
+            if attribute not in values:
+                excluded |= index.members
+        for attribute, value in values.items():
+            present = self._attributes.get(attribute)
+            if present is not None:
+                excluded |= present.members & ~self._allowing(attribute, present, value)
+        return self.members & ~excluded
+
+    def _allowing(self, attribute: Attribute, index: AttributeIndex, value: Value) -> Bits:
+        """The members that constrain an attribute and allow a value."""
+        key = key_of(value)
+        found = self._allowed.get(attribute, key)
+        if found is None:
+            in_range, name = index.containing(key), attribute[0]
+            found = in_range & ~index.irregular
+            for number in numbers_in(in_range & index.irregular):
+                if self.filter(number).attributes[name].contains(value, key):
+                    found |= 1 << number
+            self._allowed.keep(attribute, key, found)
         return found

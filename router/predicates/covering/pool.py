@@ -27,7 +27,6 @@ from router.predicates.covering.normal import Attribute, NormalFilter, normalise
 from router.predicates.covering.relations import Relations
 from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
 from router.predicates.model import Filter, Message, Predicate
-from router.predicates.semantics import matches_filter
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -443,10 +442,7 @@ class FilterPool:
         entry = self._matched.get(id(message))
         if entry is not None and entry[0] is message and entry[1] == self._version:
             return entry[2]
-        found: Bits = 0
-        for number in numbers_in(self._index.possible_matches(message)):
-            if matches_filter(self.filter(number).filter, message):
-                found |= 1 << number
+        found = self._index.matching(message)
         _store(self._matched, id(message), (message, self._version, found))
         return found
 

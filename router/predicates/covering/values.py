@@ -52,6 +52,13 @@ class ValueSet:
         """Whether the set has neither suffix nor substrings."""
         return not self.suffix and not self.substrings
 
+    def contains(self, value: Value, key: Key) -> bool:
+        """Whether a value of this type, whose key is `key`, is in the set."""
+        for low, high in self.intervals:
+            if low <= key < high:
+                return not isinstance(value, str) or self.admits(value)
+        return False
+
     def admits(self, text: str) -> bool:
         """Whether a string has the suffix and the substrings."""
         return text.endswith(self.suffix) and all(part in text for part in self.substrings)

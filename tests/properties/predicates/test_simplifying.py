@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.algebra import covers, simplify
+from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.merging import merge
@@ -17,7 +18,7 @@ from router.predicates.covering.values import ValueSet, everything_with, include
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.predicates.semantics import matches
+from router.predicates.semantics import matches, matches_filter
 from tests.support.predicate_worlds import (
     INTEGER_AND_BOOLEAN,
     MIXED,
@@ -115,6 +116,24 @@ def helps(filter_: NormalFilter, covered: NormalFilter) -> bool:
         and includes(everything_with(filter_.attributes[failed[0]]), theirs)
         and overlap(filter_.attributes[failed[0]], theirs)
     )
+
+
+@given(st.lists(st.tuples(predicates("xy", MIXED), st.booleans()), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_messages_match_the_same_filters_while_others_come_and_go(
+    steps: list[tuple[Predicate, bool]],
+) -> None:
+    pool, kept = FilterPool(), _Held()
+    pool.register(kept)
+    for predicate, others_go in steps:
+        added = bits_of(pool.numbers(predicate))
+        kept.members = added if others_go else kept.members | added
+        if others_go:
+            pool.sweep()
+        for message in MIXED_WORLD[::3]:
+            wanted = [n for n in numbers_in(kept.members) if matches_filter(pool.filter(n).filter, message)]
+            # A copy: the pool remembers the answer about a message.
+            assert list(numbers_in(pool.matching(Message(message)) & kept.members)) == wanted
 
 
 @given(st.lists(predicates("xy", MIXED), max_size=5), st.data())
