@@ -114,7 +114,7 @@ class Adverts:
         #: Filters of predicates that nodes are going to have.
         self._expected: Bits = 0
         self._scratch: _Sets = np.zeros((0, 0), np.uint64)
-        self._boxes = np.zeros(0, np.uint8)
+        self._boxes, self._complete = np.zeros(0, np.uint8), np.zeros(0, np.int32)
         self._numbers = np.full((0, FILTERS_MAX), _NO_FILTER, np.int64)
         self._levels = np.zeros((_LEVELS, LEVEL_WIDTH), np.int32)
         self._store = np.zeros(_STORE, np.int32)
@@ -166,6 +166,7 @@ class Adverts:
             (Advert.PREDICATES, self._predicates),
             (Advert.RELATIONS, self._relations),
             (Advert.BOXES, self._boxes),
+            (Advert.COMPLETE, self._complete),
             (Advert.SCRATCH, self._scratch),
             (Advert.NUMBERS, self._numbers),
             (Advert.LEVELS, self._levels),
@@ -192,6 +193,7 @@ class Adverts:
             self._scratch = np.zeros((LEVELS_MAX + 4, width), np.uint64)
             self._relations = np.zeros((_PLACES, KINDS, width), np.uint64)
             self._boxes = np.zeros(width * _WORD_BITS, np.uint8)
+            self._complete = np.zeros(width * _WORD_BITS, np.int32)
             self._places = np.full(width * _WORD_BITS, -1, np.int32)
             self._placed = 0
             self._ranks.fit(width * _WORD_BITS)
@@ -502,6 +504,8 @@ class Adverts:
         rows[Relation.NEAR] = ~put(known)
         # Its witnesses are forgotten: it is not known which of the new filters match them.
         self._boxes[number] = relations.is_box
+        lowest_missing = (~relations.searched & (relations.searched + 1)).bit_length() - 1
+        self._complete[number] = lowest_missing // _WORD_BITS
         if self._ranks.take(relations.searched | relations.bit):
             self._search = np.zeros(2 * ((BOXES_WAITING + 1) * BOXED_MAX + self._ranks.attributes), np.int64)
             self._attach()

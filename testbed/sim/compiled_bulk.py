@@ -11,27 +11,23 @@ import numpy as np
 from router.forwarding.compiler import COMPILER as FORWARDING
 from router.forwarding.record_text import put_delivery
 from router.native.compiler import I64, Address, Array, Compiler, Flag
-from router.native.memory import byte_at, int_at, long_at, prefetch, put_byte, put_long, short_at
+from router.native.memory import long_at, put_byte, put_long, short_at
 from router.native.words import WORD_BYTES, lowest
 from router.protocol.delivered import SLOTS, SPREAD
 from testbed.sim.compiled_adverts import admit, may_send, use
-from testbed.sim.compiled_outputs import children, outputs, selects, uint_at
+from testbed.sim.compiled_ahead import CLASS_AHEAD, ask_ahead
+from testbed.sim.compiled_outputs import children, outputs, selects
 from testbed.sim.layout import (
-    ARRIVAL_WIDTH,
     ARRIVED,
     AT,
-    CHILDREN,
     CLASS_OF,
     CUTS,
     DELAY,
     DELIVERED,
     DELIVERED_SLOTS,
     DELIVERIES,
-    DEPTHS,
     FILTERS,
-    FIRST,
     FORWARDED,
-    HEAD,
     HOP_LIMIT,
     HOST_IN,
     HOST_IN_BYTES,
@@ -40,13 +36,10 @@ from testbed.sim.layout import (
     INTERFACE,
     ISSUER,
     LENGTH,
-    LEVEL_WIDTH,
     LEVELS_MAX,
     LINE,
     MESSAGE,
     MESSAGE_EPOCH,
-    MESSAGE_WIDTH,
-    NODE_WIDTH,
     NUMBER,
     OPEN,
     PARENTS,
@@ -70,7 +63,6 @@ from testbed.sim.layout import (
     WIRE_BYTES,
     WIRE_DROPPED,
     WIRE_FRAMES,
-    WIRE_WIDTH,
     Advert,
     Control,
     Exit,
@@ -81,6 +73,7 @@ _COMPILER = Compiler(
     "bulk",
     "testbed.sim.compiled_bulk",
     "testbed.sim.compiled_adverts",
+    "testbed.sim.compiled_ahead",
     "testbed.sim.compiled_levels",
     "testbed.sim.compiled_outputs",
     "testbed.sim.compiled_sets",
@@ -107,16 +100,9 @@ _STORED, _STORE_CAPACITY = int(Advert.STORED), int(Advert.STORE_CAPACITY)
 _QUEUED, _FRONT, _RECORDED = int(Control.QUEUED), int(Control.FRONT), int(Control.RECORDED)
 _RECORDS, _RECORD_ROOM = int(Control.RECORDS), int(Control.RECORD_ROOM)
 _TEXTS, _EPOCH_NS = int(Control.TEXTS), int(Control.EPOCH_NS)
-_HEADS, _LEVELS = int(Advert.HEADS), int(Advert.LEVELS)
 _SLOT = SLOTS - 1
 #: Bytes of a record beyond its head.
 _RECORD_BYTES = 128
-#: How many arrivals ahead memory is asked for: each reads what the one before has asked for.
-_CLASS_AHEAD, _PLACE_AHEAD, _LEVEL_AHEAD = 24, 16, 8
-_INT_BYTES = 4
-_ARRIVAL_BYTES, _WIRE_BYTES, _NODE_BYTES, _MESSAGE_BYTES = (
-    WORD_BYTES * width for width in (ARRIVAL_WIDTH, WIRE_WIDTH, NODE_WIDTH, MESSAGE_WIDTH)
-)
 _OPEN, _PASSES = int(Verdict.OPEN), int(Verdict.PASSES)
 
 
@@ -189,8 +175,8 @@ def propagate(
             return _FULL
         if control[_RECORDED] + nodes[node, RECORD_HEAD_LENGTH] + _RECORD_BYTES > control[_RECORD_ROOM]:
             return _FULL
-        if queued and control[_QUEUED] > _CLASS_AHEAD:
-            _ask_ahead(asked, front, last, receivers, entries, changed_at, bodies, adverts)
+        if queued and control[_QUEUED] > CLASS_AHEAD:
+            ask_ahead(asked, front, last, receivers, entries, changed_at, bodies, adverts)
         if cuts[line] != changed:
             wire_counts[wire, WIRE_DROPPED] += 1
             _take(control, heap, queue, messages, at, message)
@@ -339,56 +325,6 @@ def _deliver(control: Array, nodes: Array, node: I64, messages: Array, message: 
     length = nodes[node, RECORD_HEAD_LENGTH]
     end = put_delivery(control[_TEXTS], control[_EPOCH_NS] + at_ns, head, length, source, seq, start)
     control[_RECORDED] += end - start
-
-
-@callee
-def _ask_ahead(
-    queue: Address,
-    front: I64,
-    last: I64,
-    wires: Address,
-    nodes: Address,
-    stale: Address,
-    messages: Address,
-    adverts: Array,
-) -> None:
-    """Asks for the memory that later arrivals of the queue read: their class, then its items, then F.
-
-    Arrays are passed by address: each one would be passed as seven numbers.
-    """
-    arrival = queue + ((front + _CLASS_AHEAD) & last) * _ARRIVAL_BYTES
-    node = nodes + _NODE_BYTES * long_at(wires + _WIRE_BYTES * long_at(arrival, WIRE), RECEIVER)
-    issuer = long_at(messages + _MESSAGE_BYTES * long_at(arrival, MESSAGE), ISSUER)
-    if issuer < long_at(node, SOURCES):
-        prefetch(long_at(node, CLASS_OF) + 2 * issuer)
-    arrival = queue + ((front + _PLACE_AHEAD) & last) * _ARRIVAL_BYTES
-    receiver = long_at(wires + _WIRE_BYTES * long_at(arrival, WIRE), RECEIVER)
-    node, message = nodes + _NODE_BYTES * receiver, messages + _MESSAGE_BYTES * long_at(arrival, MESSAGE)
-    own = -1 if byte_at(stale, receiver) else _class_of(node, message)
-    if own >= 0:
-        prefetch(long_at(node, PARENTS) + 2 * own)
-        prefetch(long_at(node, FIRST) + 4 * own)
-        if long_at(message, WEIGHT):
-            prefetch(long_at(node, DEPTHS) + 2 * own)
-            prefetch(adverts[_HEADS] + _INT_BYTES * (long_at(node, HEAD) + own))
-    arrival = queue + ((front + _LEVEL_AHEAD) & last) * _ARRIVAL_BYTES
-    receiver = long_at(wires + _WIRE_BYTES * long_at(arrival, WIRE), RECEIVER)
-    node, message = nodes + _NODE_BYTES * receiver, messages + _MESSAGE_BYTES * long_at(arrival, MESSAGE)
-    own = -1 if byte_at(stale, receiver) else _class_of(node, message)
-    if own >= 0:
-        prefetch(long_at(node, CHILDREN) + 2 * uint_at(long_at(node, FIRST), own))
-        if long_at(message, WEIGHT):
-            level = int_at(adverts[_HEADS], long_at(node, HEAD) + own)
-            prefetch(adverts[_LEVELS] + _INT_BYTES * LEVEL_WIDTH * max(level, 0))
-
-
-@callee
-def _class_of(node: Address, message: Address) -> I64:
-    """The class of a message's issuer at a router that is not stale, from 0; -1: it has none."""
-    issuer = long_at(message, ISSUER)
-    if issuer >= long_at(node, SOURCES):
-        return -1
-    return short_at(long_at(node, CLASS_OF), issuer) - 1
 
 
 @callee

@@ -8,7 +8,7 @@ remembered. Of a filter that some filters do not cover, a message that they leav
 
 from __future__ import annotations
 
-from router.native.compiler import I64, Address, Array, Compiler
+from router.native.compiler import I64, Address, Array, Compiler, Flag
 from router.native.memory import byte_at, int_at, long_at, put_long
 from router.native.words import WORD_BITS, WORD_BYTES, lowest, ones, put_word, word_at
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX
@@ -69,6 +69,7 @@ _COSTLY = int(Relation.COSTLY)
 _WITNESSES = len(Relation)
 _NEAR = int(Relation.NEAR)
 _PLACES = int(Advert.PLACES)
+_COMPLETE = int(Advert.COMPLETE)
 _QUESTION_PAIRS = int(Advert.QUESTION_PAIRS)
 #: As in `router.predicates.covering.pool`.
 _SEARCH_PAIRS = 16
@@ -87,20 +88,25 @@ def related(adverts: Array, number: I64, members: Address, words: I64) -> I64:
     if place < 0:
         adverts[_FILTER] = number
         return _RELATE
-    stride = adverts[_WIDTH] * WORD_BYTES
+    stride, found = adverts[_WIDTH] * WORD_BYTES, 0
     relations = adverts[_RELATIONS] + place * KINDS * stride
-    searched, near = relations + _SEARCHED * stride, relations + _NEAR * stride
-    missing = found = 0
+    near = relations + _NEAR * stride
     for word in range(words):
         found |= word_at(members, word) & word_at(near, word)
     if found == 0:
         return 0
-    for word in range(words):
+    return _RELATE if _lacks(adverts, members, number, relations, words) else RELATED
+
+
+@callee
+def _lacks(adverts: Array, members: Address, number: I64, relations: Address, words: I64) -> Flag:
+    """Whether relations of a filter to members are missing; the filter is then asked for (`_RELATE`)."""
+    searched, missing = relations + _SEARCHED * adverts[_WIDTH] * WORD_BYTES, 0
+    for word in range(int_at(adverts[_COMPLETE], number), words):
         missing |= word_at(members, word) & ~word_at(searched, word)
     if missing:
         adverts[_FILTER] = number
-        return _RELATE
-    return RELATED
+    return missing != 0
 
 
 @callee
@@ -157,16 +163,13 @@ def _add(adverts: Array, members: Address, number: I64, left: I64, words: I64) -
             adverts[_FILTER] = new
             return _RELATE
         relations = adverts[_RELATIONS] + place * KINDS * stride
-        searched, affecting = relations + _SEARCHED * stride, relations + _AFFECTED * stride
-        merging = relations + _MERGEABLE * stride
-        missing = affected = mergeable = 0
+        affecting, merging = relations + _AFFECTED * stride, relations + _MERGEABLE * stride
+        affected = mergeable = 0
         for word in range(words):
             item = word_at(members, word)
-            missing |= item & ~word_at(searched, word)
             affected |= item & word_at(affecting, word)
             mergeable |= item & word_at(merging, word)
-        if missing:
-            adverts[_FILTER] = new
+        if _lacks(adverts, members, new, relations, words):
             return _RELATE
         if not affected:
             include(members, new)
@@ -275,23 +278,22 @@ def _covered(adverts: Array, members: Address, number: I64, left: I64, words: I6
         return _RELATE
     stride = adverts[_WIDTH] * WORD_BYTES
     relations = adverts[_RELATIONS] + place * KINDS * stride
-    searched, possible = relations + _SEARCHED * stride, relations + _POSSIBLE * stride
+    possible = relations + _POSSIBLE * stride
     covering, excepting = relations + _COVERS * stride, relations + _EXCEPT * stride
     lows, highs = relations + _LOW * stride, relations + _HIGH * stride
     expensive = relations + _COSTLY * stride
-    missing = covers = low = high = count = costly = exceptions = 0
+    covers = low = high = count = costly = exceptions = 0
     for word in range(words):
-        item = word_at(members, word)
-        missing |= item & ~word_at(searched, word)
-        near = item & word_at(possible, word)
-        count += ones(near)
-        costly += ones(near & word_at(expensive, word))
-        covers |= near & word_at(covering, word)
-        low |= near & word_at(lows, word)
-        high |= near & word_at(highs, word)
-        exceptions += ones(near & word_at(excepting, word))
-    if missing:
-        adverts[_FILTER] = number
+        near = word_at(members, word) & word_at(possible, word)
+        # Few words have any: the other rows are not read otherwise.
+        if near:
+            count += ones(near)
+            costly += ones(near & word_at(expensive, word))
+            covers |= near & word_at(covering, word)
+            low |= near & word_at(lows, word)
+            high |= near & word_at(highs, word)
+            exceptions += ones(near & word_at(excepting, word))
+    if _lacks(adverts, members, number, relations, words):
         return _RELATE
     if count == 0:
         return left << 1
@@ -337,9 +339,10 @@ def _without_covered(
     near = costly = candidates = 0
     for word in range(words):
         item = word_at(members, word) & word_at(possible, word)
-        near += ones(item)
-        costly += ones(item & word_at(expensive, word))
-        candidates += ones(item & word_at(excepting, word))
+        if item:
+            near += ones(item)
+            costly += ones(item & word_at(expensive, word))
+            candidates += ones(item & word_at(excepting, word))
     if near == 0:
         return left
     left = max(0, left - (near + costly * (_PATTERN_PAIRS - 1)))
@@ -347,7 +350,9 @@ def _without_covered(
         return 0
     for word in range(words):
         item = word_at(members, word)
-        put_word(members, word, item & ~(item & word_at(possible, word) & word_at(covered, word)))
+        nearby = item & word_at(possible, word)
+        if nearby:
+            put_word(members, word, item & ~(nearby & word_at(covered, word)))
     if candidates == 0:
         return left
     left = max(0, left - max(_SEARCH_PAIRS, adverts[_QUESTION_PAIRS]) * candidates)

@@ -80,6 +80,7 @@ class Advert(IntEnum):
     SEARCH = 34  # int64: boxes of the search for a witness, and the place of each attribute in them
     REPLACED = 35  # witnesses that others have replaced
     SAMPLES = 36  # int32 [rows, 1 + SAMPLED]: see `testbed.sim.compiled_outputs`
+    COMPLETE = 37  # int32 by filter: so many words, the first of a row, have no filter that is not searched
 
 
 class Real(IntEnum):
