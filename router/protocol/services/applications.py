@@ -56,11 +56,17 @@ class ApplicationPredicates:
         self._left: set[int] = set()
 
     def is_small(self, app: int, predicate: Predicate) -> bool:
-        """Whether the predicate of an application, and what it replaces, are read in one turn."""
+        """Whether one turn suffices to overwrite the predicate of an application.
+
+        The turn reads the predicate and what it replaces. If a filter goes, the turn may also unite the
+        predicates of all applications a second time.
+        """
         before, most = self._predicates.get(app, self._content.nothing), self._limits.turn_weight
         if len(predicate) + len(before) > most:
             return False  # The weight of a filter is at least 1, and to add up many takes long.
-        return self._content.weight(predicate) + self._content.weight(before) <= most
+        if self._content.weight(predicate) + self._content.weight(before) > most:
+            return False
+        return self._weight <= most or set(before.filters).issubset(predicate.filters)
 
     def set(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of an application.
@@ -93,24 +99,31 @@ class ApplicationPredicates:
         weight = yield from self._check(predicate)
         fresh = yield from _without(predicate, before)
         gone = yield from _without(before, predicate)
+        leaving: set[int] = set()
         local = self._routing.copy_of(LOCAL_INTERFACE)
         if not gone or (yield from self._covered(gone, fresh)):
             # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
             yield from self._unite(local, fresh)
         else:
+            # The predicates of all applications that have left go at once: each would take as long.
+            leaving = self._left - {app}
+            kept = {**self._predicates, app: predicate}
             local = self._content.builder()
-            yield from self._unite(local, chain.from_iterable({**self._predicates, app: predicate}.values()))
+            yield from self._unite(
+                local, chain.from_iterable(kept[each] for each in kept if each not in leaving)
+            )
         # Other parts ask for p0 in canonical order when it has changed.
         _ = local.predicate
         yield
         self.changes += 1
-        self._left.discard(app)
-        self._weight += weight - self._weights.pop(app, 0)
+        self._left -= {app, *leaving}
+        for each in leaving if predicate else {app, *leaving}:
+            del self._predicates[each]
+            self._weight -= self._weights.pop(each)
         if predicate:
             self._predicates[app] = predicate
+            self._weight += weight - self._weights.get(app, 0)
             self._weights[app] = weight
-        else:
-            del self._predicates[app]
         return self._routing.replace(LOCAL_INTERFACE, local)
 
     def by_application(self) -> Mapping[int, Predicate]:

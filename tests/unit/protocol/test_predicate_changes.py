@@ -66,27 +66,86 @@ def test_a_large_predicate_is_set_in_several_turns_and_advertised_once() -> None
     assert _delivered(router, 0) == (1,)
 
 
-def test_a_turn_compares_a_part_of_the_pairs_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Filters that overlap all others: each may be covered, by any of them or by several together."""
-    compared: list[int] = []
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The pairs of filters that the pool has compared: a number for each comparison of one with others."""
+    found: list[int] = []
     for name in ("_compare", "_compare_covered"):
         whole = getattr(FilterPool, name)
 
         def counted(pool: FilterPool, number: int, relations: Any, others: int, whole: Any = whole) -> None:
-            compared.append(others.bit_count())
+            found.append(others.bit_count())
             whole(pool, number, relations, others)
 
         monkeypatch.setattr(FilterPool, name, counted)
-    router = set_up(RouterOptions(turn_pairs=2_000))
-    ranges = [f"x >= {n} and x < {1_000 + n} and y >= {-n} and y < {1_000 - n}" for n in range(500)]
-    router.handle(SetPredicate(1, parse_predicate(" or ".join(ranges))), 1.0)
-    most = 0
+    return found
+
+
+def _overlapping(start: int, end: int) -> Predicate:
+    """Filters that overlap all others: each may be covered, by any of them or by several together."""
+    ranges = [f"x >= {n} and x < {1_000 + n} and y >= {-n} and y < {1_000 - n}" for n in range(start, end)]
+    return parse_predicate(" or ".join(ranges))
+
+
+def _most_compared(router: Router, compared: list[int]) -> tuple[int, int]:
+    """The number of turns until the router is idle, and the most pairs that one of them compared."""
+    turns = most = 0
     while not router.idle:
         compared.clear()
         router.handle(Tick(), 1.0)
-        most = max(most, sum(compared))
+        turns, most = turns + 1, max(most, sum(compared))
+    return turns, most
+
+
+def test_a_turn_compares_a_part_of_the_pairs_of_a_turn(compared: list[int]) -> None:
+    router = set_up(RouterOptions(turn_pairs=2_000))
+    router.handle(SetPredicate(1, _overlapping(0, 500)), 1.0)
+    _, most = _most_compared(router, compared)
     assert 0 < most <= 2_000 // 4
     assert _delivered(router, 0) == ()
+
+
+@pytest.mark.parametrize("event", [SetPredicate(7, _points(0, 1)), ApplicationGone(7)])
+def test_a_small_predicate_that_narrows_among_many_takes_several_turns(
+    event: Event, compared: list[int]
+) -> None:
+    router = set_up(RouterOptions(turn_pairs=2_000))
+    for app in range(50):
+        router.handle(SetPredicate(app, _overlapping(10 * app, 10 * app + 10)), 1.0)
+    assert router.idle
+    compared.clear()
+    assert router.handle(event, 1.0) == [PredicatePostponed(7)]
+    assert compared == []
+    turns, most = _most_compared(router, compared)
+    assert turns >= 100  # 500 filters of the weight 5 in parts of the weight 32: read, related and united
+    assert most <= 2_000 // 4
+
+
+def test_a_small_predicate_that_grows_among_many_is_set_at_once() -> None:
+    router = set_up(_OPTIONS)
+    for app in range(20):
+        router.handle(SetPredicate(app, _points(5 * app, 5 * app + 4)), 1.0)
+    assert router.handle(SetPredicate(3, _points(15, 20)), 1.0) != [PredicatePostponed(3)]
+    assert router.idle
+    assert _delivered(router, 2 * 19) == (3,)
+
+
+def test_applications_that_leave_together_go_in_one_change() -> None:
+    def turns(leaving: int) -> int:
+        router = set_up(_OPTIONS)
+        for app in range(20):
+            router.handle(SetPredicate(app, _points(5 * app, 5 * app + 5)), 1.0)
+        for app in range(leaving):
+            assert router.handle(ApplicationGone(app), 1.0) == [PredicatePostponed(app)]
+        taken = _until_idle(router)
+        assert predicates_of(router)[0] == _points(5 * leaving, 100)
+        assert [_delivered(router, 10 * app) for app in range(20)] == [
+            (app,) if app >= leaving else () for app in range(20)
+        ]
+        return len(taken)
+
+    # A turn for each further application: nothing is left to do for it.
+    assert turns(10) <= turns(1) + 9
 
 
 def test_a_predicate_that_shrinks_leaves_p0_as_it_was_until_the_change_is_whole() -> None:
