@@ -12,6 +12,7 @@ import selectors
 import signal
 import socket
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -145,6 +146,9 @@ class RouterLoop:
         self._stop_sender.setblocking(False)
         self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._woken)
         self._stopping = False
+        #: Descriptors of applications, and of the signal to stop, that were ready and have not been seen to;
+        #: the one whose turn is next comes first.
+        self._others: OrderedDict[int, int] = OrderedDict()
         #: The stage that the next turn begins with. Mostly control frames: never behind messages, of which
         #: there may be any number.
         self._first = _CONTROL
@@ -287,11 +291,12 @@ class RouterLoop:
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
+        until = time.monotonic() + _APPLICATIONS_S
         if ready is not None:
-            self._others_ready(ready)
+            self._others_ready(ready, until)
         if self._applications.behind:
             self._changed = True
-            self._applications.serve(time.monotonic() + _APPLICATIONS_S)
+            self._applications.serve(until)
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
         """Waits for input or until the timeout; compiled code forwards messages meanwhile."""
@@ -410,11 +415,16 @@ class RouterLoop:
             self._lag_look_at = now + _LAG_LOOK_S
             self._meter.late(waited_s(), self._clock)
 
-    def _others_ready(self, ready: Iterable[tuple[int, int]]) -> None:
-        """Serves applications, and the signal to stop."""
+    def _others_ready(self, ready: Iterable[tuple[int, int]], until: float) -> None:
+        """Reads from applications, accepts them, and sees the signal to stop: at least one, or until a time.
+
+        What is left is reported again, and comes first then, however many are ready.
+        """
         self._changed = True
-        keys = self._selector.get_map()
-        for descriptor, mask in ready:
+        keys, left = self._selector.get_map(), self._others
+        left.update(ready)
+        while left:
+            descriptor, mask = left.popitem(last=False)
             key = keys.get(descriptor)
             # An application may have been disconnected since.
             if key is not None:
@@ -422,6 +432,8 @@ class RouterLoop:
                     selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0
                 )
                 key.data(events & key.events)
+            if time.monotonic() >= until:
+                return
 
     def _woken(self, _mask: int) -> None:
         """Drops the bytes by which a signal has ended the wait; its handler has run."""

@@ -215,6 +215,46 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
     assert served.index(1) < 60
 
 
+def test_connections_are_read_in_turn_for_a_part_of_each_turn(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of connections that are all ready, each turn reads one, and the next turn reads the next of them."""
+    # Each turn reads one connection, and serves one request.
+    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
+    loop = loops.of(ORIGIN.router())
+    read: list[list[int]] = [[]]
+    turn, applications = loop._turn, loop._applications
+    ready = applications._ready
+
+    def noted(app: Any, mask: int) -> None:
+        read[-1].append(app.number)
+        if sum(map(len, read)) == 120:
+            loop.stop()
+        ready(app, mask)
+
+    def counted(timeout: float | None) -> bool:
+        read.append([])
+        return turn(timeout)
+
+    monkeypatch.setattr(loop, "_turn", counted)
+    monkeypatch.setattr(applications, "_ready", noted)
+    with ExitStack() as stack:
+        peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(40)]
+        for number, peer in enumerate(peers):
+            peer.connect(str(loops.path))
+            while len(applications) <= number:
+                turn(0)
+        # A part of a line: more of it is in each socket after each read.
+        for peer in peers:
+            peer.sendall(b" " * 3 * 65_536)
+        loop.run()
+    assert max(map(len, read)) == 1
+    # Each was read a second time after all others were.
+    numbers = [number for each in read for number in each][:120]
+    assert sorted(numbers[:40]) == list(range(1, 41))
+    assert numbers == numbers[:40] * 3
+
+
 def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
     wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
