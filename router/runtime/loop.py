@@ -287,7 +287,9 @@ class RouterLoop:
         """Whether the next turn has something to do without waiting."""
         link = self._link
         waiting = link.behind or link.messages_behind or self._applications.behind
-        return bool(self._first) or waiting or self._router.delivers
+        # A turn that began with the deadlines may have changed them since.
+        changed = self._changed or link.changed
+        return bool(self._first) or waiting or changed or self._router.delivers
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""

@@ -290,6 +290,33 @@ def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
     }
 
 
+def test_a_turn_that_began_with_deadlines_does_not_sleep_on_what_it_has_made_due(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large predicate is set turn by turn, also after a turn that has looked at the deadlines first."""
+    router = ORIGIN.router()
+    loop = loops.of(router)
+    turn, due = loop._turn, []
+
+    def begun_with_deadlines(timeout: float | None) -> bool:
+        if router._parts.busy:
+            due.append(timeout)
+        if due and (timeout != 0 or not router._parts.busy) and not loop._stopping:
+            loop.stop()
+            timeout = 0
+        loop._first = module._DEADLINES
+        return turn(timeout)
+
+    monkeypatch.setattr(loop, "_turn", begun_with_deadlines)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(loops.path))
+        predicate = " or ".join(f"x = {2 * number}" for number in range(500))
+        peer.sendall(json.dumps({"op": "set_predicate", "predicate": predicate}).encode() + b"\n")
+        loop.run()
+    assert due
+    assert set(due) == {0}
+
+
 def test_messages_that_take_long_leave_the_others_to_the_next_turns(
     wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
