@@ -2,7 +2,8 @@
 
 A frame is written whole, as on the wire: the header of the Ethernet frame that completed it, and its body. A
 forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
-the received message: neither is written a second time.
+the received message: neither is written a second time. Nor is a long body that came in with an earlier event,
+since an RA is read in several turns before it goes on.
 
 A service that adds actions (`router.protocol.events.ServiceAction`) adds a format for each:
 `register_action`.
@@ -28,6 +29,7 @@ from router.protocol.events import (
     FrameReceived,
     PredicatePostponed,
     PredicateSet,
+    Refused,
     Send,
     SendMessage,
     SendToController,
@@ -47,7 +49,9 @@ from router.recording.format import (
     LENGTH,
     SEND,
 )
-from router.recording.frames import describe_frame, read_whole_frame, whole_frame
+from router.recording.frames import describe_frame, describe_header, read_whole_frame
+from router.recording.long import Content, ReceivedBodies, content_of
+from router.wire.codec import HEADER_LENGTH, decode_header, whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
 
@@ -65,12 +69,21 @@ class _ActionType(IntEnum):
     PREDICATE_POSTPONED = 8
     PREDICATE_SET = 9
     DELIVERY_POSTPONED = 10
+    #: Send a frame with a body that came in (`router.recording.long.ReceivedBodies`).
+    SEND_ON = 11
 
 
-_FORWARD, _SEND, _SEND_TO_CONTROLLER = (
+_FORWARD, _SEND, _SEND_TO_CONTROLLER, _SEND_ON = (
     bytes((action_type,))
-    for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
+    for action_type in (
+        _ActionType.FORWARD,
+        _ActionType.SEND,
+        _ActionType.SEND_TO_CONTROLLER,
+        _ActionType.SEND_ON,
+    )
 )
+#: The number of a body that came in.
+_NUMBER = struct.Struct("<I")
 #: Codes of the actions of services; those of this module are below.
 SERVICE_ACTIONS = range(32, 64)
 
@@ -117,23 +130,50 @@ def unregister_action(action_type: type[ServiceAction]) -> None:
     del _BY_CODE[_FORMATS.pop(action_type).code]
 
 
-def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
-    """Encodes the actions that answered `event`: equal actions give equal bytes."""
-    return b"".join(_action(event, action) for action in actions)
+def encode_actions(event: Event, actions: Iterable[Action], bodies: ReceivedBodies | None = None) -> bytes:
+    """Encodes the actions that answered `event`: equal actions give equal bytes.
+
+    Args:
+        bodies: the long bodies that came in up to this event; None: as in recordings of versions below 3,
+            frames are written with their bodies.
+    """
+    return b"".join(_pieces(event, actions, bodies))
+
+
+def actions_content(event: Event, actions: Iterable[Action], bodies: ReceivedBodies) -> Content:
+    """As `encode_actions`, in parts if it is long."""
+    return content_of(_pieces(event, actions, bodies))
+
+
+def _pieces(event: Event, actions: Iterable[Action], bodies: ReceivedBodies | None) -> list[bytes]:
+    pieces: list[bytes] = []
+    for action in actions:
+        if isinstance(action, Send):
+            pieces += _sending(event, action, bodies)
+        elif isinstance(action, SendToController):
+            pieces += (_SEND_TO_CONTROLLER, *_sized_frame(action.frame))
+        else:
+            pieces.append(_action(event, action))
+    return pieces
+
+
+def _sending(event: Event, action: Send, bodies: ReceivedBodies | None) -> tuple[bytes, ...]:
+    frame, ports = action.frame, _ports(action.interfaces)
+    if isinstance(event, FrameReceived) and _passes_on(event.frame, frame):
+        return _FORWARD, ports
+    number = None if bodies is None else bodies.number_of(frame)
+    if number is None:
+        return _SEND, ports, *_sized_frame(frame)
+    header, _, signature = whole_frame(frame)
+    return _SEND_ON, ports, header, _sized(signature), _NUMBER.pack(number)
 
 
 def _action(event: Event, action: Action) -> bytes:
-    if isinstance(action, Send):
-        if isinstance(event, FrameReceived) and _passes_on(event.frame, action.frame):
-            return _FORWARD + _ports(action.interfaces)
-        return _SEND + _ports(action.interfaces) + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Deliver):
         came = action.message is _message_of(event)
         action_type = _ActionType.DELIVER if came else _ActionType.DELIVER_OTHER
         head = DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
         return head if came else head + _sized(message_json(action.message))
-    if isinstance(action, SendToController):
-        return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Accepted):
         return ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, ServiceAction):
@@ -145,6 +185,7 @@ def _action(event: Event, action: Action) -> bytes:
         return DELIVERED.pack(_ActionType.DELIVERY_POSTPONED, action.source, action.seq)
     if isinstance(action, PredicateSet):
         return struct.pack("<BI", _ActionType.PREDICATE_SET, action.app)
+    assert isinstance(action, Refused)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
 
@@ -169,13 +210,14 @@ def _message_of(event: Event) -> Body | None:
     return event.message if isinstance(event, SendMessage) else None
 
 
-def _frame_or_reason(frame: Frame) -> bytes:
-    """Returns the frame as bytes, or the reason why it cannot be sent; a router drops and counts such a
-    frame."""
+def _sized_frame(frame: Frame) -> tuple[bytes, ...]:
+    """Returns the frame with its length, or the reason why it cannot be sent; a router drops and counts such
+    a frame."""
     try:
-        return whole_frame(frame)
+        whole = whole_frame(frame)
     except ValueError as error:
-        return str(error).encode()
+        return (_sized(str(error).encode()),)
+    return LENGTH.pack(sum(map(len, whole))), *whole
 
 
 def describe_actions(event: Event, data: bytes) -> list[str]:
@@ -202,13 +244,21 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             continue
         action_type = _ActionType(data[at])
         at += 1
-        if action_type in (_ActionType.FORWARD, _ActionType.SEND):
+        if action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_ON):
             ports, at = _list(INTERFACE, data, at)
             if action_type is _ActionType.FORWARD:
                 yield f"pass on through interfaces {listed(ports)}"
-                continue
-            frame, at = _take(data, at)
-            yield f"send through interfaces {listed(ports)}: {_frame_or_text(frame)}"
+            elif action_type is _ActionType.SEND:
+                frame, at = _take(data, at)
+                yield f"send through interfaces {listed(ports)}: {_frame_or_text(frame)}"
+            else:
+                # In place of the body, which is with the event that it came in with.
+                header = decode_header(data[at : at + HEADER_LENGTH] + bytes(0xFFFF))
+                signature, at = _take(data, at + HEADER_LENGTH)
+                (number,) = _NUMBER.unpack_from(data, at)
+                at += _NUMBER.size
+                described = describe_header(header, bool(signature))
+                yield f"send through interfaces {listed(ports)}: {described}: long body {number}"
         elif action_type is _ActionType.SEND_TO_CONTROLLER:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from router.predicates.model import Message
-from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
+from router.predicates.printer import format_message, format_predicate, predicate_from_json
 from router.protocol.attention.events import (
     DeliverPublication,
     IndexChanged,
@@ -21,7 +21,9 @@ from router.protocol.attention.events import (
 )
 from router.protocol.events import ServiceAction
 from router.recording.actions import ActionFormat, register_action
+from router.recording.contents import predicate_content
 from router.recording.events import EventFormat, register_event
+from router.recording.long import content_of
 
 
 def register() -> None:
@@ -30,15 +32,10 @@ def register() -> None:
         Register,
         EventFormat[Register](
             32,
-            lambda event, _wire: _json(
-                [
-                    event.app,
-                    predicate_to_json(event.predicate),
-                    event.max,
-                    event.lifetime_s,
-                    event.freshness_s,
-                    event.refreshed,
-                ]
+            lambda event, _wire: predicate_content(
+                b"[%d," % event.app,
+                event.predicate,
+                b"," + _json([event.max, event.lifetime_s, event.freshness_s, event.refreshed])[1:],
             ),
             _register,
             lambda event: (
@@ -69,7 +66,7 @@ def register() -> None:
         Upload,
         EventFormat[Upload](
             35,
-            lambda event, _wire: _json([event.app, event.message]),
+            lambda event, _wire: content_of((_json([event.app, event.message]),)),
             _upload,
             lambda event: f"application {event.app}: publish {format_message(event.message)}",
         ),

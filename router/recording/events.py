@@ -25,9 +25,11 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.recording.contents import message_json, predicate_json, read_message, read_predicate
+from router.recording.contents import message_json, predicate_content, read_message, read_predicate
 from router.recording.format import FRAME_RECEIVED, SEND_MESSAGE
-from router.recording.frames import describe_frame, read_whole_frame, whole_frame
+from router.recording.frames import describe_frame, read_whole_frame
+from router.recording.long import Content, content_of
+from router.wire.codec import WholeFrame, whole_frame
 
 _U32 = struct.Struct("<I")
 _F64 = struct.Struct("<d")
@@ -43,15 +45,14 @@ class EventFormat(Generic[E]):
 
     Attributes:
         code: the number of the type in a recording.
-        encode: returns the content, from the event and the bytes of its frame as received (None: encode the
-            frame).
+        encode: returns the content, from the event and its frame as received (None: encode the frame).
         decode: returns the event of a content. Raises ValueError, struct.error or TypeError for another
             format.
         describe: returns the event on one line, for people.
     """
 
     code: int
-    encode: Callable[[E, bytes | None], bytes]
+    encode: Callable[[E, WholeFrame | None], Content]
     decode: Callable[[bytes], E]
     describe: Callable[[E], str]
 
@@ -93,25 +94,25 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     Tick: _plain(2, Tick()),
     FrameReceived: EventFormat[FrameReceived](
         FRAME_RECEIVED,
-        lambda event, wire: _U32.pack(event.sender) + (wire or whole_frame(event.frame)),
+        lambda event, wire: content_of((_U32.pack(event.sender), *(wire or whole_frame(event.frame)))),
         lambda data: FrameReceived(_number(data), read_whole_frame(data[4:])),
         lambda event: f"from node {event.sender}: {describe_frame(event.frame)}",
     ),
     ControllerFrame: EventFormat[ControllerFrame](
         4,
-        lambda event, wire: wire or whole_frame(event.frame),
+        lambda event, wire: content_of(wire or whole_frame(event.frame)),
         lambda data: ControllerFrame(read_whole_frame(data)),
         lambda event: f"from the controller: {describe_frame(event.frame)}",
     ),
     SetPredicate: EventFormat[SetPredicate](
         5,
-        lambda event, _wire: _U32.pack(event.app) + predicate_json(event.predicate),
+        lambda event, _wire: predicate_content(_U32.pack(event.app), event.predicate),
         lambda data: SetPredicate(_number(data), read_predicate(data[4:])),
         lambda event: f"application {event.app}: set_predicate {format_predicate(event.predicate)}",
     ),
     SendMessage: EventFormat[SendMessage](
         SEND_MESSAGE,
-        lambda event, _wire: _U32.pack(event.app) + message_json(event.message),
+        lambda event, _wire: content_of((_U32.pack(event.app), message_json(event.message))),
         lambda data: SendMessage(_number(data), read_message(data[4:])),
         lambda event: f"application {event.app}: send_message {format_message(event.message)}",
     ),
@@ -163,11 +164,11 @@ def is_event(code: int) -> bool:
     return code in _BY_CODE
 
 
-def encode_event(event: Event, wire: bytes | None) -> tuple[int, bytes]:
+def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, Content]:
     """Encodes an event as its code and content.
 
     Args:
-        wire: the bytes of the event's frame as received (None: encode the frame).
+        wire: the event's frame as received (None: encode the frame).
 
     Raises:
         KeyError: the type of the event has no format.
@@ -177,7 +178,7 @@ def encode_event(event: Event, wire: bytes | None) -> tuple[int, bytes]:
 
 
 def decode_event(code: int, data: bytes) -> Event:
-    """Decodes the output of `encode_event`.
+    """Decodes the output of `encode_event`, its parts one behind the other.
 
     Raises:
         ValueError: the content is not of the format of that code.

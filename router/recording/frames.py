@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate
 from router.wire.bodies import BODIES, decode_encoded
-from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
+from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame
 from router.wire.format import SIGNATURE_BYTES, Flags
 from router.wire.frames import (
     AddressedMessage,
@@ -15,30 +15,14 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
 )
-from router.wire.header import DecodeError
+from router.wire.header import DecodeError, Header
 from router.wire.message import message_of
 
-_U16_MAX = 65_535
-_LARGEST_FRAGMENT = HEADER_LENGTH + _U16_MAX
 _SIGNED = int(Flags.SIGNED)
 
 
-def whole_frame(frame: Frame) -> bytes:
-    """Encodes header and whole body of a frame, whatever its length.
-
-    Raises:
-        ValueError: the frame cannot be sent (`router.wire.codec.fragment`).
-    """
-    size = len(frame.signature)
-    payloads = fragment(frame, _LARGEST_FRAGMENT + size)
-    if len(payloads) == 1:
-        return payloads[0]
-    body = b"".join(payload[HEADER_LENGTH : len(payload) - size] for payload in payloads)
-    return payloads[-1][:HEADER_LENGTH] + body + frame.signature
-
-
 def read_whole_frame(data: bytes) -> Frame:
-    """Decodes the output of `whole_frame` or a reassembled frame.
+    """Decodes a whole frame: header, body and signature, one behind the other.
 
     Raises ValueError if it is malformed.
     """
@@ -64,11 +48,17 @@ def describe_frame(frame: Frame) -> str:
         content = f"incarnation {body.incarnation}"
     else:
         content = str(body)
-    flags = f" {frame.flags.name}" if frame.flags else ""
-    flags += " signed" if frame.signature else ""
+    return f"{describe_header(frame, bool(frame.signature))}: {content}"
+
+
+def describe_header(header: Header | Frame, signed: bool) -> str:
+    """Describes the header of a frame: type, issuer/number, flags, epoch, hop limit."""
+    flags = Flags(header.flags & ~_SIGNED)
+    named = f" {flags.name}" if flags else ""
+    named += " signed" if signed else ""
     return (
-        f"{frame.type.name} {frame.issuer}/{frame.seq}{flags}, epoch {frame.epoch}, "
-        f"hop limit {frame.hop_limit}: {content}"
+        f"{header.type.name} {header.issuer}/{header.seq}{named}, epoch {header.epoch}, "
+        f"hop limit {header.hop_limit}"
     )
 
 

@@ -67,14 +67,17 @@ def check(path: Path) -> Replayed:
     """
     recording = Recording(path)
     router = new_router(recording)
+    bodies = recording.bodies()
     first_ns = None
     inputs = 0
     for given in recording.inputs():
         inputs = given.number
         first_ns = given.t_ns if first_ns is None else first_ns
         difference = None
+        if bodies is not None:
+            bodies.came(given.event)
         try:
-            data = encode_actions(given.event, answer(router, given))
+            data = encode_actions(given.event, answer(router, given), bodies)
         except Exception as error:  # an error that ended the live router ends the replayed router
             difference = f"{describe_event(given.event)}; replayed: the core raises {error!r}"
         else:

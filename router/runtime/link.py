@@ -26,7 +26,7 @@ from router.wire.addresses import (
     port_addresses,
     ports_of,
 )
-from router.wire.codec import forwarded_frame, fragments
+from router.wire.codec import WholeFrame, forwarded_frame, fragments
 from router.wire.format import MESSAGES
 from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
@@ -43,8 +43,8 @@ SENT_IN_A_TURN = 256
 _RETRY_AFTER = 0.001
 _MESSAGE = FrameType.MSG.name
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
-#: A frame that came in, and its wire form: the header of the Ethernet frame that completed it, and its body.
-Received = tuple[FrameReceived | ControllerFrame, bytes]
+#: A frame that came in, and its wire form, with the header of the Ethernet frame that completed it.
+Received = tuple[FrameReceived | ControllerFrame, WholeFrame]
 
 
 @dataclass(slots=True)

@@ -41,6 +41,7 @@ from router.runtime.applications import Applications
 from router.runtime.collector import end_turn
 from router.runtime.link import Link, SendQueue
 from router.runtime.packet_socket import PacketSockets
+from router.wire.codec import WholeFrame
 from router.wire.format import MESSAGES, REPLIES
 from router.wire.frames import FrameType
 
@@ -278,6 +279,8 @@ class RouterLoop:
                 # What is left of the turn comes first in the next: no stage can keep others from theirs.
                 self._first = (stage + 1) % len(_STAGES)
                 break
+        if self._recorder is not None and self._recorder.behind:
+            self._record(Recorder.step)
         end_turn()
         self._meter.turn(time.monotonic() - began, self._work, self._clock)
         return bool(ready) or self._behind
@@ -289,7 +292,8 @@ class RouterLoop:
         waiting = link.behind or link.messages_behind or self._applications.behind
         # A turn that began with the deadlines may have changed them since.
         changed = self._changed or link.changed
-        return bool(self._first) or waiting or changed or self._router.delivers
+        records = self._recorder is not None and self._recorder.behind
+        return bool(self._first) or waiting or changed or records or self._router.delivers
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
@@ -441,10 +445,10 @@ class RouterLoop:
         """Drops the bytes by which a signal has ended the wait; its handler has run."""
         self._stop_receiver.recv(_WAKE_BYTES)
 
-    def _handle(self, event: Event, wire: bytes | None = None) -> None:
+    def _handle(self, event: Event, wire: WholeFrame | None = None) -> None:
         self._applications.perform(self._handle_request(event, wire))
 
-    def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
+    def _handle_request(self, event: Event, wire: WholeFrame | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
         if not (isinstance(event, FrameReceived) and event.frame.type in MESSAGES):
             self._changed = True
@@ -464,7 +468,7 @@ class RouterLoop:
         self._work = REQUEST
         return self._handle_request(event)
 
-    def _ask_core(self, event: Event, now: float, wire: bytes | None = None) -> list[Action]:
+    def _ask_core(self, event: Event, now: float, wire: WholeFrame | None = None) -> list[Action]:
         if self._recorder is None:
             return self._router.handle(event, now)
         self._record(lambda recorder: recorder.event(event, now, wire))

@@ -51,9 +51,12 @@ __all__ = [
     "fragment",
     "fragments",
     "read_frame",
+    "whole_frame",
 ]
 
 DEFAULT_MTU = 1500
+#: A frame whole: a header, the body and the signature.
+WholeFrame = tuple[bytes, bytes, bytes]
 _U16_MAX = 65_535
 #: Bytes of a predicate that is decoded in parts: a shorter one takes about a millisecond.
 _LONG = 4_096
@@ -153,6 +156,18 @@ def _further(frame: Frame, body: bytes, room: int, count: int) -> Iterator[bytes
     for index in range(1, count):
         chunk = body[index * room : (index + 1) * room]
         yield _pack_header(frame, len(body), index, count, len(chunk)) + chunk + frame.signature
+
+
+def whole_frame(frame: Frame) -> WholeFrame:
+    """A frame whatever its length: the header of its last fragment, of the largest possible, and the rest.
+
+    Raises ValueError as `encode_body`, or if a header field does not fit.
+    """
+    body = encode_body(frame)
+    total = len(body)
+    count = max(-(-total // _U16_MAX), 1)
+    header = _pack_header(frame, total, count - 1, count, total - (count - 1) * _U16_MAX)
+    return header, body, frame.signature
 
 
 def _pack_header(frame: Frame, total: int, index: int, count: int, here: int) -> bytes:

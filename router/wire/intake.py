@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, sender_of
+from router.wire.codec import WholeFrame
 from router.wire.format import Flags
 from router.wire.fragments import Reassembler
 from router.wire.frames import Frame
@@ -69,7 +70,9 @@ class FrameIntake:
         self._log = log
         self._guard = guard
 
-    def take(self, data: bytes, now: float, expected: int | None = None) -> tuple[int, Frame, bytes] | None:
+    def take(
+        self, data: bytes, now: float, expected: int | None = None
+    ) -> tuple[int, Frame, WholeFrame] | None:
         """The protocol frame that an Ethernet frame makes whole, if any.
 
         Args:
@@ -78,8 +81,8 @@ class FrameIntake:
             expected: the only node that can have sent the frame; None: any node, or the controller.
 
         Returns:
-            The sender (a node, or `addresses.CONTROLLER`), the frame, and its wire form: the header of the
-            Ethernet frame that completed it, the whole body, and the signature.
+            The sender (a node, or `addresses.CONTROLLER`), the frame, and its wire form, with the header of
+            the Ethernet frame that completed it.
         """
         self.bytes += len(data)
         payload = data[ETHERNET_HEADER_LENGTH:]
@@ -108,7 +111,7 @@ class FrameIntake:
         finally:
             self.frames[type_] += 1
         # A plain tuple: a named one takes as long to make as the header does to decode.
-        return sender, frame, payload[:HEADER_LENGTH] + whole[1] + signature
+        return sender, frame, (payload[:HEADER_LENGTH], whole[1], signature)
 
     def _drop(self, reason: str, data: bytes, **fields: str) -> None:
         self.dropped[reason] += 1

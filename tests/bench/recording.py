@@ -44,7 +44,7 @@ def _seconds(payloads: list[bytes], recorder: Recorder | None) -> float:
         frame = forwarded_frame(decode_header(payload), payload[HEADER_LENGTH:])
         event = FrameReceived(0, frame)
         if recorder is not None:
-            recorder.event(event, float(number), payload)
+            recorder.event(event, float(number), (payload[:HEADER_LENGTH], payload[HEADER_LENGTH:], b""))
         actions = router.handle(event, float(number))
         if recorder is not None:
             recorder.actions(event, actions)

@@ -32,7 +32,7 @@ from router.recording.actions import encode_actions
 from router.recording.file import Origin, Recorder
 from router.records.applications import delivery_head
 from router.wire.addresses import CONTROLLER, ETHERTYPE, node_address, port_addresses
-from router.wire.codec import forwarded_frame, fragment
+from router.wire.codec import WholeFrame, forwarded_frame, fragment
 from router.wire.frames import Frame
 from router.wire.intake import FrameIntake
 
@@ -91,7 +91,7 @@ class CoreRouter:
         self.sent: Counter[str] = Counter()
         self.bytes_sent = 0
 
-    def handle(self, event: Event, now: float, wire: bytes | None = None) -> None:
+    def handle(self, event: Event, now: float, wire: WholeFrame | None = None) -> None:
         self.recorder.event(event, now, wire)
         actions = self.core.handle(event, now)
         self.recorder.actions(event, actions)

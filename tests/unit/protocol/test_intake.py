@@ -19,9 +19,8 @@ from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, FrameReceived, RequestUpdate, Send, Tick
 from router.protocol.options import ChosenOptions, RouterOptions
 from router.protocol.router import Router
-from router.recording.frames import whole_frame
 from router.wire import predicate as wire_predicate
-from router.wire.codec import encode_body, forwarded_frame
+from router.wire.codec import encode_body, forwarded_frame, whole_frame
 from router.wire.frames import EncodedPredicate, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
 from tests.support.one_router import BELOW, FIRST, NODE, TABLE, msg, ra, sent, set_up
@@ -381,7 +380,7 @@ def test_no_turn_interns_a_whole_predicate_if_the_pool_removes_filters_meanwhile
 
 def _encoded(frame: Frame, damage: bytes = b"") -> Frame:
     """A frame as a router reads it from the wire, with damage at its end."""
-    whole = whole_frame(frame)
+    whole = b"".join(whole_frame(frame))
     header, body = decode_header(whole), whole[HEADER_LENGTH:] + damage
     return forwarded_frame(header._replace(total_length=len(body)), body)
 

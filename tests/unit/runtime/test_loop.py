@@ -24,12 +24,13 @@ from router.protocol.messages import _Local
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.recording.file import Origin, Recorder
+from router.recording.replay import check
 from router.records.applications import ApplicationRecords
 from router.runtime import loop as module
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
 from router.wire.addresses import node_address, port_addresses
-from router.wire.codec import fragment
+from router.wire.codec import WholeFrame, fragment
 from router.wire.frames import Commit, Frame, FrameType
 from tests.support.one_router import TABLE, control, msg, new_router, ra, received
 from tests.support.polling import TIMEOUT
@@ -55,7 +56,7 @@ class FullDisk(Recorder):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().reserve(length, at)
 
-    def event(self, event: Event, at: float, wire: bytes | None = None) -> None:
+    def event(self, event: Event, at: float, wire: WholeFrame | None = None) -> None:
         if self.reserved > 1:
             self.events += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -138,6 +139,41 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
     assert recorder.events == 0
     assert [event for event, _ in loops.log] == [RECORDING_FAILED]
     assert loop.counters()["dropped"]["unknown_epoch"] == 1
+
+
+def test_a_long_content_is_recorded_in_parts_a_part_in_a_turn(
+    loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The router does not wait for input before it has written all of them."""
+    recorder = Recorder(tmp_path / "r.rec", ORIGIN)
+    loop = loops.of(ORIGIN.router(), recorder)
+    turn, step, written = loop._turn, recorder.step, [0]
+
+    def noted() -> None:
+        step()
+        written[-1] += 1
+
+    def counted(timeout: float | None) -> bool:
+        if recorder.behind:
+            assert timeout == 0
+        elif any(written) and not loop._stopping:
+            loop.stop()
+        written.append(0)
+        return turn(timeout)
+
+    monkeypatch.setattr(Recorder, "step", lambda _recorder: noted())
+    monkeypatch.setattr(loop, "_turn", counted)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(loops.path))
+        peer.sendall(
+            b'{"op": "set_predicate", "predicate": "s = \\"%s\\" or %s"}\n'
+            % (b"y" * 60_000, b" or ".join(b"x = %d" % n for n in range(0, 3_000, 2)))
+        )
+        loop.run()
+    assert max(written) == 1
+    # Of 1,000 constraints or 64 KiB each, and one that ends them.
+    assert sum(written) >= 5
+    assert check(tmp_path / "r.rec").difference is None
 
 
 def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:

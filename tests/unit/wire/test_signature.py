@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 from scapy.packet import Padding
 
 from router.predicates.model import Message
-from router.recording.frames import read_whole_frame, whole_frame
+from router.recording.frames import read_whole_frame
 from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers
 from router.wire.addresses import CONTROLLER
-from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame, fragment
+from router.wire.codec import (
+    HEADER_LENGTH,
+    decode,
+    decode_header,
+    encode,
+    forwarded_frame,
+    fragment,
+    whole_frame,
+)
 from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
 from router.wire.fragments import Reassembler
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
@@ -103,7 +111,7 @@ def test_each_fragment_has_the_signature() -> None:
     assert whole is not None
     taken = forwarded_frame(*whole, signature_of(whole[0], pieces[0]))
     assert KEYS.stands(taken, 3)
-    again = read_whole_frame(whole_frame(taken))
+    again = read_whole_frame(b"".join(whole_frame(taken)))
     assert (again, again.signature) == (taken, frame.signature)
 
 
@@ -118,7 +126,7 @@ def test_each_fragment_has_the_signature() -> None:
     ids=["short", "longer than a fragment"],
 )
 def test_a_recording_keeps_the_signature(frame: Frame) -> None:
-    assert read_whole_frame(whole_frame(frame)).signature == frame.signature
+    assert read_whole_frame(b"".join(whole_frame(frame))).signature == frame.signature
 
 
 def test_what_routers_write_on_the_way_is_not_covered() -> None:
