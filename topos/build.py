@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from topos.model import Link, Node, Topology, TopologyError
 
-#: Greatest sum of the costs of all links, and so of the cost of any path: the accounting holds costs in
-#: signed integers of 64 bits.
-MAX_TOTAL_COST = 2**63 - 1
+#: Greatest sum of the costs of all links, and so of the cost of any path. The sum of a path and a further
+#: link (`testbed.controller.compiled_trees`), and that of all links in both directions (`plain_trees`), fit
+#: in a signed integer of 64 bits.
+MAX_TOTAL_COST = 2**62 - 1
 #: So many unreachable nodes are named in an error; the rest are counted.
 _NAMED_AT_MOST = 10
 

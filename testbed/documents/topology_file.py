@@ -35,7 +35,8 @@ _NODE = {
 _LINK = {
     "u": "an end of the link: number or name of a node; required",
     "v": "the other end; required",
-    "cost": "positive integer (1); broadcast trees minimise its sum",
+    "cost": "positive integer (1); broadcast trees minimise its sum; those of all links add up to at most "
+    "2^62 − 1",
     "bandwidth_mbps": "bandwidth in each direction, Mbit/s; without it, not limited",
     "delay_ms": "delay of one direction, wall milliseconds; an emulation needs the kernel's netem",
     "loss_percent": "frames lost in each direction, at random, percent",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import cache
 from heapq import heappop, heappush
+from types import ModuleType
 
 import networkx as nx
 import pytest
@@ -26,7 +27,7 @@ from testbed.controller.trees import (
     spt_trees,
 )
 from tests.support.tree_entries import TreeEntry, entries_of, table_of
-from topos.build import LinkSpec, build
+from topos.build import MAX_TOTAL_COST, LinkSpec, build
 from topos.model import Node, Topology
 
 
@@ -266,6 +267,37 @@ def test_compiled_loops_give_what_plain_ones_give(topology: Topology, data: st.D
                 hops = hops_on_trees(topology, layer, NONE, nodes)
                 found.append((forest.parents.tolist(), broadcast_tables(topology, forest), hops.tolist()))
         assert found[0] == found[1]
+
+
+_MOST, _PART = MAX_TOTAL_COST, MAX_TOTAL_COST // 4
+
+
+@pytest.mark.parametrize("loops", [plain_trees, compiled_trees])
+@pytest.mark.parametrize(
+    "links",
+    [
+        [(0, 1, _MOST)],
+        [(0, 1, _MOST - 1), (1, 2, 1)],
+        [(0, 1, _PART), (1, 2, _PART), (2, 3, _PART), (3, 4, _MOST - 3 * _PART)],
+        # Rings: the last link is about as long as the way round.
+        [(0, 1, _PART), (1, 2, _PART // 2), (2, 3, _PART // 2), (3, 0, _MOST - _PART - 2 * (_PART // 2))],
+        [(0, 1, _PART + 1), (1, 2, _PART + 1), (2, 0, _MOST - 2 * (_PART + 1))],
+    ],
+)
+def test_trees_at_the_greatest_sum_of_costs(
+    links: list[tuple[int, int, int]], loops: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "loops", lambda _count: loops)
+    assert sum(cost for *_, cost in links) == MAX_TOTAL_COST
+    count = 1 + max(max(u, v) for u, v, _ in links)
+    topology = build("t", [Node(node) for node in range(count)], [LinkSpec(*link) for link in links])
+    check(topology, NONE, NONE)
+    graph = nx.Graph()
+    graph.add_weighted_edges_from(links)
+    expected = [
+        [len(nx.dijkstra_path(graph, source, node)) - 1 for node in range(count)] for source in range(count)
+    ]
+    assert hops_on_trees(topology, LAYERS["spt"], NONE, NONE).tolist() == expected
 
 
 def test_a_larger_graph_full_of_ties() -> None:

@@ -53,8 +53,14 @@ def test_one_node_is_a_topology() -> None:
         (
             _nodes(3),
             [LinkSpec(0, 1, 2**63 - 1), LinkSpec(1, 2, 2**63 - 1)],
-            "link 1: 1-2: with cost 9223372036854775807 the costs of all links add up to "
-            "18446744073709551614 or more; expected at most 9223372036854775807",
+            "link 0: 0-1: with cost 9223372036854775807 the costs of all links add up to "
+            "9223372036854775807 or more; expected at most 4611686018427387903",
+        ),
+        (
+            _nodes(3),
+            [LinkSpec(0, 1, 2**62 - 1), LinkSpec(1, 2, 1)],
+            "link 1: 1-2: with cost 1 the costs of all links add up to "
+            "4611686018427387904 or more; expected at most 4611686018427387903",
         ),
         (_nodes(2), [LinkSpec(0, 1, bandwidth_mbps=0)], "bandwidth_mbps is 0; expected a number above 0"),
         (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms is nan; expected a number from 0 up"),
