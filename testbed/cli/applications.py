@@ -14,6 +14,7 @@ from router.runtime.client import Client, ClientError
 from testbed.cli.arguments import add_live_run, add_node
 from testbed.control.running import Running
 from testbed.errors import InputError, RunError
+from testbed.terminal.printable import put
 
 
 def add_application(parser: ArgumentParser) -> None:
@@ -38,7 +39,7 @@ def connected(arguments: Namespace) -> Iterator[Client]:
         RunError: the router refused a request, or does not answer.
     """
     running = Running.find(arguments.run)
-    print(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
+    put(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
     node = running.node(arguments.node)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from testbed.cli.arguments import add_run
 from testbed.errors import InputError
 from testbed.runs.folders import find_run
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -47,14 +48,13 @@ def main(arguments: Namespace) -> int:
                 "share": outcome.share,
                 "baseline": outcome.baseline,
             }
-            print(json.dumps(row))
+            put(json.dumps(row))
         return 0
     from rich.console import Console
     from rich.table import Table
 
     frames = ", ".join(f"{count:,} {name}" for name, count in sorted(found.frames.items()))
-    console = Console()
-    console.print(
+    put(
         f"{run.name}: {frames} captured: {found.messages:,} messages, {found.filters:,} filters"
         + (f"; the key does not open {found.unread:,} messages" if found.unread else "")
     )
@@ -68,7 +68,7 @@ def main(arguments: Namespace) -> int:
             f"{100 * outcome.baseline:.2f} %",
             ATTACKS[name].target,
         )
-    console.print(table)
+    Console().print(table)
     for name in names:
-        console.print(f"{name}: {ATTACKS.docs[name]}")
+        put(f"{name}: {ATTACKS.docs[name]}")
     return 0

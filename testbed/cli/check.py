@@ -16,6 +16,7 @@ from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import missing_features
 from testbed.terminal.numbers import counted
+from testbed.terminal.printable import put
 from testbed.workload.generate import generate
 from testbed.workload.members import key_ring
 from testbed.workload.model import Workload
@@ -37,20 +38,20 @@ def main(arguments: Namespace) -> int:
     """
     experiment = load(arguments)
     workload = generate(experiment)
-    print(describe(experiment, workload))
+    put(describe(experiment, workload))
     made = estimate(experiment, workload)
     needed = demand(experiment, made)
     for heading, text in [("work", made.describe()), *needed.describe(), ("machine", _machine())]:
-        print(f"  {heading:11} {text}")
+        put(f"  {heading:11} {text}")
     if (warning := made.warning(experiment)) is not None:
-        print(f"warning: {warning}")
+        put(f"warning: {warning}")
     refused = _refused(experiment)
     if not arguments.force:
         refused += shortages(needed, capacity(arguments.runs))
     for reason in refused:
-        print(f"refused here: {reason}")
+        put(f"refused here: {reason}")
     if refused:
-        print("`cbcb simulate` needs none of this")
+        put("`cbcb simulate` needs none of this")
     return MachineError.status if refused else 0
 
 

@@ -9,6 +9,7 @@ from captures.spark.folder import remove_abandoned
 from testbed.errors import MachineError, RunError
 from testbed.network.cleanup import clean_dead_runs
 from testbed.network.state import live_runs
+from testbed.terminal.printable import put
 
 
 def add_arguments(_parser: ArgumentParser) -> None:
@@ -25,13 +26,13 @@ def main(_arguments: Namespace) -> int:
     cleaned = clean_dead_runs()
     folders, processes = remove_abandoned()
     if cleaned.tags:
-        print(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
+        put(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
     if folders:
-        print(f"removed {folders} temporary folders of Spark's ({processes} processes)")
+        put(f"removed {folders} temporary folders of Spark's ({processes} processes)")
     if not cleaned.tags and not folders and not cleaned.failures:
-        print("nothing to clean")
+        put("nothing to clean")
     for state in live_runs():
-        print(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
+        put(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
     if cleaned.failures:
         raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))
     return 0

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from testbed.cli.arguments import add_live_run
 from testbed.control.prompt import Prompt
 from testbed.control.running import Running
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Returns 0, or the status of the command that ended a prompt without a terminal."""
     running = Running.find(arguments.run)
-    print(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
+    put(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
     with Prompt(running, interactive=sys.stdin.isatty()) as prompt:
         prompt.cmdloop()
     return prompt.status

@@ -33,6 +33,7 @@ def main(arguments: Namespace) -> int:
     from testbed.report.comparison import compare, draw_curves, names_of
     from testbed.report.style import STYLES, styled
     from testbed.terminal import numbers
+    from testbed.terminal.text import foreign
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
     names = names_of(runs)
@@ -42,16 +43,16 @@ def main(arguments: Namespace) -> int:
     # Keys and names that are cut off would be the same for several: names are broken, keys stay whole.
     table.add_column("key", no_wrap=True, min_width=max((len(row.key) for row in shown), default=0))
     for name in names:
-        table.add_column(name, overflow="fold")
+        table.add_column(foreign(name), overflow="fold")
     for row in shown:
-        table.add_row(row.key, *(_text(value, numbers.ABSENT) for value in row.values))
+        table.add_row(foreign(row.key), *(foreign(_text(value, numbers.ABSENT)) for value in row.values))
     console = Console()
     console.print(table)
-    console.print(f"{len(rows) - len(shown)} keys with equal values are not shown", style="dim")
+    console.print(foreign(f"{len(rows) - len(shown)} keys with equal values are not shown", "dim"))
     with styled(STYLES[arguments.style]):
         drawn = draw_curves(dict(zip(names, runs, strict=True)), arguments.output)
     if drawn:
-        console.print(f"curves: {arguments.output}", soft_wrap=True)
+        console.print(foreign(f"curves: {arguments.output}"), soft_wrap=True)
     return 0
 
 

@@ -13,6 +13,7 @@ from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.errors import InputError
+from testbed.terminal.printable import put
 
 #: Suffixes of files that hold a network and no experiment.
 _NETWORKS = (".brite", ".graphml")
@@ -49,5 +50,5 @@ def load(arguments: Namespace) -> Experiment:
     check_hop_limit(problems, experiment)
     problems.raise_if_any()
     for note in experiment.topology.notes:
-        print(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
+        put(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
     return experiment

@@ -10,6 +10,8 @@ from rich.console import Console
 from testbed.cli.arguments import add_run
 from testbed.runs.archive import SUFFIX, export_run
 from testbed.runs.folders import find_run
+from testbed.terminal.printable import put
+from testbed.terminal.text import foreign
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,6 +26,6 @@ def main(arguments: Namespace) -> int:
     run_dir = find_run(arguments.runs, arguments.run).resolve()
     archive = arguments.output or Path(run_dir.name + SUFFIX)
     with Console(stderr=True).status("") as status:
-        export_run(run_dir, archive, lambda name: status.update(name))
-    print(archive)
+        export_run(run_dir, archive, lambda name: status.update(foreign(name)))
+    put(archive)
     return 0

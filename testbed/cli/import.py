@@ -12,6 +12,8 @@ from rich.console import Console
 
 from testbed.cli.arguments import add_runs
 from testbed.runs.archive import import_run
+from testbed.terminal.printable import put
+from testbed.terminal.text import foreign
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,10 +24,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Prints the path of the run folder."""
     with Console(stderr=True).status("") as status:
-        run_dir, equal = import_run(arguments.archive, arguments.runs, lambda name: status.update(name))
+        run_dir, equal = import_run(
+            arguments.archive, arguments.runs, lambda name: status.update(foreign(name))
+        )
     if not equal:
-        print(
+        put(
             "cbcb: other versions of packages made this run; the archive has their lock file", file=sys.stderr
         )
-    print(run_dir)
+    put(run_dir)
     return 0

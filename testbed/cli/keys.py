@@ -15,6 +15,7 @@ from router.privacy.keys import (
     write_keys,
 )
 from testbed.errors import InputError
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def _make_issuers(folder: Path, nodes: int) -> int:
         make_signing_keys(folder, nodes)
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror or error}") from error
-    print(f"{folder}: private keys of the controller and of nodes 0 to {nodes - 1}, public keys of all")
+    put(f"{folder}: private keys of the controller and of nodes 0 to {nodes - 1}, public keys of all")
     return 0
 
 
@@ -88,6 +89,6 @@ def main(arguments: Namespace) -> int:
     for key in ring.keys:
         sends = ", members send under it" if key.key_id == ring.sending else ""
         chosen = key.parameters
-        print(f"key {key.key_id}: {chosen.bits} bits, {chosen.hashes} hashes, {chosen.encoding}{sends}")
-    print(f"the next `cbcb keys rotate {path}` {ring.next_step}")
+        put(f"key {key.key_id}: {chosen.bits} bits, {chosen.hashes} hashes, {chosen.encoding}{sends}")
+    put(f"the next `cbcb keys rotate {path}` {ring.next_step}")
     return 0

@@ -21,6 +21,7 @@ from testbed.cli.streams import open_closed_streams
 from testbed.errors import BringUpInterrupted, InputError, TestbedError, run_folder_errors
 from testbed.full_disk import FULL
 from testbed.signals import end_like_ctrl_c
+from testbed.terminal.printable import put
 
 #: Command -> its line of help. The module `testbed.cli.COMMAND` has `add_arguments(parser)`, which declares
 #: the arguments, and `main(arguments)`, which runs the command and returns the exit status. It imports
@@ -105,17 +106,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         with run_folder_errors():
             return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
     except TestbedError as error:
-        print(f"cbcb: {error}", file=sys.stderr)
+        put(f"cbcb: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt as interrupt:
-        print(f"cbcb: {str(interrupt) or 'interrupted'}", file=sys.stderr)
+        put(f"cbcb: {str(interrupt) or 'interrupted'}", file=sys.stderr)
         return interrupt.status if isinstance(interrupt, BringUpInterrupted) else INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has ended
         return 0
     except OSError as error:
         if error.errno in _PATH_ERRORS and error.filename is not None:
-            print(f"cbcb: {error.filename}: {error.strerror}", file=sys.stderr)
+            put(f"cbcb: {error.filename}: {error.strerror}", file=sys.stderr)
             return InputError.status
         if error.errno not in FULL:
             raise
@@ -123,12 +124,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:  # or the interpreter would try once more when it ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"cbcb: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        put(f"cbcb: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         return 3
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in {"testbed", "router", "topos", "captures"}:
             raise
-        print(
+        put(
             f"cbcb: {sys.executable} has no module {error.name}: wrong interpreter? "
             "`./run.sh` makes the right one (.venv/bin/cbcb)",
             file=sys.stderr,

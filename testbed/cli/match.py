@@ -10,6 +10,7 @@ from router.matching.factory import DEFAULT, ENGINES, compiles_first, serving, w
 from testbed.errors import InputError
 from testbed.siena_ff.reader import read_chunks
 from testbed.siena_ff.session import Session
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,13 +29,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Prints a line for each `select`; a fault in the file is an InputError (exit status 2)."""
     if compiles_first(arguments.engine):
-        print("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
+        put("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
     try:
         session = Session(arguments.engine, sys.stdout)
     except ValueError as error:
         raise InputError(f"--engine: {error}") from error
     if (server := serving(arguments.engine)) != arguments.engine:
-        print(f"cbcb: nothing can be compiled ({why_not_compiled()}): {server} serves", file=sys.stderr)
+        put(f"cbcb: nothing can be compiled ({why_not_compiled()}): {server} serves", file=sys.stderr)
     if arguments.file == "-":
         session.run(read_chunks(sys.stdin.buffer, "standard input"), "standard input")
     else:
@@ -46,5 +47,5 @@ def main(arguments: Namespace) -> int:
                 raise
             raise InputError(f"{arguments.file}: {error.strerror}") from error
     if arguments.stats:
-        print(session.statistics(), file=sys.stderr)
+        put(session.statistics(), file=sys.stderr)
     return 0

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.cli.arguments import add_runs, add_style
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -47,9 +48,9 @@ def main(arguments: Namespace) -> int:
     parameters = [plot.x] if plot.by is None else [plot.x, plot.by]
     for place, found in points(runs, plot.y, parameters).items():
         where = ", ".join(f"{name} = {value}" for name, value in zip(parameters, place, strict=True))
-        print(
+        put(
             f"{where}: mean {found.mean:.4g} [{found.low:.4g}, {found.high:.4g}], "
             f"median {found.median:.4g} [{found.p10:.4g}, {found.p90:.4g}], {found.runs} runs"
         )
-    print(f"plot: {arguments.output}")
+    put(f"plot: {arguments.output}")
     return 0

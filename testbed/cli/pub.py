@@ -8,6 +8,7 @@ from router.predicates.parser import parse_message
 from testbed.cli.applications import add_application, connected
 from testbed.errors import InputError
 from testbed.terminal.numbers import message
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,5 +29,5 @@ def main(arguments: Namespace) -> int:
         send = client.publish if "publish" in client.commands else client.send_message
         for each in messages:
             source, seq = send(each)
-            print(message(source, seq))
+            put(message(source, seq))
     return 0

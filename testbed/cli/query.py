@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from testbed.cli.arguments import add_run, master, not_negative
 from testbed.errors import InputError, MachineError
 from testbed.runs.folders import find_run
+from testbed.terminal.printable import put
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ def main(arguments: Namespace) -> int:
 
     try:
         if arguments.tables or sql is None:
-            print("\n".join(described(describe(run))))
+            put("\n".join(described(describe(run))))
             return 0
         answer = ask(run, sql) if arguments.master is None else _by_spark(run, sql, arguments.master)
         write(answer, arguments.format, arguments.output, arguments.rows)

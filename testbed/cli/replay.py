@@ -17,6 +17,7 @@ from testbed.cli.arguments import add_run, moment_s
 from testbed.errors import InputError
 from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
 from testbed.runs.folders import find_run
+from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
 
 
@@ -59,7 +60,7 @@ def main(arguments: Namespace) -> int:
             verdicts.append(verdict)
             progress.update(f"{len(verdicts)} done")
     for line in _lines(verdicts):
-        console.print(line, markup=False)
+        put(line)
     unreadable = [f"r{verdict.node}" for verdict in verdicts if verdict.replayed is None]
     if unreadable:
         raise InputError(f"no usable recording of {', '.join(unreadable)}")
@@ -100,9 +101,9 @@ def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
     t_ns = wall_clock_ns(run_dir, at_s)
     for node in nodes:
         (state,) = router_states(run_dir, node, [t_ns])
-        print(f"r{node}, epoch {state.epoch}")
+        put(f"r{node}, epoch {state.epoch}")
         for row in state.table:
-            print(f"    {_described(row, state.interfaces)}: {format_predicate(row.predicate)}")
+            put(f"    {_described(row, state.interfaces)}: {format_predicate(row.predicate)}")
     return 0
 
 
@@ -119,7 +120,7 @@ def _show(run_dir: Path, nodes: Iterable[int]) -> int:
     for node in nodes:
         try:
             for line in describe(Recording(RunLayout(run_dir).recording(node))):
-                print(f"r{node} {line}")
+                put(f"r{node} {line}")
         except RecordingError as error:
             raise InputError(str(error)) from error
     return 0

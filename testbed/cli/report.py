@@ -8,6 +8,7 @@ from captures.rundir.layout import RunLayout
 from testbed.cli.arguments import add_run, add_style
 from testbed.errors import InputError
 from testbed.runs.folders import find_run
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def main(arguments: Namespace) -> int:
     if (wrong := store.lacking(run_dir, ())) is not None:
         raise InputError(wrong)
     if arguments.style is None:
-        print(write_report(run_dir))
+        put(write_report(run_dir))
     else:
-        print("\n".join(map(str, write_figures(run_dir, arguments.style))))
+        put("\n".join(map(str, write_figures(run_dir, arguments.style))))
     return 0

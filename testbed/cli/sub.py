@@ -17,6 +17,7 @@ from testbed.cli.applications import add_application, connected
 from testbed.cli.arguments import positive, timeout_s
 from testbed.errors import InputError
 from testbed.terminal.numbers import message
+from testbed.terminal.printable import put
 
 #: Wall seconds between two looks for lifetimes that are over.
 _LOOK_S = 0.1
@@ -91,7 +92,7 @@ class _Lifetimes:
     def over(self) -> bool:
         """Reports the lifetimes that are over; returns whether no subscription is left."""
         for ended in self.client.outcomes():
-            print(f"cbcb: round {ended.round} {ended.outcome}: {ended.got} messages", file=sys.stderr)
+            put(f"cbcb: round {ended.round} {ended.outcome}: {ended.got} messages", file=sys.stderr)
             if self.refresh:
                 self.client.refresh(ended.subscription)
             else:
@@ -104,12 +105,12 @@ def _renew(client: Client, keys: KeyFile) -> None:
     try:
         ring = keys.renewed()
     except KeyFileError as error:
-        print(f"cbcb: {error}; the former keys stay in use", file=sys.stderr)
+        put(f"cbcb: {error}; the former keys stay in use", file=sys.stderr)
         return
     if ring is not None:
         client.set_keys(ring)
         numbers = ", ".join(str(key.key_id) for key in ring.keys)
-        print(f"cbcb: {keys.path}: receiving under keys {numbers}", file=sys.stderr)
+        put(f"cbcb: {keys.path}: receiving under keys {numbers}", file=sys.stderr)
 
 
 def _print_deliveries(
@@ -138,7 +139,7 @@ def _print_deliveries(
                 continue
             break
         name = message(delivery.source, delivery.seq)
-        print(f"{name} {format_message(Message(delivery.attributes))}")
+        put(f"{name} {format_message(Message(delivery.attributes))}")
         sys.stdout.flush()
         printed += 1
     return 0 if count is None or printed == count else 1

@@ -12,6 +12,7 @@ from captures.rundir.layout import RunLayout
 from testbed.cli.arguments import add_run
 from testbed.errors import InputError
 from testbed.runs.folders import find_run
+from testbed.terminal.printable import put
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -63,15 +64,15 @@ def main(arguments: Namespace) -> int:
             messages = listed(database, arguments.where, missed=arguments.missed)
             if arguments.json:
                 for one in messages:
-                    print(json.dumps(asdict(one)))
+                    put(json.dumps(asdict(one)))
             else:
-                print("\n".join(listing(messages, width)))
+                put("\n".join(listing(messages, width)))
             return 0
         found = trace(run, database, find(database, message))
     if arguments.json:
-        print(json.dumps(asdict(found), indent=1))
+        put(json.dumps(asdict(found), indent=1))
     else:
-        print("\n".join(lines(found, width)))
+        put("\n".join(lines(found, width)))
     return 0
 
 
@@ -86,15 +87,15 @@ def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -
         listed = found.publications(run, arguments.where)
         if arguments.json:
             for each in listed:
-                print(json.dumps(asdict(each)))
+                put(json.dumps(asdict(each)))
         else:
-            print("\n".join(found.listing(listed)))
+            put("\n".join(found.listing(listed)))
         return 0
     source, _, number = wanted.partition(":")
     if not (source.isdigit() and number.isdigit()):
         raise InputError(f"{wanted}: expected SOURCE:NUMBER, such as 3:17")
     one = found.publication(run, int(source), int(number))
-    print(
+    put(
         json.dumps(asdict(one), indent=1)
         if arguments.json
         else "\n".join(found.lines(one, read_topology(run)))

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.errors import InputError
+from testbed.terminal.printable import put
 from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
 
 
@@ -31,14 +32,14 @@ def main(arguments: Namespace) -> int:
     uninstall = arguments.action == "uninstall"
     if arguments.print:
         for target in installation.files:
-            print(f"{installation.state(target):9} {target}")
+            put(f"{installation.state(target):9} {target}")
         return 0
     if uninstall:
         done = installation.uninstall(lambda target: _may(arguments, target, "remove"))
     else:
         done = installation.install(lambda target: _may(arguments, target, "overwrite"))
     for target, what in done.items():
-        print(f"{what:9} {target}")
+        put(f"{what:9} {target}")
     kept = [target for target, what in done.items() if what == "kept"]
     if kept:
         raise InputError(
@@ -46,11 +47,11 @@ def main(arguments: Namespace) -> int:
             f" --force {'removes' if uninstall else 'overwrites'} them"
         )
     if uninstall:
-        print("removed" if done else "nothing was installed")
+        put("removed" if done else "nothing was installed")
     else:
         if "same" in done.values():
-            print("what was the same already, without us, is not recorded as ours: uninstall asks first")
-        print(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
+            put("what was the same already, without us, is not recorded as ours: uninstall asks first")
+        put(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
     return 0
 
 
@@ -62,6 +63,6 @@ def _may(arguments: Namespace, target: Path, what: str) -> bool:
     try:
         answer = input(f"{target} is not what we installed; {what} it? [y/N] ")
     except EOFError:
-        print()
+        put()
         return False
     return answer.strip().lower() in ("y", "yes")

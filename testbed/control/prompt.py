@@ -24,6 +24,7 @@ from testbed.control.running import Running
 from testbed.errors import InputError, TestbedError
 from testbed.network.names import host_name
 from testbed.terminal.numbers import message
+from testbed.terminal.printable import put
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class Prompt(cmd.Cmd):
 
     def precmd(self, line: str) -> str:
         if not self._interactive and line != "EOF":
-            print(f"cbcb> {line}", flush=True)
+            put(f"cbcb> {line}", flush=True)
         return line
 
     def onecmd(self, line: str) -> bool:
@@ -110,11 +111,11 @@ class Prompt(cmd.Cmd):
             if self._interactive:
                 self._unawaited += self._show_deliveries(0)
         except KeyboardInterrupt:
-            print()
+            put()
             self.status = 0 if self._interactive else 130
             end = not self._interactive
         except (TestbedError, ClientError) as error:
-            print(f"cbcb: {error}", file=sys.stderr)
+            put(f"cbcb: {error}", file=sys.stderr)
             self.status = 0 if self._interactive else getattr(error, "status", 1)
             end = not self._interactive
         return end
@@ -150,14 +151,14 @@ class Prompt(cmd.Cmd):
         topology = self._running.topology
         for node in topology.nodes:
             near = " ".join(host_name(other) for other in sorted(topology.neighbours(node.id).values()))
-            print(f"{host_name(node.id)}{f' {node.name}' if node.name else ''}: {near}")
+            put(f"{host_name(node.id)}{f' {node.name}' if node.name else ''}: {near}")
 
     @_operands(0, 0)
     def do_links(self, _operands: list[str]) -> None:
         """links: lists the links, with cost and interfaces."""
         for link in self._running.topology.links:
             ends = f"{host_name(link.u)}-{host_name(link.v)}"
-            print(f"{ends} cost {link.cost}, interfaces {link.u_port} and {link.v_port}")
+            put(f"{ends} cost {link.cost}, interfaces {link.u_port} and {link.v_port}")
 
     @_operands(1, 1)
     def do_tables(self, operands: list[str]) -> None:
@@ -166,18 +167,18 @@ class Prompt(cmd.Cmd):
             rows = client.status()["table"]
         for row in rows:
             scope = f" {row['scope']}" if row["scope"] else ""
-            print(f"interface {row['interface']}{scope}: {row['predicate']}")
+            put(f"interface {row['interface']}{scope}: {row['predicate']}")
 
     def do_pub(self, line: str) -> None:
         """pub NODE MESSAGE: sends a message, such as: pub 0 dest = "ORD", price = 300."""
         node, text = _node_and_text(line, "pub NODE MESSAGE")
         source, seq = self._client(node).send_message(_parsed(parse_message, text))
-        print(message(source, seq))
+        put(message(source, seq))
 
     def do_sub(self, line: str) -> None:
         """sub NODE PREDICATE: subscribes, such as: sub 3 price < 400; prints the subscription's number."""
         node, text = _node_and_text(line, "sub NODE PREDICATE")
-        print(self._client(node).subscribe(_parsed(parse_predicate, text)))
+        put(self._client(node).subscribe(_parsed(parse_predicate, text)))
 
     @_operands(1, 2)
     def do_unsub(self, operands: list[str]) -> None:
@@ -220,7 +221,7 @@ class Prompt(cmd.Cmd):
         found = live_trace(run, self._running.tables, operands[0]) if operands else live_listing(run)
         try:
             for line in found:
-                print(line)
+                put(line)
         except ValueError as error:  # a record or a capture is malformed
             raise InputError(str(error)) from error
 
@@ -245,9 +246,9 @@ class Prompt(cmd.Cmd):
         if arg:
             super().do_help(arg)
             return
-        print("NODE PROGRAM [ARGUMENTS]: runs a program on a node, such as: r3 ip address")
+        put("NODE PROGRAM [ARGUMENTS]: runs a program on a node, such as: r3 ip address")
         commands = [getattr(self, name).__doc__ for name in self.get_names() if name.startswith("do_")]
-        print("\n".join(sorted({text.splitlines()[0] for text in commands})))
+        put("\n".join(sorted({text.splitlines()[0] for text in commands})))
 
     def do_exit(self, _line: str) -> bool:
         """exit: ends the prompt; the network stays."""
@@ -258,7 +259,7 @@ class Prompt(cmd.Cmd):
     def do_EOF(self, _line: str) -> bool:  # noqa: N802 - the name of the end of the input in `cmd.Cmd`
         """Ctrl-D: ends the prompt; the network stays."""
         if self._interactive:
-            print()
+            put()
         return True
 
     def _client(self, name: str) -> Client:
@@ -277,7 +278,7 @@ class Prompt(cmd.Cmd):
                 for delivery in client.read_events():
                     name = message(delivery.source, delivery.seq)
                     text = format_message(Message(delivery.attributes))
-                    print(f"{host_name(client.node)} got {name} {text}", flush=True)
+                    put(f"{host_name(client.node)} got {name} {text}", flush=True)
                     shown += 1
             left = deadline - time.monotonic()
             if shown >= count or left <= 0:

@@ -28,6 +28,7 @@ from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.network.state import CHECKOUT, RunState, live_runs
 from testbed.polling import wait_until
+from testbed.terminal.printable import put
 from topos.model import PROPERTIES, Topology
 
 #: Types of frames that spread predicates.
@@ -280,4 +281,4 @@ class Running:
 
 
 def _not_recorded(error: OSError) -> None:
-    print(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)
+    put(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)

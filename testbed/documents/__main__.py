@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from testbed.documents.generated import DOCUMENTS
+from testbed.terminal.printable import put
 
 
 def main() -> None:
@@ -10,7 +11,7 @@ def main() -> None:
         text = document.current()
         if not document.path.exists() or document.path.read_text(encoding="utf-8") != text:
             document.path.write_text(text, encoding="utf-8")
-            print(f"written: {document.name}")
+            put(f"written: {document.name}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from testbed.errors import TestbedError, run_folder_errors
 from testbed.live.server import LiveServer
 from testbed.live.watch import Watcher, open_state
 from testbed.signals import end_like_ctrl_c
+from testbed.terminal.printable import put
 
 _BRING_UP_NICE = 10
 
@@ -38,14 +39,14 @@ def main() -> int:
         with run_folder_errors():
             state = open_state(run_dir)
         with LiveServer(state, port) as server:
-            print(json.dumps({"url": server.url}), flush=True)
+            put(json.dumps({"url": server.url}), flush=True)
             # The emulation waits with its workload until the stream runs.
             with Watcher(state, busy=False):
                 starter_gone.wait()
     except KeyboardInterrupt:
         return 0
     except TestbedError as error:
-        print(error, file=sys.stderr)
+        put(error, file=sys.stderr)
         return error.status
     return 0
 

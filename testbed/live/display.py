@@ -12,6 +12,7 @@ from testbed.live.server import LiveServer
 from testbed.live.state import LiveState
 from testbed.live.terminal import live_line, live_table
 from testbed.live.watch import INTERVAL_S, Watcher, open_state
+from testbed.terminal.text import foreign
 
 #: Wall seconds between two lines if standard output is no terminal.
 _LINE_S = 5.0
@@ -30,7 +31,7 @@ def display(run_dir: Path, port: int, master: str, until_end: bool) -> None:
     state = open_state(run_dir.resolve())
     console = Console()
     with LiveServer(state, port) as server:
-        console.print(f"live: {server.url}", highlight=False)
+        console.print(foreign(f"live: {server.url}"))
         with Watcher(state, master):
             if console.is_terminal:
                 _table(state, server.url, console, until_end)
@@ -62,7 +63,7 @@ def _lines(state: LiveState, console: Console, until_end: bool) -> None:
         over = until_end and _over(state)
         if over or time.monotonic() >= next_line:
             next_line = time.monotonic() + _LINE_S
-            console.print(live_line(state.snapshot()), highlight=False, markup=False, soft_wrap=True)
+            console.print(foreign(live_line(state.snapshot())), soft_wrap=True)
         if over:
             return
         time.sleep(INTERVAL_S)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.terminal.numbers import clock, count
+from testbed.terminal.text import foreign
 
 _BUSIEST = 5
 _BAR = 24
@@ -25,9 +26,9 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
     style = (
         "bold red" if verdict["reasons"] else "bold blue" if verdict["state"].startswith("holds") else "bold"
     )
-    table.add_row("verdict", Text("; ".join([verdict["state"], *verdict["reasons"]]), style=style))
+    table.add_row("verdict", foreign("; ".join([verdict["state"], *verdict["reasons"]]), style))
     table.add_row("time", f"{_clock(snapshot)}, {snapshot['phase']}")
-    table.add_row("frames", _frames(snapshot))
+    table.add_row("frames", foreign(_frames(snapshot)))
     messages = snapshot["messages"]
     table.add_row(
         "messages",
@@ -42,7 +43,9 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
     for position, link in enumerate(busiest):
         bar = "█" * round(_BAR * link["recent"] / most) if most else ""
         line = Text.assemble(
-            f"{ends[link['index']]:>9}  {link['recent']:7.1f} frames/s  ", (bar, "blue"), no_wrap=True
+            foreign(f"{ends[link['index']]:>9}  {link['recent']:7.1f} frames/s  "),
+            (bar, "blue"),
+            no_wrap=True,
         )
         table.add_row("busiest links" if position == 0 else "", line)
     if url is not None:

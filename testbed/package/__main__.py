@@ -7,10 +7,11 @@ from pathlib import Path
 
 from testbed.package.modules import PackagingError
 from testbed.package.wheel import write_wheel
+from testbed.terminal.printable import put
 
 if len(sys.argv) != 2:
     sys.exit("usage: python -m testbed.package FOLDER")
 try:
-    print(write_wheel(Path(sys.argv[1])))
+    put(write_wheel(Path(sys.argv[1])))
 except (OSError, PackagingError) as error:
     sys.exit(str(error))

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from captures.tables.query import Description
 from testbed.errors import InputError
-from testbed.terminal.printable import printable
+from testbed.terminal.printable import printable, put
 
 #: Characters of a value that the aligned table shows.
 _WIDEST = 60
@@ -108,21 +108,34 @@ def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> 
         )
         return "  ".join(padded).rstrip()
 
-    print(line(names), file=file)
-    print("  ".join("-" * width for width in widths), file=file)
+    put(line(names), file=file)
+    put("  ".join("-" * width for width in widths), file=file)
     for cells in lines:
-        print(line(cells), file=file)
+        put(line(cells), file=file)
     shown = "" if len(lines) == count else f", the first {len(lines)} shown (--rows 0: all)"
-    print(f"({count} row{'' if count == 1 else 's'}{shown})", file=file)
+    put(f"({count} row{'' if count == 1 else 's'}{shown})", file=file)
 
 
 def _write_csv(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
-    """Writes RFC 4180 with a heading; empty for null, hexadecimal for bytes, JSON for maps and lists."""
+    """Writes RFC 4180 with a heading; empty for null, hexadecimal for bytes, JSON for maps and lists.
+
+    A terminal gets no control characters.
+    """
     writer = csv.writer(file)
-    writer.writerow(next(answer).schema.names)
+    shown = _on_terminal if file.isatty() else _in_file
+    writer.writerow(map(shown, next(answer).schema.names))
     for batch in answer:
         for row in _rows(batch):
-            writer.writerow([_json(value) if isinstance(value, (dict, list)) else value for value in row])
+            writer.writerow(map(shown, row))
+
+
+def _in_file(value: Any) -> Any:
+    return _json(value) if isinstance(value, (dict, list)) else value
+
+
+def _on_terminal(value: Any) -> Any:
+    value = _in_file(value)
+    return printable(value) if isinstance(value, str) else value
 
 
 def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
@@ -130,7 +143,7 @@ def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> 
     names = next(answer).schema.names
     for batch in answer:
         for row in _rows(batch):
-            print(_json(dict(zip(names, row, strict=True))), file=file)
+            put(_json(dict(zip(names, row, strict=True))), file=file)
 
 
 def _json(value: Any) -> str:

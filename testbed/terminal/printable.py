@@ -1,6 +1,12 @@
-"""Foreign text on a terminal: without the control characters that a terminal would execute."""
+"""Foreign text on a terminal: without the control characters that a terminal would execute.
+
+Commands print through `put`, and show text in tables and status lines of rich through
+`testbed.terminal.text`: names, values and errors may come from a file of somebody else.
+"""
 
 from __future__ import annotations
+
+from typing import IO
 
 
 def printable(text: str) -> str:
@@ -10,3 +16,17 @@ def printable(text: str) -> str:
 
 def _printable(character: str) -> str:
     return character if character.isprintable() else repr(character)[1:-1]
+
+
+def printable_lines(text: str) -> str:
+    """Returns the text, each of its lines as `printable` returns it."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def put(text: object = "", *, file: IO[str] | None = None, flush: bool = False) -> None:
+    """Prints a text of one or more lines, each as `printable` returns it.
+
+    Args:
+        file: None: standard output.
+    """
+    print(printable_lines(str(text)), file=file, flush=flush)

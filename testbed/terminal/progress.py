@@ -10,6 +10,8 @@ from rich.console import Console, Group, RenderableType
 from rich.status import Status
 from rich.text import Text
 
+from testbed.terminal.text import foreign
+
 #: Wall seconds between two lines about a stage that goes on, where the output is no terminal.
 _SIGN_OF_LIFE_S = 10.0
 #: Steps that took less are left out of the line of their stage.
@@ -38,7 +40,7 @@ class Progress:
     def stage(self, key: str, text: str) -> Iterator[None]:
         """Shows `text` while the block runs, and afterwards its duration."""
         started = time.monotonic()
-        with self.console.status(Text(text), refresh_per_second=8) as status:
+        with self.console.status(foreign(text), refresh_per_second=8) as status:
             self._status, self._text, self._detail = status, text, ""
             self._steps, self.current_step, self._step_started, self._shown_at = {}, "", started, started
             self._show()
@@ -50,7 +52,9 @@ class Progress:
         self.seconds[key] = time.monotonic() - started
         parts = [f"{name} {s:.1f}" for name, s in self._steps.items() if s >= _WORTH_NAMING_S]
         detail = f" ({', '.join(parts)})" if parts else ""
-        line = Text.assemble(("✓", "green"), f" {text} ", (f"{self.seconds[key]:.1f} s{detail}", "dim"))
+        line = Text.assemble(
+            ("✓", "green"), " ", foreign(text), " ", (f"{self.seconds[key]:.1f} s{detail}", "dim")
+        )
         self.console.print(line, soft_wrap=True)
 
     def step(self, name: str) -> None:
@@ -89,10 +93,10 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Prints a separate line."""
-        self.console.print(Text(text), soft_wrap=True)
+        self.console.print(foreign(text), soft_wrap=True)
 
     def _show(self) -> None:
         status = self._status
         if status is not None:
-            line = Text(f"{self._text}: {self._detail}" if self._detail else self._text)
+            line = foreign(f"{self._text}: {self._detail}" if self._detail else self._text)
             status.update(line if self._panel is None else Group(line, self._panel))

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.terminal import numbers
+from testbed.terminal.text import foreign
 
 #: Engines of the accounting, with their names.
 _ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}
@@ -20,7 +21,7 @@ _STYLES = {"holds": "bold blue", "fails": "bold red", "invalid": "bold red"}
 def print_summary(console: Console, summary: Mapping[str, Any], report: Path) -> None:
     """Prints the summary and the path of the report, which is on one line so that it can be copied."""
     console.print(terminal_summary(summary))
-    console.print(Text.assemble(("report: ", "dim"), str(report)), soft_wrap=True)
+    console.print(Text.assemble(("report: ", "dim"), foreign(report)), soft_wrap=True)
 
 
 def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
@@ -36,9 +37,9 @@ def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     for label, value in _rows(summary):
-        table.add_row(label, Text(value))
-    headline = Text(f"Verdict: {verdict}", style=_STYLES.get(verdict, "bold"))
-    return Group(headline, *(Text(f"  - {reason}") for reason in reasons), Text(), table)
+        table.add_row(label, foreign(value))
+    headline = foreign(f"Verdict: {verdict}", _STYLES.get(verdict, "bold"))
+    return Group(headline, *(foreign(f"  - {reason}") for reason in reasons), Text(), table)
 
 
 def _attention(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
