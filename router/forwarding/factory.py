@@ -42,13 +42,13 @@ def data_plane(
     mtu: int,
     log: Recorder | None,
 ) -> DataPlane | None:
-    """The data plane of a router, or None: its scheme, its content, its engine or this machine has none.
+    """The data plane of a router, or None: its service, scheme, content or engine, or this machine, has none.
 
     Args:
         matcher: the name of the router's matching engine.
         clock, buffers, descriptor, mtu, log: see `router.forwarding.plane.DataPlane`.
     """
-    if matcher != COMPILED or why_no_data_plane() is not None:
+    if matcher != COMPILED or not router.sends_messages or why_no_data_plane() is not None:
         return None
     state = router.forwarding()
     if state is None:

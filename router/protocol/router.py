@@ -166,6 +166,11 @@ class Router:
         )
 
     @property
+    def sends_messages(self) -> bool:
+        """See `router.protocol.service.Service`."""
+        return self._service.sends_messages
+
+    @property
     def delivers(self) -> bool:
         """Whether a message is being compared with the predicates of applications, turn by turn."""
         return self._messages.busy

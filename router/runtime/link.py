@@ -27,7 +27,7 @@ from router.wire.addresses import (
     ports_of,
 )
 from router.wire.codec import WholeFrame, forwarded_frame, fragments
-from router.wire.format import MESSAGES
+from router.wire.format import DATA
 from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # it comes with Numba
     from router.forwarding.plane import DataPlane
     from router.security.guard import Guard  # it comes with cryptography
 
-#: Ethernet frames of messages, and of control frames, that may wait for the device.
+#: Ethernet frames of messages and publications, and of control frames, that may wait for the device.
 SEND_QUEUE_FRAMES = 16_384
 #: Ethernet frames that wait which are sent in one turn: each takes some 5 us.
 SENT_IN_A_TURN = 256
@@ -72,6 +72,12 @@ class SendQueue:
         limit: frames that may wait before more are dropped.
         sent: is called with type and length of each frame that was sent.
         dropped: is called with the reason and the type of frames that were dropped, and their number.
+        first: the queue for the same device whose frames go before those of this queue; None: there is none.
+
+    Attributes:
+        blocked: whether frames wait because the socket or the device has taken no more.
+        retry_at: when frames are offered again: to a device that does not report when it has room, or in the
+            next turn.
     """
 
     def __init__(
@@ -80,15 +86,16 @@ class SendQueue:
         limit: int,
         sent: Callable[[str, int], None],
         dropped: Callable[[str, str, int], None],
+        first: SendQueue | None = None,
     ) -> None:
         self.socket = socket
         self._limit = limit
         self._sent = sent
         self._dropped = dropped
         self._waiting: deque[_Waiting] = deque()
+        self._first = first
         self._count = 0
-        #: When frames are offered again: to a device that does not report when it has room, or in the next
-        #: turn.
+        self.blocked = False
         self.retry_at: float | None = None
 
     def __len__(self) -> int:
@@ -102,11 +109,16 @@ class SendQueue:
     @property
     def wants_write(self) -> bool:
         """True if frames wait until the socket is writable."""
-        return bool(self._waiting) and self.retry_at is None
+        return bool(self._waiting) and self.retry_at is None and not self._goes_later
+
+    @property
+    def _goes_later(self) -> bool:
+        """Whether a full device keeps frames that go first."""
+        return self._first is not None and self._first.blocked
 
     def send(self, kind: str, frame: bytes, now: float) -> None:
         # Behind the queue, so that frames keep their order.
-        if self._waiting or not self._offer(kind, frame, now):
+        if self._waiting or self._goes_later or not self._offer(kind, frame, now):
             self._keep(kind, frame, iter(()), 1)
 
     def send_all(self, kind: str, frames: Iterator[bytes], count: int, now: float) -> None:
@@ -136,7 +148,7 @@ class SendQueue:
         """Sends what waits, as far as the device accepts it and a turn may last."""
         self.retry_at = None
         sent = 0
-        while self._waiting:
+        while self._waiting and not self._goes_later:
             if sent == SENT_IN_A_TURN:
                 self.retry_at = now
                 return
@@ -154,6 +166,7 @@ class SendQueue:
     def _offer(self, kind: str, frame: bytes, now: float) -> bool:
         """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
         result = self.socket.send(frame)
+        self.blocked = result in (SendResult.WOULD_BLOCK, SendResult.NO_BUFFERS)
         if result is SendResult.SENT:
             self._sent(kind, len(frame))
             return True
@@ -179,7 +192,7 @@ class Link:
         neighbours: interface -> node, as far as the router knows them.
 
     Attributes:
-        messages, control: the queues of frames to send.
+        messages, control: the queues of frames to send: messages and publications, and all others.
         changed: whether `next_deadline` or the queues may have changed; for the caller to reset.
         compiled: messages that the plane has decided or taken from applications, when `collect` was last
             called.
@@ -206,9 +219,9 @@ class Link:
         if guard is not None:
             guard.neighbours = lambda: neighbours().values()
         self._plane = plane
-        self.messages, self.control = (
-            SendQueue(socket, send_queue_frames, self._count, self._drop_frames)
-            for socket in (sockets.messages, sockets.control)
+        self.control = SendQueue(sockets.control, send_queue_frames, self._count, self._drop_frames)
+        self.messages = SendQueue(
+            sockets.messages, send_queue_frames, self._count, self._drop_frames, self.control
         )
         self.changed = False
         self.compiled = self._decided = 0
@@ -233,6 +246,11 @@ class Link:
         """True if no frame waits to be sent or handled and none is partly received."""
         waiting = self.messages or self.control or self._arrived or self._put_off
         return not waiting and self._intake.reassembler.next_deadline() is None
+
+    @property
+    def holds(self) -> bool:
+        """True if frames wait that go before any message that compiled code would send."""
+        return self.messages.waiting or self.control.blocked
 
     @property
     def behind(self) -> bool:
@@ -301,11 +319,11 @@ class Link:
                 yield from self._take(put_off.popleft(), now)
             self._note_waiting()
             return
-        left = plane.receive(bool(self.messages))
+        left = plane.receive(self.holds)
         self._keep_unsent(plane, now)
         while left is not None:
             yield from self._take(left, now)
-            left = plane.resume(bool(self.messages))
+            left = plane.resume(self.holds)
             self._keep_unsent(plane, now)
         self._note_waiting()
 
@@ -343,7 +361,7 @@ class Link:
 
     def _send(self, destinations: list[bytes], frame: Frame, now: float) -> None:
         kind = frame.type.name
-        queue = self.messages if frame.type in MESSAGES else self.control
+        queue = self.messages if frame.type in DATA else self.control
         try:
             guard, mtu = self._guard, self.sockets.mtu
             if guard is None:

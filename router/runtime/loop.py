@@ -315,7 +315,7 @@ class RouterLoop:
             return [*others, (self._messages, select.EPOLLIN)]
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         # Messages that were read come before those that arrive.
-        hold = self._link.messages.waiting or self._link.messages_behind or self._router.delivers
+        hold = self._link.holds or self._link.messages_behind or self._router.delivers
         ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
         if lag := plane.take_lag():
             self._meter.late(lag, self._clock)
@@ -404,6 +404,7 @@ class RouterLoop:
             self._work = _MESSAGE
             handled = False
             for event, wire in link.receive_messages(now):
+                self._work = event.frame.type
                 self._handle(event, wire)
                 handled = True
                 if time.monotonic() - now > _TURN_S or self._router.full:

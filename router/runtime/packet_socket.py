@@ -1,8 +1,8 @@
 """The raw sockets of a router: Ethernet frames of EtherType 0x88B5 on one device.
 
-See packet(7). Messages have a socket of their own, and the kernel sorts frames by their type: control frames
-never wait behind messages, and never lack room in a buffer that messages have filled. Nothing else in this
-module interprets the frames.
+See packet(7). Messages and publications (`router.wire.format.DATA`) have a socket of their own, and the
+kernel sorts frames by their type: control frames never wait behind them, and never lack room in a buffer that
+they have filled. Nothing else in this module interprets the frames.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from enum import Enum
 from router.forwarding.buffers import FrameBuffers
 from router.native.libc import LIBC, SIOCGSTAMPNS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.format import MESSAGES
+from router.wire.format import DATA
 
 # Linux constants that the socket module does not name.
 _SOL_PACKET = 263
@@ -65,7 +65,7 @@ class SendResult(Enum):
 class Frames(Enum):
     """The frames that a socket receives."""
 
-    MESSAGES = "messages"
+    DATA = "data"
     CONTROL = "control"
 
 
@@ -182,7 +182,7 @@ class PacketSockets:
     def __init__(self, device: str, receive_buffer: int = RECEIVE_BUFFER) -> None:
         self.mtu = _mtu(device)
         self.buffers = FrameBuffers(BATCH, -(-(self.mtu + ETHERNET_HEADER_LENGTH) // 64) * 64)
-        self.messages = PacketSocket(device, Frames.MESSAGES, self.buffers, receive_buffer)
+        self.messages = PacketSocket(device, Frames.DATA, self.buffers, receive_buffer)
         try:
             self.control = PacketSocket(device, Frames.CONTROL, self.buffers, receive_buffer)
         except BaseException:
@@ -210,9 +210,9 @@ def _mtu(device: str) -> int:
 
 
 def _attach_filter(target: socket.socket, frames: Frames) -> None:
-    """Makes the kernel pass messages to the socket, or all other frames: see bpf(4), socket(7)."""
-    of_messages, of_others = (_ACCEPT, 0) if frames is Frames.MESSAGES else (0, _ACCEPT)
-    types = sorted(MESSAGES)
+    """Makes the kernel pass frames of `DATA` to the socket, or all others: see bpf(4), socket(7)."""
+    of_messages, of_others = (_ACCEPT, 0) if frames is Frames.DATA else (0, _ACCEPT)
+    types = sorted(DATA)
     # A jump skips so many instructions, if the comparison holds and if it does not.
     instructions = (
         (_LOAD_LENGTH, 0, 0, 0),

@@ -20,7 +20,7 @@ from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER, node_of
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.codec import fragments
-from router.wire.format import MESSAGES, TAG_BYTES
+from router.wire.format import DATA, TAG_BYTES
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import Header, length_with_signature
 from router.wire.intake import RefusedError
@@ -115,7 +115,7 @@ class Guard:
 
         They must be sent in the order in which they are made. Raises ValueError as `frames`, at once.
         """
-        is_message = frame.type in MESSAGES
+        is_message = frame.type in DATA
         count, payloads = fragments(frame, mtu - trailer_length(len(receivers)))
         return count, (self.seal(head, each, receivers, message=is_message) for each in payloads)
 
@@ -126,7 +126,7 @@ class Guard:
             head: the Ethernet header, from the source address of this sender.
             payload: header, body, and perhaps a signature.
             receivers: the source addresses of the routers, or of the controller, that get the frame.
-            message: whether the type of the frame is one of `MESSAGES`.
+            message: whether the type of the frame is one of `DATA`.
         """
         self._counters[message] += 1
         self._keys.refresh()
@@ -165,7 +165,7 @@ class Guard:
         places = range(tags, tags + TAG_BYTES * count, TAG_BYTES)
         if not _contains((data[at : at + TAG_BYTES] for at in places), tag):
             return Refusal.BAD_TAG, end
-        if not self._windows.accept(sender, header.type in MESSAGES, counter):
+        if not self._windows.accept(sender, header.type in DATA, counter):
             return Refusal.REPLAYED, end
         return None, end
 

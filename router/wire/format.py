@@ -489,6 +489,9 @@ FRAMES = (
 
 #: Types of frames that carry a message of an application, and of those that answer an SR.
 MESSAGES = frozenset({FrameType.MSG, FrameType.XMSG})
+#: Types of frames whose number grows with what applications send: in routers they wait behind all others. A
+#: FLUSH has a publication as well, but its sender waits for the answer.
+DATA = MESSAGES | {FrameType.PUB}
 REPLIES = frozenset({FrameType.UR, FrameType.XUR})
 #: Types of frames that the neighbours of a router confirm, where the flag RELIABLE says so.
 CONFIRMED = REPLIES | {FrameType.RA, FrameType.XRA, FrameType.SR}

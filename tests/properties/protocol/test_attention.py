@@ -53,12 +53,13 @@ def test_no_subscription_gets_what_it_must_not(
 
 
 @pytest.mark.parametrize("strategy", tuple(STRATEGIES))
-@given(st.integers(0, 2**32), st.booleans(), st.booleans())
-@example(1609, False, True).via("a copy without the flag PENDING overtakes the one with it")
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
+@example(1609, False, True, False).via("a copy without the flag PENDING overtakes the one with it")
 @settings(deadline=None, max_examples=15)
 def test_without_loss_and_eviction_no_subscription_starves(
-    strategy: str, seed: int, en_route: bool, everything: bool
+    strategy: str, seed: int, en_route: bool, everything: bool, reordering: bool
 ) -> None:
+    """Also if other frames of a link overtake its PUBs, as in the queues of a router."""
     options = AttentionOptions(
         strategy=strategy,
         remote="all" if everything else "pending",
@@ -67,6 +68,7 @@ def test_without_loss_and_eviction_no_subscription_starves(
     )
     rng = random.Random(seed)
     network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)
+    network.reordering = reordering
     nodes = sorted(network.graph)
     network.new_epoch()
     network.settle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from router.runtime.link import Link
 from router.runtime.packet_socket import BATCH, PacketSockets
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
-from router.wire.frames import Frame, FrameType, SenderRequest
+from router.wire.frames import Frame, FrameType, Publication, SenderRequest
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, ip
 
@@ -157,10 +157,16 @@ def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
     link.sockets.close()
 
 
-def test_control_frames_do_not_wait_behind_messages(wire: Wire) -> None:
+def publication(seq: int) -> Frame:
+    body = Publication(0, seq, 5, Message({"text": "x" * 100}), homes=(1,))
+    return Frame(FrameType.PUB, 0, seq, 1, 9, body)
+
+
+@pytest.mark.parametrize("made", [message, publication])
+def test_control_frames_do_not_wait_behind_messages(wire: Wire, made: Callable[[int], Frame]) -> None:
     link = link_of(wire, [], queue=10)
     for seq in range(FRAMES):
-        inject(wire, message(seq))
+        inject(wire, made(seq))
     inject(wire, request(7))
     (event,) = (event for event, _ in link.receive_control(time.monotonic()))
     assert event.frame == request(7)
@@ -170,10 +176,11 @@ def test_control_frames_do_not_wait_behind_messages(wire: Wire) -> None:
     link.sockets.close()
 
 
-def test_control_frames_are_sent_before_messages_that_wait(wire: Wire) -> None:
+@pytest.mark.parametrize("made", [message, publication])
+def test_control_frames_are_sent_before_messages_that_wait(wire: Wire, made: Callable[[int], Frame]) -> None:
     link = link_of(wire, [], queue=FRAMES)
     for seq in range(FRAMES):
-        link.send(PORTS, message(seq), time.monotonic())
+        link.send(PORTS, made(seq), time.monotonic())
     link.send(PORTS, request(7), time.monotonic())
     drain(wire, link)
     wait_for(lambda: None if len(wire.frames_of(0)) > FRAMES else f"{len(wire.frames_of(0))} arrived")
@@ -192,6 +199,9 @@ def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(wi
             link.send(PORTS, request(seq), time.monotonic())
     assert link.control.waiting
     assert link.changed
+    # Compiled code leaves messages to the link, where they wait behind it.
+    assert not link.messages.waiting
+    assert link.holds
     link.sockets.close()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from router.clock.meter import Meter
+from router.forwarding.plane import DataPlane
 from router.matching.factory import COMPILED
 from router.predicates.model import NOTHING, Message
 from router.protocol import messages
@@ -324,6 +325,25 @@ def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
         "_applications_ready",
         "_look_at_deadlines",
     }
+
+
+def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frames(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    loop = loops.of(ORIGIN.router())
+    plane, held = loop._plane, list[bool]()
+    assert plane is not None
+
+    def noted(epoll: int, deadline_ns: int, hold: bool) -> list[tuple[int, int]]:
+        held.append(hold)
+        return DataPlane.wait(plane, epoll, deadline_ns, hold)
+
+    monkeypatch.setattr(plane, "wait", noted)
+    for blocked in (False, True, False):
+        loop._link.control.blocked = blocked
+        loop._turn(0)
+    assert held == [False, True, False]
 
 
 def test_a_turn_that_began_with_deadlines_does_not_sleep_on_what_it_has_made_due(

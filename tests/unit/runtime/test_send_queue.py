@@ -28,7 +28,7 @@ class _Device:
 
 
 class _Queue(SendQueue):
-    def __init__(self, device: _Device, limit: int = 10_000) -> None:
+    def __init__(self, device: _Device, limit: int = 10_000, first: SendQueue | None = None) -> None:
         self.device = device
         self.counts: Counter[str] = Counter()
         super().__init__(
@@ -36,6 +36,7 @@ class _Queue(SendQueue):
             limit,
             lambda kind, _length: self.counts.update([kind]),
             lambda why, _kind, count: self.counts.update({why: count}),
+            first,
         )
 
 
@@ -72,6 +73,32 @@ def test_a_long_frame_waits_for_a_full_device() -> None:
     queue.device.room = 20
     queue.flush(2.0)
     assert queue.device.taken == [b"%d" % number for number in range(10)]
+
+
+def test_messages_wait_while_a_full_device_keeps_frames_that_go_first() -> None:
+    control = _Queue(_Device(room=1))
+    messages = _Queue(_Device(), first=control)
+    for queue in (control, control, messages, messages):
+        queue.send("SR" if queue is control else "MSG", b"frame", 1.0)
+    assert (len(control), len(messages)) == (1, 2)
+    # Room in the socket of messages does not help: their turn has not come.
+    assert (control.wants_write, messages.wants_write, messages.retry_at) == (True, False, None)
+    messages.flush(1.0)
+    assert messages.device.taken == []
+    control.device.room = 10
+    control.flush(2.0)
+    assert messages.wants_write
+    messages.flush(2.0)
+    assert (control.device.taken, messages.device.taken) == ([b"frame"] * 2, [b"frame"] * 2)
+
+
+def test_messages_pass_the_rest_of_a_long_frame_that_the_next_turn_sends() -> None:
+    control = _Queue(_Device())
+    messages = _Queue(_Device(), first=control)
+    control.send_all("RA", _numbered(0, SENT_IN_A_TURN + 10, []), SENT_IN_A_TURN + 10, 1.0)
+    assert control.waiting
+    messages.send("MSG", b"frame", 1.0)
+    assert messages.device.taken == [b"frame"]
 
 
 def test_a_frame_is_kept_whole_or_dropped_whole() -> None:

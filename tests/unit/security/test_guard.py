@@ -24,7 +24,7 @@ from router.wire.addresses import (
 )
 from router.wire.codec import decode, encode, fragment, read_frame
 from router.wire.format import MESSAGES
-from router.wire.frames import Ack, Commit, Frame, FrameType, SenderRequest
+from router.wire.frames import Ack, Commit, Frame, FrameType, Publication, SenderRequest
 from router.wire.header import DecodeError
 from router.wire.intake import FrameIntake, RefusedError
 from router.wire.trailer import marked, read_trailer
@@ -34,6 +34,7 @@ from tests.support.mutated_frames import mutated
 from tests.vectors.wire_vectors import TAGGED, WHOLE, Tagged
 
 MSG = Frame(FrameType.MSG, 3, 1, 1, 9, Message({"x": 1}))
+PUB = Frame(FrameType.PUB, 3, 1, 1, 9, Publication(3, 1, 5, Message({"x": 1}), homes=(4,)))
 SR = Frame(FrameType.SR, 3, 1, 1, 9, SenderRequest(1_000_000))
 (TO_PORTS,) = port_addresses([1, 4])
 NEIGHBOURS = [node_address(4), node_address(5)]
@@ -150,14 +151,15 @@ def test_a_sender_that_restarted_goes_on() -> None:
         opened(receiver, from_three(incarnation=INCARNATION))
 
 
-def test_control_frames_may_overtake_any_number_of_messages() -> None:
+@pytest.mark.parametrize("data", [MSG, PUB], ids=["message", "publication"])
+def test_control_frames_may_overtake_any_number_of_messages(data: Frame) -> None:
     sender, receiver = router_guard(3), router_guard(4)
     source = node_address(3)
-    (first,) = sealed(sender, TO_PORTS, source, MSG, NEIGHBOURS)
+    (first,) = sealed(sender, TO_PORTS, source, data, NEIGHBOURS)
     for _ in range(3 * WINDOW):
         (control,) = sealed(sender, TO_PORTS, source, SR, NEIGHBOURS)
     opened(receiver, control)
-    assert opened(receiver, first) == encode(MSG)
+    assert opened(receiver, first) == encode(data)
 
 
 def test_every_fragment_is_verified() -> None:
