@@ -29,7 +29,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "longest_turn": (
         "object",
         "the longest turn of a router's loop: `node`, `turn_s` (wall seconds), `of` (type of the last frame, "
-        "`deadline` or `request`), `at_s`",
+        "`deadline`, `request` or `compiled`), `at_s`; `cpu_s`, the greatest CPU time of a turn of any "
+        "router, which is less where other processes had the processor",
     ),
     "sufficient_time_scale": (
         "1",

@@ -27,7 +27,7 @@ from captures.capturing.counting_filter import WHOLE_FRAMES
 from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
 from captures.pcap.writing import FILE_HEADER
 from router.clock.clock import SharedClock
-from router.clock.meter import Meter
+from router.clock.meter import NOTHING, Meter
 from router.clock.page import ClockPage
 from router.namespaces import die_with, enter_network_namespace
 from router.wire.addresses import ETHERTYPE
@@ -96,7 +96,7 @@ class Recorder:
 
     def look(self) -> bool:
         """Reads the rings, and writes files when that is due; returns whether there was anything."""
-        began = time.monotonic()
+        began, began_cpu = time.monotonic(), time.thread_time()
         if self._clock is not None:
             # Frames wait in the rings from one look to the next.
             self._meter.late(max(0.0, began - self._looked_at - _LOOK_S), self._clock)
@@ -108,6 +108,8 @@ class Recorder:
         if now >= self._write_at:
             self._write_at = now + _WRITE_S
             self.write()
+        if self._clock is not None:
+            self._meter.ends_turn(began, began_cpu, NOTHING, self._clock)
         return found > 0
 
     def write(self) -> None:

@@ -8,7 +8,7 @@ from captures.rundir.files import RunFolderError, as_object, read_object, write_
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, check
 
-PartName = Literal["router", "workload", "switches", "captures"]
+PartName = Literal["router", "workload", "switches", "captures", "controller"]
 
 
 class PartLag(TypedDict):
@@ -16,7 +16,8 @@ class PartLag(TypedDict):
 
     Lag is how long something that the part had to do had waited: a frame in a router's socket, in Open
     vSwitch or in a capture's ring, a deadline that had passed, an item of the workload after its time, a
-    request of the workload until its answer.
+    request of the workload until its answer. That of the controller is not measured, and 0. A turn of a loop
+    goes from the end of a wait to the next wait.
     """
 
     part: Annotated[PartName, "the part"]
@@ -28,11 +29,22 @@ class PartLag(TypedDict):
     ]
     lag_wall_s: Annotated[float, "greatest lag in wall seconds"]
     lag_at_s: Annotated[float, "experiment second of the greatest lag"]
-    turn_s: NotRequired[Annotated[float, "longest turn of a router's loop, wall seconds"]]
+    turn_s: NotRequired[Annotated[float, "longest turn of the part's loop, wall seconds"]]
     turn_of: NotRequired[
-        Annotated[str, "what that turn did last: type of a frame, `deadline` or `request`; empty: nothing"]
+        Annotated[
+            str,
+            "what that turn of a router did last: type of a frame, `deadline`, `request`, or `compiled` "
+            "(messages and requests in compiled code alone); empty: nothing, or another part",
+        ]
     ]
     turn_at_s: NotRequired[Annotated[float, "experiment second at which that turn ended"]]
+    turn_cpu_s: NotRequired[
+        Annotated[
+            float,
+            "greatest CPU time of a turn, seconds; a turn in which other processes had the processor is "
+            "longer in wall time",
+        ]
+    ]
 
 
 class Answers(TypedDict):

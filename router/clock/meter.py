@@ -7,6 +7,7 @@ workload, for the verdict, and since the governor last looked. The reader takes 
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +16,13 @@ from router.clock.clock import ExperimentClock
 from router.clock.page import SLOT_NUMBERS
 from router.wire.header import TYPE_NAMES
 
-_RECENT, _LAG, _LAG_WALL, _LAG_AT, _TURN, _TURN_OF, _TURN_AT, _RESERVED = range(SLOT_NUMBERS)
+_RECENT, _LAG, _LAG_WALL, _LAG_AT, _TURN, _TURN_OF, _TURN_AT, _TURN_CPU = range(SLOT_NUMBERS)
 
 
 #: What a turn did last, beside the types of frames (below 256): nothing, a deadline, an application's
-#: request.
-NOTHING, DEADLINE, REQUEST = 0, 256, 257
-_WORK = {DEADLINE: "deadline", REQUEST: "request"}
+#: request, messages or requests in compiled code alone.
+NOTHING, DEADLINE, REQUEST, COMPILED = 0, 256, 257, 258
+_WORK = {DEADLINE: "deadline", REQUEST: "request", COMPILED: "compiled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,11 @@ class Measured:
         lag_wall_s: greatest lag, wall seconds; at another time perhaps, when the rate was lower.
         lag_at_s: when, seconds of the experiment clock.
         turn_s: the longest turn of the loop, wall seconds.
-        turn_of: what that turn did last: the type of a frame, `deadline` or `request`; empty: nothing.
+        turn_of: what that turn did last: the type of a frame, `deadline`, `request` or `compiled`; empty:
+            nothing.
         turn_at_s: when it ended, seconds of the experiment clock.
+        turn_cpu_s: the greatest CPU time of a turn, seconds; of another turn perhaps: a turn during which
+            other processes had the processor is longer.
     """
 
     lag_s: float
@@ -43,6 +47,7 @@ class Measured:
     turn_s: float
     turn_of: str
     turn_at_s: float
+    turn_cpu_s: float
 
 
 class Meter:
@@ -76,11 +81,26 @@ class Meter:
         if lag_s > slot[_LAG]:
             slot[_LAG], slot[_LAG_AT] = lag_s, clock.now()
 
-    def turn(self, wall_s: float, work: int, clock: ExperimentClock) -> None:
-        """A turn of the loop took `wall_s` wall seconds, and did `work` last."""
+    def turn(self, wall_s: float, work: int, clock: ExperimentClock, cpu_s: float = 0.0) -> None:
+        """A turn of the loop took `wall_s` wall seconds and `cpu_s` of CPU time, and did `work` last."""
         slot = self._slot
         if wall_s > slot[_TURN]:
             slot[_TURN], slot[_TURN_OF], slot[_TURN_AT] = wall_s, work, clock.now()
+        if cpu_s > slot[_TURN_CPU]:
+            slot[_TURN_CPU] = cpu_s
+
+    def ends_turn(self, began: float, began_cpu: float, work: int, clock: ExperimentClock) -> None:
+        """As `turn`, of one that ends now.
+
+        Args:
+            began: when, `time.monotonic`.
+            began_cpu: `time.thread_time` at that time.
+        """
+        wall_s = time.monotonic() - began
+        # No turn has more CPU time than wall time: most calls need not ask for it.
+        longest = wall_s > self._slot[_TURN] or wall_s > self._slot[_TURN_CPU]
+        if longest:
+            self.turn(wall_s, work, clock, time.thread_time() - began_cpu)
 
     def measured(self) -> Measured:
         """The contents of the slot."""
@@ -121,6 +141,7 @@ def measured(slot: memoryview[float] | array[float] | Sequence[float]) -> Measur
         turn_s=slot[_TURN],
         turn_of=_work(int(slot[_TURN_OF])),
         turn_at_s=slot[_TURN_AT],
+        turn_cpu_s=slot[_TURN_CPU],
     )
 
 

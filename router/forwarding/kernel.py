@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from select import EPOLLIN
 from socket import MSG_DONTWAIT, MSG_TRUNC
-from time import CLOCK_MONOTONIC, CLOCK_REALTIME
+from time import CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_THREAD_CPUTIME_ID
 
 import numpy as np
 
@@ -105,7 +105,10 @@ _DUPLICATES = int(State.DUPLICATES)
 _APPS, _APP_COUNT = int(State.APPS), int(State.APP_COUNT)
 _ENTRY_COUNT, _LINES_AT = int(State.ENTRY_COUNT), int(State.LINES_AT)
 _RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
+_WOKEN, _WOKEN_CPU = int(State.WOKEN), int(State.WOKEN_CPU)
+_TURN, _TURN_CPU = int(State.TURN), int(State.TURN_CPU)
 
+_THREAD_CPU = int(CLOCK_THREAD_CPUTIME_ID)
 _MONOTONIC, _REALTIME, _EPOLLIN = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME), int(EPOLLIN)
 _RECEIVE_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE, _SIGNED = int(FrameType.MSG), int(Flags.SIGNED)
@@ -169,9 +172,11 @@ def serve(state: Address) -> None:
             timeout = max(0, min(1 << 30, (deadline - time_of(state, _MONOTONIC) + 999_999) // 1_000_000))
         ready = max(0, epoll_wait(long_at(state, _EPOLL), long_at(state, _EVENTS), EVENTS_SIZE, timeout))
         put_long(state, _READY, ready)
+        now = time_of(state, _MONOTONIC)
+        put_long(state, _WOKEN, now)
+        put_long(state, _WOKEN_CPU, time_of(state, _THREAD_CPU))
         if ready == 0 or not _is_ordinary(state, ready):
             return
-        now = time_of(state, _MONOTONIC)
         lines = long_at(state, _CLOCK_LINES)
         seconds = real_at(state, _CLOCK_SECONDS) + (now - long_at(state, _CLOCK_START)) * (
             real_at(state, _CLOCK_RATE) / 1e9
@@ -193,6 +198,18 @@ def serve(state: Address) -> None:
             return
         if long_at(state, _LAG) >= LAG_SHOWN_NS or long_at(state, _ENTRY_COUNT):
             return
+        _end_turn(state)
+
+
+@callee
+def _end_turn(state: Address) -> None:
+    """Notes how long a turn has taken that ends in compiled code."""
+    took = time_of(state, _MONOTONIC) - long_at(state, _WOKEN)
+    put_long(state, _TURN, max(took, long_at(state, _TURN)))
+    # It has no more CPU time: most turns need not ask for it.
+    if took > long_at(state, _TURN_CPU):
+        cpu = time_of(state, _THREAD_CPU) - long_at(state, _WOKEN_CPU)
+        put_long(state, _TURN_CPU, max(cpu, long_at(state, _TURN_CPU)))
 
 
 @callee

@@ -117,7 +117,12 @@ class State(IntEnum):
     # The messages of others that were delivered last.
     DELIVERED_LAST = 86  # uint64 [SLOTS, 2]: `router.protocol.delivered`
     DUPLICATES = 87  # messages that came to the applications a second time, since the counters were collected
-    SIZE = 88
+    # Turns: from the end of a wait to the next wait.
+    WOKEN = 88  # monotonic ns at which the last wait has ended
+    WOKEN_CPU = 89  # CPU time of the thread then, ns
+    TURN = 90  # ns of the longest turn that ended in compiled code, since the caller has asked
+    TURN_CPU = 91  # likewise, the greatest CPU time of one
+    SIZE = 92
 
 
 #: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.

@@ -26,6 +26,8 @@ from router.wire.frames import EncodedMessage, Frame, FrameType
 _COUNT, _NEXT, _OUT, _SENT = int(State.COUNT), int(State.NEXT), int(State.OUT), int(State.SENT)
 _HOLD, _NOW, _TABLE, _LOG_AT = int(State.HOLD), int(State.NOW), int(State.TABLE), int(State.LOG_AT)
 _BODY_ROOM = int(State.BODY_ROOM)
+_WOKEN, _WOKEN_CPU = int(State.WOKEN), int(State.WOKEN_CPU)
+_TURN, _TURN_CPU = int(State.TURN), int(State.TURN_CPU)
 _COUNT_LIMIT, _SOCKET, _LAG = int(State.COUNT_LIMIT), int(State.SOCKET), int(State.LAG)
 _LOG, _LOG_ROOM, _LOG_UNTIL = int(State.LOG), int(State.LOG_ROOM), int(State.LOG_UNTIL)
 _EPOLL, _DEADLINE, _READY, _STOPPED = (
@@ -232,6 +234,19 @@ class DataPlane:
         lag = self._state[_LAG]
         self._state[_LAG] = 0
         return lag / 1e9
+
+    def take_turn(self) -> tuple[float, float]:
+        """Wall and CPU time of the longest turns that ended in `wait`, since the last call; seconds."""
+        state = self._state
+        longest = state[_TURN] / 1e9, state[_TURN_CPU] / 1e9
+        state[_TURN] = state[_TURN_CPU] = 0
+        return longest
+
+    @property
+    def woken(self) -> tuple[float, float]:
+        """`time.monotonic` and `time.thread_time` when the last `wait` had something to do."""
+        state = self._state
+        return state[_WOKEN] / 1e9, state[_WOKEN_CPU] / 1e9
 
     def take_requests(self, number: int) -> None:
         """Serves the requests that the socket of an application has, as `wait` does, but holds."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from router.clock.clock import ExperimentClock, FixedClock
-from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
+from router.clock.meter import COMPILED, DEADLINE, NOTHING, REQUEST, Meter
 from router.forwarding.factory import data_plane
 from router.forwarding.layout import NEVER
 from router.protocol.events import (
@@ -103,8 +103,9 @@ class RouterLoop:
         self._clock = FixedClock() if clock is None else clock
         self._meter = Meter() if meter is None else meter
         self._lag_look_at = 0.0
-        #: What this turn has done, for the meter.
+        #: What this turn has done, and when it began (`time.monotonic`, `time.thread_time`), for the meter.
         self._work = NOTHING
+        self._began = self._began_cpu = 0.0
         self._log = log
         self._recorder = recorder
         self._selector = selectors.EpollSelector()
@@ -251,7 +252,7 @@ class RouterLoop:
         Returns False if there was no input, and none is left.
         """
         ready = self._wait(timeout)
-        began = time.monotonic()
+        began = self._began
         self._work = NOTHING
         control = messages = 0
         others: list[tuple[int, int]] | None = None
@@ -282,7 +283,7 @@ class RouterLoop:
         if self._recorder is not None and self._recorder.behind:
             self._record(Recorder.step)
         end_turn()
-        self._meter.turn(time.monotonic() - began, self._work, self._clock)
+        self._meter.ends_turn(began, self._began_cpu, self._work, self._clock)
         return bool(ready) or self._behind
 
     @property
@@ -305,18 +306,27 @@ class RouterLoop:
             self._applications.serve(until)
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
-        """Waits for input or until the timeout; compiled code forwards messages meanwhile."""
+        """Waits for input or until the timeout; compiled code forwards messages meanwhile.
+
+        What it has done since it was woken last belongs to the turn that begins.
+        """
         plane = self._plane
-        if plane is None:
-            return self._epoll.poll(timeout, _READY)
-        if plane.has_stopped:
+        if plane is None or plane.has_stopped:
             # A long stage has left the messages to this turn; another batch would take their place.
-            others = [pair for pair in self._epoll.poll(0, _READY) if pair[0] != self._messages]
-            return [*others, (self._messages, select.EPOLLIN)]
+            stopped = plane is not None
+            ready = self._epoll.poll(0 if stopped else timeout, _READY)
+            self._began, self._began_cpu = time.monotonic(), time.thread_time()
+            if stopped:
+                ready = [pair for pair in ready if pair[0] != self._messages]
+                ready.append((self._messages, select.EPOLLIN))
+            return ready
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         # Messages that were read come before those that arrive.
         hold = self._link.holds or self._link.messages_behind or self._router.delivers
         ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
+        self._began, self._began_cpu = plane.woken
+        wall_s, cpu_s = plane.take_turn()
+        self._meter.turn(wall_s, COMPILED, self._clock, cpu_s)
         if lag := plane.take_lag():
             self._meter.late(lag, self._clock)
         if plane.log_error is not None:

@@ -49,6 +49,9 @@ from captures.rundir.controller import (
     OpenflowError,
     UnknownSwitch,
 )
+from router.clock.clock import ExperimentClock, FixedClock, SharedClock
+from router.clock.meter import NOTHING, Meter
+from router.clock.page import ClockPage
 from router.security.registry import SECURITY_MODES
 from router.wire.addresses import (
     CONTROLLER_SOURCE,
@@ -159,6 +162,18 @@ class _Switch:
                 self.datapath.send_msg(message)
 
 
+def _clock(settings: Settings) -> tuple[ExperimentClock, Meter]:
+    """The experiment clock and the meter of the controller's loop.
+
+    Raises:
+        OSError, ValueError: the page cannot be opened.
+    """
+    if settings.clock is None:
+        return FixedClock(), Meter()
+    page = ClockPage.open(settings.clock)
+    return SharedClock(page), Meter(page.slot(settings.slot))
+
+
 class ControllerApp(RyuApp):
     """Connects switches to the state machine.
 
@@ -208,6 +223,7 @@ class ControllerApp(RyuApp):
         self._machine = Distribution(settings.topology, legacy=legacy, verifier=verifier, incarnations=known)
         self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
+        self._clock, self._meter = _clock(settings)
 
     def start(self) -> None:
         super().start()
@@ -239,8 +255,11 @@ class ControllerApp(RyuApp):
     def _run(self) -> None:
         try:
             while True:
-                for action in self._machine.handle(self._next_event(), time.monotonic()):
+                event = self._next_event()
+                began, began_cpu = time.monotonic(), time.thread_time()
+                for action in self._machine.handle(event, began):
                     self._perform(action)
+                self._meter.ends_turn(began, began_cpu, NOTHING, self._clock)
         except Exception as error:
             self._fail(f"{type(error).__name__}: {error}", error)
 

@@ -34,6 +34,9 @@ class Settings:
         ip: the switches forward IPv4 between the hosts.
         state: file of what a controller leaves for one that is started after it (None: it leaves nothing, and
             takes nothing over).
+        clock: file of the page of the experiment clock, for the turns of the controller's loop (None: they
+            are not measured).
+        slot: of the controller on that page.
         parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
             process.
     """
@@ -52,6 +55,8 @@ class Settings:
     windows: Path | None = None
     ip: bool = False
     state: Path | None = None
+    clock: Path | None = None
+    slot: int = 0
     parent_pid: int | None = None
 
 

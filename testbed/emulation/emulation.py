@@ -202,6 +202,7 @@ class Emulation:
             self.experiment.security,
             self._incarnation,
             self.state.controller_windows,
+            (self.clock.path, self.clock.controller_slot),
             self.experiment.network.ip,
         )
         self.state.add_process(controller.child.pid)

@@ -40,12 +40,14 @@ class EmulationClock:
         self._run = run
         self._slot_of = {node: number for number, node in enumerate(nodes)}
         first = Piece(time.monotonic_ns(), 0.0, BRING_UP_RATE)
-        self.page = ClockPage.create(path, len(nodes) + 2, first)
+        self.page = ClockPage.create(path, len(nodes) + 3, first)
         self.clock = SharedClock(self.page)
         self.routers = {node: Meter(self.page.slot(slot)) for node, slot in self._slot_of.items()}
         self.workload = Meter(self.page.slot(len(nodes)))
         self.captures_slot = len(nodes) + 1
         self.captures = Meter(self.page.slot(self.captures_slot))
+        self.controller_slot = len(nodes) + 2
+        self.controller = Meter(self.page.slot(self.controller_slot))
 
     @property
     def zero_s(self) -> float:
@@ -60,7 +62,7 @@ class EmulationClock:
     @property
     def meters(self) -> tuple[Meter, ...]:
         """The meters of all parts that write to the page."""
-        return (*self.routers.values(), self.workload, self.captures)
+        return (*self.routers.values(), self.workload, self.captures, self.controller)
 
     def slot(self, node: int) -> int:
         """The number of a router's slot."""

@@ -138,22 +138,27 @@ class LagWatch:
             bound_s=self._limits.bound_s,
             bound_wall_s=self._limits.bound_wall_s,
             parts=[
-                *(self._of_router(node, meter) for node, meter in self._clock.routers.items()),
-                self._lag("workload", self._clock.workload),
+                *(
+                    PartLag(**self._measured("router", meter), node=node)
+                    for node, meter in self._clock.routers.items()
+                ),
+                self._measured("workload", self._clock.workload),
                 self._lag("switches", self._switches),
-                self._lag("captures", self._clock.captures),
+                self._measured("captures", self._clock.captures),
+                self._measured("controller", self._clock.controller),
             ],
             answers=_answers(answer_delays_s),
         )
 
-    def _of_router(self, node: int, meter: Meter) -> PartLag:
+    def _measured(self, part: PartName, meter: Meter) -> PartLag:
+        """The lag of a part, and the turns of its loop."""
         measured = meter.measured()
         return PartLag(
-            **self._lag("router", meter),
-            node=node,
+            **self._lag(part, meter),
             turn_s=measured.turn_s,
             turn_of=measured.turn_of,
             turn_at_s=measured.turn_at_s - self._clock.zero_s if measured.turn_s else 0.0,
+            turn_cpu_s=measured.turn_cpu_s,
         )
 
     def _lag(self, part: PartName, meter: Meter) -> PartLag:

@@ -39,6 +39,7 @@ class Controller:
         security: SecurityOptions,
         incarnation: int,
         windows: Path,
+        clock: tuple[Path, int],
         ip: bool = False,
     ) -> None:
         self._run = run
@@ -53,6 +54,8 @@ class Controller:
             "incarnation": incarnation,
             "windows": str(windows) if security.on else None,
             "ip": ip,
+            "clock": str(clock[0]),
+            "slot": clock[1],
             "log": str(run.controller_log),
             "state": str(run.controller_state),
             "parent_pid": os.getpid(),

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from router.clock.clock import ExperimentClock
-from router.clock.meter import Meter
+from router.clock.meter import NOTHING, Meter
 from router.predicates.model import Message, Value
 from router.privacy.application import PrivateApplication
 from router.records.applications import ApplicationRecords
@@ -130,6 +130,9 @@ class Driver:
         #: Wall seconds from each request to its answer.
         self.answer_delays_s = array("d")
         self._late: Callable[[float], None] | None = None
+        #: Notes the end of a turn, from when it began: `time.monotonic`, `time.thread_time`.
+        self._turn_ends: Callable[[float, float], None] | None = None
+        self._turn_began = (0.0, 0.0)
         #: Application -> when each unanswered request was made, `time.monotonic()`.
         self._asked: defaultdict[Place, deque[float]] = defaultdict(deque)
         self._stopping = False
@@ -279,6 +282,8 @@ class Driver:
         )
         meter = Meter() if meter is None else meter
         self._late = partial(meter.late, clock=clock)
+        self._turn_ends = partial(meter.ends_turn, work=NOTHING, clock=clock)
+        self._turn_began = time.monotonic(), time.thread_time()
         zero_s = clock.now() if zero_s is None else zero_s
         while clock.now() < zero_s and not self._stopping:
             self._turn(clock.timeout(zero_s))
@@ -447,7 +452,11 @@ class Driver:
         deliveries."""
         for records in self._records() if self._private else ():
             records.tick(time.monotonic())
-        for key, mask in self._selector.select(min(max(wait_s, 0), _TICK_S)):
+        if self._turn_ends is not None:
+            self._turn_ends(*self._turn_began)
+        ready = self._selector.select(min(max(wait_s, 0), _TICK_S))
+        self._turn_began = time.monotonic(), time.thread_time()
+        for key, mask in ready:
             if callable(key.data):
                 key.data()
                 continue

@@ -32,12 +32,14 @@ def summary(*parts: PartLag, capture_drops: int = 0) -> dict[str, Any]:
 
 
 def router(node: int, lag_s: float, wall_s: float, turn_s: float = 0.01) -> PartLag:
-    turn = {"turn_s": turn_s, "turn_of": "RA", "turn_at_s": 5.0}
+    turn = {"turn_s": turn_s, "turn_of": "RA", "turn_at_s": 5.0, "turn_cpu_s": 0.1 / node}
     return part("router", lag_s, wall_s, at_s=12.0, node=node, **turn)
 
 
 def test_keys_name_the_latest_of_each_part_and_the_longest_turn() -> None:
-    keys = lag_keys(report(router(1, 3.0, 0.05, 0.2), router(2, 2.0, 0.9), part("switches", 1.0, 0.1)), CLOCK)
+    controller = part("controller", 0.0, 0.0, turn_s=3.0, turn_of="", turn_at_s=0.0, turn_cpu_s=2.0)
+    parts = (router(1, 3.0, 0.05, 0.2), router(2, 2.0, 0.9), part("switches", 1.0, 0.1), controller)
+    keys = lag_keys(report(*parts), CLOCK)
     assert keys == {
         "lag": {
             "routers": {"lag_s": 3.0, "lag_wall_s": 0.9, "at_s": 12.0, "node": 1},
@@ -46,7 +48,7 @@ def test_keys_name_the_latest_of_each_part_and_the_longest_turn() -> None:
             "captures": None,
         },
         "lag_bound": {"lag_s": 30.0, "lag_wall_s": 1.0},
-        "longest_turn": {"node": 1, "turn_s": 0.2, "of": "RA", "at_s": 5.0},
+        "longest_turn": {"node": 1, "turn_s": 0.2, "cpu_s": 0.1, "of": "RA", "at_s": 5.0},
         "sufficient_time_scale": None,
         "answer_delay": {"median_s": 0.001, "p99_s": 0.5, "max_s": 2.5},
     }

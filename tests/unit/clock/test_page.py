@@ -138,9 +138,9 @@ def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(hand: Hand, page: C
     clock = SharedClock(page)
     meter = Meter(page.slot(1))
     hand.move(1.0)
-    meter.turn(0.2, FrameType.RA, clock)
+    meter.turn(0.2, FrameType.RA, clock, 0.02)
     hand.move(1.0)
-    meter.turn(0.1, DEADLINE, clock)
+    meter.turn(0.1, DEADLINE, clock, 0.09)
     meter.late(0.5, clock)
     page.append(page.pieces()[-1].followed_by(time.monotonic_ns(), 100.0))
     hand.move(0.1)
@@ -148,11 +148,12 @@ def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(hand: Hand, page: C
     meter.late(0.01, clock)
     found = meter.measured()
     assert (found.lag_s, found.lag_wall_s, found.turn_s, found.turn_of) == (10.0, 0.5, 0.2, "RA")
+    assert found.turn_cpu_s == 0.09
     assert (found.turn_at_s, found.lag_at_s) == pytest.approx((1.0, 2.0 + 10.0))
     assert (meter.take_recent(), meter.take_recent()) == (0.5, 0.0)
-    assert Meter(page.slot(0)).measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0)
+    assert Meter(page.slot(0)).measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0, 0.0)
     meter.reset()
-    assert meter.measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0)
+    assert meter.measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0, 0.0)
     with pytest.raises(IndexError, match="slot 3: the page has 3"):
         page.slot(3)
 

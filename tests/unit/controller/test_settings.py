@@ -46,7 +46,7 @@ def test_defaults(tmp_path: Path) -> None:
         (
             {"port": 1},
             "port: no such field; expected topology, socket, log, layer, subtrees, security, network_keys, "
-            "signing_keys, incarnation, windows, ip, state, parent_pid",
+            "signing_keys, incarnation, windows, ip, state, clock, slot, parent_pid",
         ),
         ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
     ],

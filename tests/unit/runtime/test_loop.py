@@ -6,6 +6,7 @@ import errno
 import gc
 import json
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from router.clock.clock import ExperimentClock
+from router.clock.meter import COMPILED as COMPILED_TURN
 from router.clock.meter import Meter
 from router.forwarding.plane import DataPlane
 from router.matching.factory import COMPILED
@@ -34,7 +37,7 @@ from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import WholeFrame, fragment
 from router.wire.frames import Commit, Frame, FrameType
 from tests.support.one_router import TABLE, control, msg, new_router, ra, received
-from tests.support.polling import TIMEOUT
+from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
 pytestmark = pytest.mark.root
@@ -62,6 +65,19 @@ class FullDisk(Recorder):
             self.events += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         super().event(event, at, wire)
+
+
+class Turns(Meter):
+    """Keeps wall and CPU time of all turns in compiled code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compiled: list[tuple[float, float]] = []
+
+    def turn(self, wall_s: float, work: int, clock: ExperimentClock, cpu_s: float = 0.0) -> None:
+        if work == COMPILED_TURN and wall_s:
+            self.compiled.append((wall_s, cpu_s))
+        super().turn(wall_s, work, clock, cpu_s)
 
 
 class Loops:
@@ -344,6 +360,50 @@ def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frame
         loop._link.control.blocked = blocked
         loop._turn(0)
     assert held == [False, True, False]
+
+
+def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = loops.of(ORIGIN.router())
+
+    def status(_tables: bool) -> dict[str, Any]:
+        used = time.thread_time() + 0.02
+        while time.thread_time() < used:
+            pass
+        # Others have the processor.
+        select.select([], [], [], 0.05)
+        loop.stop()
+        return {}
+
+    monkeypatch.setattr(loop._applications, "_status", status)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(loops.path))
+        peer.sendall(b'{"op": "status"}\n')
+        loop.run()
+    found = loops.meter.measured()
+    # No event: the answer is made without the core.
+    assert found.turn_of == ""
+    assert found.turn_s > 0.07
+    assert 0.02 <= found.turn_cpu_s <= found.turn_s - 0.05
+
+
+def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
+    pytest.importorskip("numba")
+    router = new_router(RouterOptions(), COMPILED)
+    control(router, FrameType.TABLE, 1, TABLE)
+    control(router, FrameType.COMMIT, 1, Commit(1))
+    loops.meter = meter = Turns()
+    loop = loops.of(router)
+
+    def difference() -> str | None:
+        (payload,) = fragment(Frame(FrameType.MSG, 11, 1, 1, 9, Message({"x": 1})))
+        wire.inject(0, port_addresses([1])[0] + node_address(11) + ETHERTYPE_BYTES + payload)
+        loop._turn(0.05)
+        return None if meter.compiled else "no message was forwarded before the turn ended"
+
+    wait_for(difference)
+    wall_s, cpu_s = meter.compiled[0]
+    assert 0 < cpu_s <= wall_s
+    assert meter.measured().turn_s >= wall_s
 
 
 def test_a_turn_that_began_with_deadlines_does_not_sleep_on_what_it_has_made_due(
