@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from testbed.errors import RunError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -32,3 +34,8 @@ class Steps:
             said = str(error) or type(error).__name__
             self.failures.append(f"{name}: {said}")
             return None
+
+    def check(self) -> None:
+        """Raises RunError with all failures, if there is one; to be called after the last step."""
+        if self.failures:
+            raise RunError("; ".join(self.failures))

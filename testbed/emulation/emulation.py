@@ -455,7 +455,10 @@ class Emulation:
                 break
             left = [*self._remove(), *self._remaining()]
         if not left:
-            remove_state(self.state)
+            steps = Steps()
+            steps.run("state", remove_state, self.state)
+            left = steps.failures
+        if not left:
             return
         for what in left:
             self.progress.note(f"take-down: {what}")

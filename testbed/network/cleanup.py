@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.errors import RunError
 from testbed.network.state import ProcessId, RunState, all_states
 from testbed.polling import wait_until
 from testbed.steps import Steps
@@ -49,7 +50,8 @@ def clean_dead_runs() -> Cleaned:
         if state is not None:
             killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
         if len(steps.failures) == failed:
-            shutil.rmtree(folder, ignore_errors=True)
+            steps.run(f"run {folder.name}", _remove_folder, folder)
+        if len(steps.failures) == failed:
             tags.append(folder.name)
     return Cleaned(tuple(tags), killed, tuple(steps.failures))
 
@@ -71,5 +73,17 @@ def end_processes(processes: list[ProcessId]) -> int:
 
 
 def remove_state(state: RunState) -> None:
-    """Removes the folder of a run that holds nothing more."""
-    shutil.rmtree(Path(state.folder), ignore_errors=True)
+    """Removes the folder of a run that holds nothing more.
+
+    Raises RunError: something in it cannot be removed.
+    """
+    try:
+        _remove_folder(state.folder)
+    except OSError as error:
+        raise RunError(f"{state.folder}: not removed: {error}") from error
+
+
+def _remove_folder(folder: Path) -> None:
+    """Removes a folder that may be gone."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)

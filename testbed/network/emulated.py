@@ -43,6 +43,7 @@ from testbed.network.shaping import (
     tc_commands,
 )
 from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
+from testbed.steps import Steps
 from topos import model
 from topos.build import contradiction
 from topos.model import Topology
@@ -422,16 +423,19 @@ class EmulatedNetwork:
 
         May be called at any point of the bring-up, and more than once. The kernel removes namespaces and
         devices once the last process in them has ended, in the background.
+
+        Raises:
+            RunError: parts could not be ended; the next call tries to end them again.
         """
-        try:
-            if self._daemons is not None:
-                self._daemons.stop()
-            if self.net is not None:
-                for node in (*self.net.hosts, *self.net.switches):
-                    node.terminate()
-        finally:
-            self.net = None
-            self._held.close()
+        steps = Steps()
+        if self._daemons is not None:
+            steps.run("switch daemons", self._daemons.stop)
+        if self.net is not None:
+            for node in (*self.net.hosts, *self.net.switches):
+                steps.run(node.name, node.terminate)
+        steps.run("namespaces", self._held.close)
+        steps.check()
+        self.net = None
 
 
 def _set(ends: Iterable[tuple[str, str]], up: bool) -> None:

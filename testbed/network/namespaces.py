@@ -52,9 +52,8 @@ class Namespaces:
 
         May be called more than once.
         """
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors.clear()
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
 
 def inside(namespaces: Sequence[tuple[str, Callable[[], None]]]) -> None:

@@ -25,6 +25,7 @@ from testbed.network.json_rpc import JsonRpc
 from testbed.network.names import datapath_id, port_device, switch_name
 from testbed.network.rcu import expedited_rcu
 from testbed.polling import wait_until
+from testbed.steps import Steps
 
 #: Switches of one daemon: at least, as many as leave few daemons, and at most, unless there are too many
 #: daemons. At each wake-up a daemon works through all its switches and ports: 0.2 ms for one switch, 0.4 ms
@@ -34,6 +35,8 @@ _DAEMONS_FEW, _DAEMONS_MAX = 25, 100
 #: Wall seconds for which an ovs-vswitchd may be absent: whoever watches it may restart it in less time.
 _AWAY_S = 10.0
 _ANSWER_S = 30.0
+#: Wall seconds in which a daemon that was killed ends.
+_ENDS_S = 30.0
 #: Wall seconds in which a daemon must have made its bridges: a base, and a share for each bridge of the run.
 _START_S, _START_PER_BRIDGE_S = 30.0, 0.2
 #: Longest wait of a switch between two attempts to connect to the controller, in ms.
@@ -184,10 +187,18 @@ class Daemon:
         return int(self.path("pid").read_text()) != self.processes[-1].pid
 
     def kill(self) -> None:
-        if self.processes and self._runs() and self._restarted():
-            os.kill(int(self.path("pid").read_text()), signal.SIGKILL)
-        for process in self.processes:
-            process.kill()
+        try:
+            if self.processes and self._runs() and self._restarted():
+                os.kill(int(self.path("pid").read_text()), signal.SIGKILL)
+        finally:
+            for process in self.processes:
+                process.kill()
+
+    def wait(self) -> None:
+        """Waits until the processes have ended, if they were killed."""
+        while self.processes:
+            self.processes[-1].wait(_ENDS_S)
+            self.processes.pop()
 
     def describe(self) -> str:
         nodes = list(self.group.ports)
@@ -351,14 +362,17 @@ class SwitchDaemons:
         """Kills the daemons: all bridges end with them.
 
         May be called at any point, and more than once.
+
+        Raises:
+            RunError: daemons could not be ended; all others have ended.
         """
+        steps = Steps()
         with expedited_rcu():
             for daemon in self._daemons:
-                daemon.kill()
+                steps.run(daemon.describe(), daemon.kill)
             for daemon in self._daemons:
-                for process in daemon.processes:
-                    process.wait()
-                daemon.processes.clear()
+                steps.run(daemon.describe(), daemon.wait)
+        steps.check()
 
 
 def _transact(database: JsonRpc, operations: list[dict[str, Any]]) -> list[dict[str, Any]]:

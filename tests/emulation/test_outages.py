@@ -97,7 +97,7 @@ def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Star
     assert {part["part"] for part in lag["parts"]} == {*loops, "switches"}
     # The turns of every loop are measured, in wall time and in CPU time.
     assert {part["part"] for part in lag["parts"] if part.get("turn_s", 0) > 0} == loops
-    assert all(0 < part["turn_cpu_s"] for part in lag["parts"] if part["part"] != "switches")
+    assert all(part["turn_cpu_s"] > 0 for part in lag["parts"] if part["part"] != "switches")
     assert left_behind(state) == []
 
 

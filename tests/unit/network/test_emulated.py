@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testbed.errors import InputError, RunError
 from testbed.machine.probes import kernel_features
-from testbed.network import emulated
+from testbed.network import emulated, switch_daemons
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import run_inside
+from testbed.network.switch_daemons import Group, SwitchDaemons
 from topos.generators import ring
 
 pytestmark = pytest.mark.root
@@ -113,3 +115,58 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
     measured = network.calibrations()
     assert [each["loss_percent"] for each in measured] == [1.0] * 24 + [2.0] * 24
     assert len({(each["sender"], each["receiver"]) for each in measured}) == 24
+
+
+def test_a_host_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_call(
+    network: EmulatedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def noted(node: Any, fails: bool) -> Callable[[], None]:
+        end = node.terminate
+
+        def terminate() -> None:
+            if fails and node.name not in ended:
+                ended.append(node.name)
+                raise OSError(5, "Input/output error")
+            end()
+            ended.append(node.name)
+
+        return terminate
+
+    hosts = list(network.net.hosts)
+    for number, host in enumerate(hosts):
+        monkeypatch.setattr(host, "terminate", noted(host, number == 3))
+    with pytest.raises(RunError, match=r"^r3: \[Errno 5\] Input/output error$"):
+        network.stop()
+    assert ended == [host.name for host in hosts]
+    network.stop()
+    assert ended == [host.name for host in hosts] * 2
+    network.stop()
+    assert len(ended) == 24
+
+
+def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemons = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {n: [1]}) for n in range(2)], "user")
+    processes = [subprocess.Popen(["sleep", "3600"]) for _ in range(2)]
+    first, second = daemons._daemons
+    first.processes.append(processes[0])
+    second.processes.append(processes[1])
+
+    def refused() -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(switch_daemons, "_ENDS_S", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(first, "kill", refused)
+        with pytest.raises(
+            RunError, match=r"^ovs-vswitchd of the switches s0 to s0: .*not permitted; ovs-vs"
+        ):
+            daemons.stop()
+    monkeypatch.undo()
+    assert (processes[0].poll(), processes[1].wait()) == (None, -9)
+    assert daemons.pids == [processes[0].pid]
+    daemons.stop()
+    assert (processes[0].wait(), daemons.pids) == (-9, [])

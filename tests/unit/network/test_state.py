@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.network import state as run_state
+from testbed.network.cleanup import clean_dead_runs
 from testbed.network.state import ProcessId, RunState, start_time
 
 
@@ -69,3 +70,25 @@ def test_processes_that_are_gone_are_not_noted() -> None:
     state.add_process(child.pid)
     state.add_processes([child.pid])
     assert state.processes == []
+
+
+@pytest.mark.root
+def test_a_dead_run_whose_folder_cannot_be_removed_is_no_removed_run(root: Path) -> None:
+    state = run_state.claim(Path("/x"))
+    state.owner = ProcessId(state.owner.pid, state.owner.started + 1)
+    state.save()
+    other = run_state.claim(Path("/y"))
+    other.owner = state.owner
+    other.save()
+    place = state.folder / "busy"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
+    try:
+        found = clean_dead_runs()
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert found.tags == (other.tag,)
+    assert found.failures == (f"run {state.tag}: [Errno 16] Device or resource busy: 'busy'",)
+    # Its state was removed with the rest of the folder: it is cleaned without.
+    assert clean_dead_runs().tags == (state.tag,)
+    assert list(root.iterdir()) == []

@@ -1,0 +1,124 @@
+"""The removal of a run that failed: every step runs, is repeated, and what then is left is said."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from testbed.config.load import load_experiment
+from testbed.emulation import emulation as module
+from testbed.emulation.emulation import Emulation
+from testbed.network import state as run_state
+from testbed.network.cleanup import end_processes
+from testbed.terminal.progress import Progress
+
+#: Failures of a step before it works.
+_Times = int
+
+
+class Run:
+    """An emulation that was made and not brought up.
+
+    Attributes:
+        emulation: of two nodes; it holds its state, its clock and a process.
+        process: recorded in the state.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "x.toml"
+        path.write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
+        self._file = io.StringIO()
+        progress = Progress(Console(file=self._file, width=400))
+        (folder / "run").mkdir()
+        self.emulation = Emulation(load_experiment(path), folder / "run", "user", progress)
+        self.process = subprocess.Popen(["sleep", "3600"])
+        self.emulation.state.add_process(self.process.pid)
+
+    @property
+    def folder(self) -> Path:
+        return self.emulation.state.folder
+
+    @property
+    def notes(self) -> list[str]:
+        return [line.rstrip() for line in self._file.getvalue().splitlines()]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
+    monkeypatch.setattr(run_state, "STATE_ROOT", tmp_path / "cbcb")
+    made = Run(tmp_path)
+
+    def end() -> None:
+        made.process.kill()
+        made.process.wait()
+
+    request.addfinalizer(end)
+    return made
+
+
+def _failing(times: _Times, step: Callable[..., object], calls: list[int]) -> Callable[..., object]:
+    """The step, which fails so often before it works."""
+
+    def failing(*arguments: object) -> object:
+        calls.append(len(calls) + 1)
+        if len(calls) <= times:
+            raise OSError(28, "No space left on device")
+        return step(*arguments)
+
+    return failing
+
+
+def test_a_step_that_fails_once_is_repeated_and_the_others_have_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(module, "end_processes", _failing(1, end_processes, calls))
+    monkeypatch.setattr(run.emulation.network, "stop", _failing(2, run.emulation.network.stop, []))
+    run.emulation.abandon()
+    assert calls == [1, 2, 3]
+    assert run.process.wait() == -9
+    assert not run.folder.exists()
+    assert run.notes == []
+    # The run is gone: nothing is left to do.
+    run.emulation.abandon()
+    assert calls == [1, 2, 3]
+
+
+def test_what_is_left_after_three_attempts_is_said_and_keeps_the_state(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[int] = []
+    monkeypatch.setattr(module, "end_processes", _failing(3, end_processes, []))
+    monkeypatch.setattr(run.emulation.network, "stop", _failing(0, run.emulation.network.stop, stops))
+    run.emulation.abandon()
+    # The step behind that which failed ran each time.
+    assert stops == [1, 2, 3]
+    assert run.notes == [
+        "take-down: processes: [Errno 28] No space left on device",
+        f"take-down: 1 processes are alive: {run.process.pid}",
+        f"left: {run.folder}; `cbcb clean` removes what is left",
+    ]
+    assert run_state.load(run.folder) == run.emulation.state
+    # As `cbcb clean` would.
+    run.emulation.abandon()
+    assert not run.folder.exists()
+
+
+@pytest.mark.root
+def test_a_folder_that_cannot_be_removed_is_said(run: Run) -> None:
+    place = run.folder / "busy"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
+    try:
+        run.emulation.abandon()
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    assert run.notes == [
+        f"take-down: state: {run.folder}: not removed: [Errno 16] Device or resource busy: 'busy'",
+        f"left: {run.folder}; `cbcb clean` removes what is left",
+    ]
