@@ -21,9 +21,9 @@ from router.protocol.options import ChosenOptions, RouterOptions
 from router.protocol.router import Router
 from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame, whole_frame
-from router.wire.frames import EncodedPredicate, Flags, Frame, FrameType, SenderRequest
+from router.wire.frames import Commit, EncodedPredicate, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
-from tests.support.one_router import BELOW, FIRST, NODE, TABLE, msg, ra, sent, set_up
+from tests.support.one_router import BELOW, FIRST, NODE, TABLE, control, msg, ra, sent, set_up
 from tests.support.tree_entries import TreeEntry, table_of, with_subtrees
 
 _SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
@@ -502,3 +502,28 @@ def test_the_bounds_are_keys_of_an_experiment_file() -> None:
         *("filter_weight", "predicate_weight", "predicate_filters", "turn_weight", "turn_pairs"),
         *("predicate_burst", "predicate_rate", "predicates_waiting", "table_filters"),
     }
+
+
+@pytest.mark.parametrize("turn_weight", [20, 1_000], ids=["in turns", "at once"])
+def test_what_an_issuer_sends_by_several_neighbours_counts_in_sum(turn_weight: int) -> None:
+    """Its RAs come by node 11 in one epoch, by node 12 in the next; neither neighbour sends too much."""
+    limits = replace(_SMALL, turn_weight=turn_weight, burst=200)
+    router = set_up(_options(limits))
+    entries = (TreeEntry(NODE, 0, (1, 2), 0), TreeEntry(21, 2, (1,), 1), TreeEntry(11, 1, (2,), 2))
+    control(router, FrameType.TABLE, 2, table_of(((1, 11), (2, 12)), entries), 1.0)
+    control(router, FrameType.COMMIT, 2, Commit(1), 1.0)
+    # Of the weight 120 each, of at most 200.
+    for number, (sender, epoch, widened) in enumerate(((11, 1, 0), (12, 2, 1)), 1):
+        frame = Frame(FrameType.RA, 21, number, epoch, 9, parse_predicate(_points(100 * number, 60)))
+        router.handle(FrameReceived(sender, frame), 1.0)
+        _until_idle(router, 1.0)
+        assert router.counters.ras_received == number
+        assert router.counters.predicates_widened == widened
+    assert len(_table(router, 1)) == 60
+    assert len(_table(router, 2)) < 60
+    # Another issuer may use what the neighbour has left.
+    frame = Frame(FrameType.RA, 11, 3, 2, 9, parse_predicate(_points(300, 20)))
+    router.handle(FrameReceived(11, frame), 1.0)
+    _until_idle(router, 1.0)
+    assert router.counters.predicates_widened == 1
+    assert len(_table(router, 1)) == 80
