@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from router.predicates.model import Message, Operator
 from router.protocol.options import RouterOptions
 from router.wire.frames import FrameType
+from tests.bench import adversary
 from tests.support.adversary import attack, first_wrong_delivery, random_predicate
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import SEEDS
@@ -79,3 +80,37 @@ def test_every_receiver_within_the_hop_limit_is_reached(
             network.some_steps()
     network.settle()
     assert first_wrong_delivery(rng, network, network.graph, (), hop_limit) is None
+
+
+@pytest.mark.parametrize("scheme", ["pif", "pif-classes", "psf"])
+def test_the_nodes_within_the_default_hop_limit_are_reached_on_a_line_of_70(scheme: str) -> None:
+    """Nodes that are covered by a node out of reach, and then by one that is as far as the limit goes."""
+    options = RouterOptions(scheme=scheme)
+    network = Network(graph_of([(node, node + 1, 1) for node in range(69)]), options, 1)
+    network.new_epoch()
+    network.settle()
+    wanted = one(integer("x", Operator.EQ, 1))
+    reached: dict[int, dict[int, int]] = {}
+    for node in (69, 64, 63):
+        network.set_predicate(node, wanted)
+        network.settle()
+        sent = network.send(0, Message({"x": 1}))
+        network.settle()
+        reached[node] = dict(network.delivered[sent])
+    assert options.hop_limit == 64
+    assert reached == {69: {}, 64: {64: 1}, 63: {64: 1, 63: 1}}
+
+
+def test_the_benchmark_plays_cases_of_the_scheme_that_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[tuple[int, str]] = []
+
+    def noted(seed: int, scheme: str) -> str | None:
+        played.append((seed, scheme))
+        return attack(seed, scheme)
+
+    monkeypatch.setattr(adversary, "attack", noted)
+    adversary.main(**adversary.configure(["--scheme", "psf", "--seed", "7", "--cases", "2"]))
+    assert played == [(7, "psf"), (8, "psf")]
+    assert "seeds 7 to 8: no counterexample" in capsys.readouterr().out
