@@ -37,9 +37,7 @@ from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
-from testbed.config.errors import Problems
-from testbed.config.hop_limit import check_hop_limit
-from testbed.config.load import load_experiment
+from testbed.config.hop_limit import load_checked
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
@@ -113,11 +111,7 @@ def experiment(
     if path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".toml":
         given = parse_topology_argument(str(path)) | given
         path = find_experiment("default")
-    found = load_experiment(path, given, topology=chosen)
-    problems = Problems(str(path), given)
-    check_hop_limit(problems, found)
-    problems.raise_if_any()
-    return found
+    return load_checked(path, given, topology=chosen)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from testbed.config.errors import Problems
-from testbed.config.hop_limit import check_hop_limit
-from testbed.config.load import load_experiment
+from testbed.config.hop_limit import load_checked
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
@@ -45,10 +43,7 @@ def load(arguments: Namespace) -> Experiment:
         # A topology by itself: the default experiment on it.
         given = {"name": toml_value(path.stem)} | parse_topology_argument(str(path)) | given
         path = find_experiment("default")
-    experiment = load_experiment(path, given)
-    problems = Problems(str(path), given)
-    check_hop_limit(problems, experiment)
-    problems.raise_if_any()
+    experiment = load_checked(path, given)
     for note in experiment.topology.notes:
         put(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
     return experiment

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 from testbed.config.errors import Problems
+from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.oracle.hop_limit import HopLimit
+from topos.model import Topology
 
 
-def check_hop_limit(problems: Problems, experiment: Experiment) -> None:
+def load_checked(path: Path, given: Mapping[str, str], topology: Topology | None = None) -> Experiment:
+    """Loads an experiment that is to be run; its hop limit is checked too.
+
+    Args:
+        path, given, topology: as of `load_experiment`.
+
+    Raises:
+        ExperimentError: as `load_experiment`; or the hop limit is below the depth of the trees.
+    """
+    experiment = load_experiment(path, given, topology=topology)
+    problems = Problems(str(path), given)
+    _check_hop_limit(problems, experiment)
+    problems.raise_if_any()
+    return experiment
+
+
+def _check_hop_limit(problems: Problems, experiment: Experiment) -> None:
     """Notes a hop limit that is too short for the trees of the whole network.
 
     Trees can get deeper when links fail; what the limit then cuts off, the oracle does not expect. Only a

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.config.load import load_experiment
+from testbed.config.hop_limit import load_checked
 from testbed.config.shipped import find_experiment
 from testbed.errors import InputError
 from testbed.figures.reproduction import Case, Reproduction, Results
@@ -87,7 +87,7 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
         facts = [figure.measure, seed, sorted(case.facts.items())]
         if base is not None:
             facts.append(keys_of(path))
-    experiment = load_experiment(path, overrides)
+    experiment = load_checked(path, overrides)
     name = identity(*facts)
     return Job(
         number,

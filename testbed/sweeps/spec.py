@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.cbcbsim.script import is_script
-from testbed.config.load import load_experiment
+from testbed.config.hop_limit import load_checked
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
@@ -121,7 +121,7 @@ class Spec:
             given = _overrides({**self.settings, **parameters}, self.path.parent)
             for seed in self.seeds:
                 overrides = {**given, "seed": str(seed)}
-                experiment = load_experiment(self.experiment, overrides)
+                experiment = load_checked(self.experiment, overrides)
                 keys = keys_of(self.experiment)
                 contents = _contents(keys, overrides, experiment, self.experiment.parent)
                 name = identity(self.engine, keys, sorted(overrides.items()), contents)

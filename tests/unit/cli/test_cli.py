@@ -160,6 +160,16 @@ def test_a_hop_limit_below_the_depth_of_the_trees_is_refused(tmp_path: Path) -> 
     )
 
 
+def test_the_default_hop_limit_is_too_short_for_a_line_of_70(tmp_path: Path) -> None:
+    file = _experiment(tmp_path, 'duration_s = 10\ntopology.generator = "line"\ntopology.nodes = 70\n')
+    assert _cbcb("check", file) == (
+        2,
+        f"cbcb: {file}: [protocol] hop_limit: 64 is below the depth of the broadcast trees, which is 69 "
+        "while all links are up; expected at least 69",
+    )
+    assert _cbcb("check", file, "--set", "topology.nodes=65")[0] == 0
+
+
 def test_another_interpreter_is_recognised() -> None:
     if Path("/usr/bin/python3").resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
         pytest.skip("the tests run on the system's own interpreter")

@@ -157,3 +157,10 @@ def test_an_experiment_that_is_not_valid_is_found_before_anything_runs(tmp_path:
 def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"none\.toml: cannot be read: No such file"):
         load_spec(tmp_path / "none.toml")
+
+
+def test_a_hop_limit_below_the_depth_of_the_trees_of_a_point_is_refused(tmp_path: Path) -> None:
+    text = 'experiment = "default"\n[grid]\ntopology = ["ring,6", "line,9"]\n"protocol.hop_limit" = [8, 7]\n'
+    with pytest.raises(ExperimentError, match=r"hop_limit .*7 is below the depth .* which is 8 while"):
+        load_spec(_written(tmp_path, text)).jobs()
+    assert len(load_spec(_written(tmp_path, text.replace("[8, 7]", "[8, 9]"))).jobs()) == 4
