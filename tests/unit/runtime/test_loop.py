@@ -32,7 +32,7 @@ from router.recording.replay import check
 from router.records.applications import ApplicationRecords
 from router.runtime import loop as module
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
-from router.runtime.packet_socket import PacketSockets
+from router.runtime.packet_socket import BATCH, PacketSockets
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import WholeFrame, fragment
 from router.wire.frames import Commit, Frame, FrameType
@@ -431,6 +431,38 @@ def test_a_turn_that_began_with_deadlines_does_not_sleep_on_what_it_has_made_due
         loop.run()
     assert due
     assert set(due) == {0}
+
+
+def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come before messages that have arrived before them, in the first turn and in the next."""
+    # No turn is cut short.
+    monkeypatch.setattr(module, "_TURN_S", TIMEOUT)
+    loop = loops.of(ORIGIN.router())
+    handled: list[str] = []
+    handle = loop._handle
+
+    def inject(kind: FrameType, seq: int) -> None:
+        body = NOTHING if kind is FrameType.RA else Message({"x": 1})
+        (payload,) = fragment(Frame(kind, 1, seq, 1, 9, body))
+        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+
+    def noted(event: Event, *arguments: Any) -> None:
+        if isinstance(event, FrameReceived):
+            handled.append(f"{event.frame.type.name} {event.frame.seq}")
+            if handled[-1] == "MSG 0":
+                inject(FrameType.RA, 2)
+        handle(event, *arguments)
+        if len(handled) == 2 + 3 * BATCH:
+            loop.stop()
+
+    monkeypatch.setattr(loop, "_handle", noted)
+    for seq in range(3 * BATCH):
+        inject(FrameType.MSG, seq)
+    inject(FrameType.RA, 1)
+    loop.run()
+    assert handled[0] == "RA 1"
+    assert handled[1 + BATCH] == "RA 2"
+    assert [each for each in handled if "MSG" in each] == [f"MSG {seq}" for seq in range(3 * BATCH)]
 
 
 def test_messages_that_take_long_leave_the_others_to_the_next_turns(
