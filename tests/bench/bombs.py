@@ -1,409 +1,321 @@
-"""The longest turn of a router's core under predicates made to be expensive, by shape and size.
+"""The longest turn of a live router under predicates made to be expensive, by shape and size.
 
-A router in an epoch receives one RA; afterwards it works off what it has put aside, turn by turn (*RA*).
-Then it receives messages that p_i has to be searched for, until the matching engine has all of p_i (*MSG*):
-short ones, and ones with a text of 60,000 letters.
-Another router sends the same predicate as its UR, with which a third is answered (*UR*). In a further router
-with `max_filters`, p_i is over-simplified (*max*). In another, an application sets the predicate; the router
-issues an RA with it (*p0*). It then receives the same messages, for that application (*own*).
+A router process as an emulation starts it, with its recording, on a veth pair; this process plays its
+neighbours, its controller and its applications. Needs root.
+
+The router receives one RA of the size, in Ethernet frames of 1,500 bytes, and works it off (*RA*). Then it
+receives messages that p_i has to be searched for, until the matching engine has all of p_i: short ones, and
+ones with a text of 60,000 letters (*MSG*). Another neighbour sends the same predicate as its UR, with which a
+third is answered (*UR*). A further router with `max_filters` over-simplifies p_i after the RA (*max*). An
+application of a third router sets the predicate, and the router issues an RA with it (*p0*); it then receives
+the same messages, for that application (*own*). At a fourth router, many applications set small predicates of
+the shape, about as many bytes in all; then one of them narrows its predicate, and all leave at once (*apps*).
 
 The shapes whose names begin with *bits* are of encoded predicates and messages (`[privacy] mode = "bloom"`).
 
-A turn is the time of one call of `Router.handle`, or of one step of a request, in CPU milliseconds of the
-process. Bodies are taken from the wire and cut into fragments within the measured time, as the link of a
-router does. A turn does the same in every run: with `--runs`, the least of its times counts, so that other
-work on the machine does not. The columns are the longest turns; *total* is the sum of all turns, *kept* the
-number of filters in p_i at the end.
+A turn goes from the end of a wait of the router's loop to its next wait; its time is that of the processor,
+in milliseconds, as the router measures it for `lag.json` (`turn_cpu_s`). The columns are the longest turns
+until the router is idle; *wall* is the longest of all in wall time, which other processes lengthen. *CPU s*
+is what the four routers took in all, *MB* the greatest resident memory of one, *rec MB* the size of the
+recordings. With `--runs`, the least of the longest turns counts.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import os
-import random
-import resource
-import string
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from router.predicates.covering.budget import DEFAULT_LIMITS, weight_of
-from router.predicates.encoded.model import (
-    ENCODED_NOTHING,
-    BloomFilter,
-    BloomMessage,
-    BloomPredicate,
-    Suite,
-)
-from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
+from router.clock.meter import Meter
+from router.clock.page import ClockPage
+from router.clock.pieces import Piece
+from router.content.registry import content_of
+from router.predicates.encoded.model import BloomPredicate
+from router.predicates.model import Predicate
 from router.predicates.printer import format_predicate
-from router.protocol.events import FrameReceived, PredicateSet, Refused, Send, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
-from router.protocol.service import RequestError
-from router.runtime.collector import bound_collections, end_turn
-from router.runtime.lines import REQUEST_LIMIT
+from router.runtime.process import RouterSpec
 from router.wire import private
-from router.wire.codec import decode_header, forwarded_frame, fragment
-from router.wire.frames import Frame, FrameType, SenderRequest
-from router.wire.header import Header
-from router.wire.message import encode_message
-from router.wire.predicate import encode_predicate, filters_of
-from tests.support.one_router import set_up
-from tests.support.router_tables import predicates_of
+from router.wire.addresses import node_address, port_addresses
+from router.wire.codec import fragment
+from router.wire.frames import Body, Commit, EncodedPredicate, Frame, FrameType, SenderRequest
+from tests.bench.bomb_shapes import ENCODED, SHAPES, SINGLE, bomb, declared, messages, narrower, small
+from tests.support.live_routers import Routers
+from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, socket_in
+from tests.support.tree_entries import TreeEntry, table_of
 
 _SIZES = (20_000, 200_000, 2_000_000)
-_COLUMNS = ("RA", "MSG", "UR", "p0", "own", "max")
-#: `max_filters` of the column *max*.
-_MAX_FILTERS = 50
-_Draw = Callable[[random.Random, int], Filter]
-
-
-def _text(rng: random.Random, length: int) -> str:
-    return "".join(rng.choices(string.ascii_lowercase, k=length))
-
-
-def _string(name: str, operator: Operator, text: str) -> Constraint:
-    return Constraint(name, Type.STRING, operator, text)
-
-
-def _integer(name: str, operator: Operator, value: int) -> Constraint:
-    return Constraint(name, Type.INTEGER, operator, value)
-
-
-def _range(rng: random.Random, name: str) -> tuple[Constraint, Constraint]:
-    low = rng.randrange(1_000_000)
-    high = low + rng.randrange(1, 500_000)
-    return _integer(name, Operator.GE, low), _integer(name, Operator.LT, high)
-
-
-def _ranges(rng: random.Random, names: str) -> Filter:
-    return Filter(tuple(constraint for name in names for constraint in _range(rng, name)))
-
-
-def _many(draw: _Draw) -> Callable[[random.Random], Iterator[Filter]]:
-    def filters(rng: random.Random) -> Iterator[Filter]:
-        number = 0
-        while True:
-            yield draw(rng, number)
-            number += 1
-
-    return filters
-
-
-#: Shape -> filters without end; a bomb is as many of them as fit.
-_SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
-    "substrings": _many(lambda rng, _: Filter((_string("s", Operator.SUBSTRING, _text(rng, 8)),))),
-    "nested substrings": _many(
-        lambda _, n: Filter((_string("s", Operator.SUBSTRING, "a" * (n % 1000 + 1)),))
+_COLUMNS = ("RA", "MSG", "UR", "max", "p0", "own", "apps")
+#: `max_filters` of the column *max*; applications of the column *apps* at most.
+_MAX_FILTERS, _APPLICATIONS = 50, 300
+#: The router is node 0; its interfaces 1, 2, 3 lead to nodes 1, 2, 3, and node 4 lies beyond node 1.
+_TABLE = table_of(
+    ((1, 1), (2, 2), (3, 3)),
+    (
+        TreeEntry(0, 0, (1, 2, 3), 0),
+        TreeEntry(1, 1, (2, 3), 1),
+        TreeEntry(4, 1, (2,), 2),
+        TreeEntry(2, 2, (1,), 3),
+        TreeEntry(3, 3, (), 4),
     ),
-    "ranges of 2": _many(lambda rng, _: _ranges(rng, "xy")),
-    "ranges of 5": _many(lambda rng, _: _ranges(rng, "vwxyz")),
-    "integers": _many(
-        lambda rng, n: Filter(
-            (
-                _integer("x", Operator.NE if n % 2 else Operator.EQ, rng.randrange(10_000_000)),
-                _integer("y", Operator.EQ if n % 2 else Operator.NE, rng.randrange(1_000)),
-            )
-        )
-    ),
-    "texts, then patterns": _many(
-        lambda rng, n: Filter(
-            (_string("s", Operator.SUBSTRING if n % 4_000 == 3_999 else Operator.EQ, _text(rng, 8)),)
-        )
-    ),
-    "texts of 32, 128": _many(
-        lambda rng, n: Filter(
-            (
-                _string(
-                    "s", Operator.EQ if n % 2 else Operator.SUBSTRING, _text(rng, 128 if n % 4 < 2 else 32)
-                ),
-            )
-        )
-    ),
-    "long substrings": _many(
-        lambda rng, n: Filter((_string("s", Operator.SUBSTRING, _text(rng, 60_000 if n % 2 else 8)),))
-    ),
-    "substrings of 1,500 lengths": _many(
-        lambda _, n: Filter(
-            (
-                _string("s", Operator.SUBSTRING, "a" * (n % 1_500 + 1) + "b"),
-                _integer("x", Operator.EQ, -n),
-            )
-        )
-    ),
-    "affixes": _many(
-        lambda rng, n: Filter(
-            (
-                _string("s", Operator.PREFIX, "a" * (n % 20)),
-                _string("s", Operator.SUFFIX, "a" * (n // 20 % 20)),
-                _string("s", Operator.SUBSTRING, "a" * 8 + _text(rng, 4)),
-            )
-        )
-    ),
-    "names": _many(
-        lambda _, n: Filter(
-            (
-                Constraint(f"{n}", Type.INTEGER, Operator.ANY, None)
-                if n % 2
-                else _integer(f"{n}", Operator.GT, n),
-            )
-        )
-    ),
-    "prefixes, suffixes": _many(
-        lambda rng, n: Filter(
-            (_string("s", Operator.SUFFIX if n % 2 else Operator.PREFIX, _text(rng, rng.randrange(1, 10))),)
-        )
-    ),
-}
+)
+_MTU = 1_500
+#: Microseconds for which an SR waits: longer than any router here takes.
+_TIMEOUT_US = 3_600_000_000
+#: Seconds between two looks at a router, and CPU seconds that one which has nothing to do takes in between.
+_LOOK_S, _QUIET_S = 0.05, 0.01
+#: Frames that are sent before the router has had time to read them: far less than its socket holds.
+_BURST, _PAUSE_S = 256, 0.01
 
 
-def _bits(bits: int, number: int) -> Callable[[random.Random, int], BloomFilter]:
-    """Filters of as many bits, chosen at random."""
-    suite = Suite(1, bits, 4, 1)
-    return lambda rng, _: BloomFilter(suite, _set(rng.sample(range(bits), number)))
+@dataclass
+class _Longest:
+    """The longest turns, seconds: by column in CPU time, and of all in wall time."""
+
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    wall_s: float = 0.0
 
 
-def _set(positions: Iterable[int]) -> int:
-    return sum(1 << position for position in positions)
+@dataclass
+class _Used:
+    """What the routers of a bomb took: CPU seconds, resident MB of the largest, bytes of recordings."""
+
+    cpu_s: float = 0.0
+    peak_mb: int = 0
+    recorded: int = 0
 
 
-def _covered(rng: random.Random, n: int) -> BloomFilter:
-    """Filters with bit 0 and 20 others; each 1,000th has bit 0 and one other."""
-    return BloomFilter(_SUITE, 1 | _set(rng.sample(range(1, 1_024), 20 if (n + 1) % 1_000 else 1)))
+class _LiveRouter:
+    """A router process in epoch 1.
 
-
-#: The suite of most encoded shapes, and of messages.
-_SUITE = Suite(1, 1_024, 4, 1)
-#: Shape -> encoded filters.
-_ENCODED: dict[str, Callable[[random.Random, int], BloomFilter]] = {
-    "bits": _bits(1_024, 20),
-    "bits, few of 64": _bits(64, 4),
-    "bits, many of 4,096": _bits(4_096, 400),
-    "bits, covered": _covered,
-    "bits, nested": lambda _, n: BloomFilter(Suite(1, 4_096, 4, 1), (2 << (4_095 - n % 4_096)) - 1),
-    "bits of many keys": lambda rng, n: BloomFilter(
-        Suite(1 + n, 1_024, 4, 1), _set(rng.sample(range(1_024), 20))
-    ),
-}
-#: Shape -> constraints without end, of one filter.
-_SINGLE: dict[str, Callable[[random.Random, int], Constraint]] = {
-    "one attribute": lambda rng, n: (
-        _string("s", Operator.SUBSTRING, _text(rng, 8)) if n % 2 else _string("s", Operator.NE, _text(rng, 8))
-    ),
-    "many attributes": lambda rng, n: _integer(f"a{n}", Operator.GT, rng.randrange(1_000_000)),
-}
-
-
-def _bomb(shape: str, size: int) -> bytes:
-    """The encoded predicate of this shape, of at most `size` bytes."""
-    rng = random.Random(shape)
-    if shape in _SINGLE:
-        constraints: list[Constraint] = []
-        draw, length = _SINGLE[shape], 0
-        while length < size - 50:
-            constraints.append(draw(rng, len(constraints)))
-            length += len(encode_predicate(Predicate((Filter((constraints[-1],)),)))) - 5
-        return encode_predicate(Predicate((Filter(tuple(constraints)),)))
-    if shape in _ENCODED:
-        filters: list[BloomFilter] = []
-        length = 0
-        # More would be replaced by their common bits, which are none.
-        most = min(DEFAULT_LIMITS.predicate_filters, DEFAULT_LIMITS.predicate_weight // 34)
-        while length < size - 1_000 and len(filters) < most:
-            filters.append(_ENCODED[shape](rng, len(filters)))
-            length += len(private.encode_predicate(BloomPredicate(filters[-1:]))) - 12 * (len(filters) > 1)
-        return private.encode_predicate(BloomPredicate(filters))
-    parts, length = [], 0
-    for filter_ in _SHAPES[shape](rng):
-        part = encode_predicate(Predicate((filter_,)))
-        if length + len(part) > size:
-            break
-        parts.append(part)
-        length += len(part)
-    return b"".join(parts)
-
-
-def _header(frame_type: FrameType, issuer: int, number: int, size: int) -> Header:
-    """The header of a frame with a body of this size, as after reassembly."""
-    nothing = NOTHING if frame_type in (FrameType.RA, FrameType.UR) else ENCODED_NOTHING
-    header = decode_header(fragment(Frame(frame_type, issuer, number, 1, 9, nothing))[0])
-    return header._replace(total_length=size)
-
-
-def _turns(router: Router, body: bytes) -> list[float]:
-    """CPU seconds of each turn from the arrival of an RA until the router has nothing left to do."""
-    started = time.thread_time()
-    kind = router.content.advertisement_frame
-    event = FrameReceived(11, forwarded_frame(_header(kind, 11, 1, len(body)), body))
-    return _until_idle(router, event, started)
-
-
-def _messages(router: Router) -> Iterator[tuple[Message, bytes]]:
-    """Messages and their bodies: short and long ones, or encoded ones with many bits and with most."""
-    if router.content.message_frame is FrameType.XMSG:
-        rng = random.Random("messages")
-        for suite in (_SUITE, Suite(1, 64, 4, 1), Suite(1, 4_096, 4, 1)) * 2:
-            for share in (0.5, 0.89):
-                bits = _set(rng.sample(range(suite.bits), int(share * suite.bits)))
-                message = BloomMessage(suite, bits, bytes(100))
-                yield message, private.encode_message(message)
-        return
-    for text in ("abcdefgh" * 4, "a" * 60_000) * 3:
-        plain = Message({"s": text, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
-        yield plain, encode_message(plain)
-
-
-def _message_turns(router: Router) -> list[float]:
-    """CPU seconds of each turn from the arrival of a message until the engine has the whole table."""
-    turns = []
-    for number, (message, body) in enumerate(_messages(router)):
-        small = (
-            BloomMessage(_SUITE, 0, bytes(100)) if isinstance(message, BloomMessage) else Message({"s": ""})
-        )
-        kind = router.content.message_frame
-        header = decode_header(fragment(Frame(kind, 12, number, 1, 9, small))[0])
-        event = FrameReceived(12, forwarded_frame(header._replace(total_length=len(body)), body))
-        started = time.thread_time()
-        turns += _until_idle(router, event, started)
-    return turns
-
-
-def _reply_turns(router: Router, body: bytes) -> list[float]:
-    """CPU seconds of each turn from an SR of node 21, which goes on to node 12, until its UR was sent."""
-    request = Frame(FrameType.SR, 21, 1, 1, 9, SenderRequest(4_000_000))
-    started = time.thread_time()
-    turns = _until_idle(router, FrameReceived(11, request), started, at=20.0)
-    started = time.thread_time()
-    kind = router.content.reply_frame
-    event = FrameReceived(12, forwarded_frame(_header(kind, 21, 1, len(body)), body))
-    turns += _until_idle(router, event, started, at=20.0)
-    assert router.counters.urs_sent == 1, "the UR was not taken for an answer"
-    return turns
-
-
-def _local_turns(router: Router, body: bytes) -> list[float]:
-    """CPU seconds of each turn from `set_predicate` of an application until the answer and the RA are out.
-
-    The predicate has as many filters as a router takes in a request. A single filter that is too heavy is
-    refused; then its leading constraints are set.
+    Args:
+        options, matcher: of the router.
+        folder: for its files.
+        limit_s: seconds that a phase may take.
     """
-    limits = router.options.limits
-    if router.content.message_frame is FrameType.XMSG:
-        encoded = tuple(private.filters_of(FrameType.XRA, body))[: limits.predicate_filters]
-        while (
-            len(private.encode_predicate(BloomPredicate(encoded))) * 2 > REQUEST_LIMIT - 1_000
-            or router.content.weight(BloomPredicate(encoded)) > limits.predicate_weight
-        ):
-            encoded = encoded[: len(encoded) * 9 // 10]
-        return _set_turns(router, {"encoded": private.encode_predicate(BloomPredicate(encoded)).hex()})
-    filters = tuple(filters_of(FrameType.RA, body))
-    if len(filters) == 1 and weight_of(filters[0]) > limits.filter_weight:
-        refused = _set_turns(router, {"predicate": format_predicate(Predicate(filters))})
-        # What is left is not refused: its names and texts take the rest of the weight.
-        leading = Filter(filters[0].constraints[: limits.filter_weight * 9 // 10])
-        return refused + _set_turns(router, {"predicate": format_predicate(Predicate((leading,)))})
-    most = limits.predicate_weight // max(map(weight_of, filters))
-    filters = filters[: min(limits.predicate_filters, max(most, 1))]
-    while len(text := format_predicate(Predicate(filters))) > REQUEST_LIMIT - 1_000 and len(filters) > 1:
-        filters = filters[: len(filters) * (REQUEST_LIMIT - 2_000) // len(text)]
-    return _set_turns(router, {"predicate": format_predicate(Predicate(filters))})
+
+    def __init__(
+        self, wire: Wire, options: RouterOptions, matcher: str, folder: Path, limit_s: float
+    ) -> None:
+        self._limit_s = limit_s
+        page = ClockPage.create(folder / "clock", 1, Piece(time.monotonic_ns(), 0.0, 1.0))
+        self._meter = Meter(page.slot(0))
+        self.recording = folder / "r.rec"
+        self.spec = RouterSpec(
+            node=0,
+            device=wire.devices[0],
+            namespace=str(wire.namespaces[0]),
+            socket_path=str(folder / "r.sock"),
+            counters_path=str(folder / "r.json"),
+            log_path=str(folder / "r.log"),
+            records_path=str(folder / "r.jsonl"),
+            recording_path=str(self.recording),
+            options=options,
+            matcher=matcher,
+            clock_path=str(folder / "clock"),
+        )
+        self._routers = Routers([self.spec], folder)
+        self._pid = self._routers.pids[0]
+        self._link = socket_in(wire.namespaces[1], wire.devices[1])
+        self._sent: dict[str, int] = {}
+        for kind, body in ((FrameType.TABLE, _TABLE), (FrameType.COMMIT, Commit(1))):
+            wire.control(0, Frame(kind, 0, 7, 1, 1, body))
+        self._application = _Application(self.spec.socket_path)
+        self._await(lambda status: status["epoch"] == 1)
+
+    def send(self, sender: int, frame: Frame) -> None:
+        """Sends a frame of a neighbour, in Ethernet frames."""
+        head = port_addresses([1])[0] + node_address(sender) + ETHERTYPE_BYTES
+        payloads = fragment(frame, _MTU)
+        for number, payload in enumerate(payloads):
+            if number % _BURST == _BURST - 1:
+                time.sleep(_PAUSE_S)
+            while True:
+                try:
+                    self._link.send(head + payload)
+                    break
+                except (BlockingIOError, OSError):
+                    time.sleep(_PAUSE_S)
+        self._sent[frame.type.name] = self._sent.get(frame.type.name, 0) + len(payloads)
+
+    def longest(self, found: _Longest, column: str, cause: Callable[[], object]) -> None:
+        """Notes the longest turn from a cause until the router has nothing left to do."""
+        self._meter.reset()
+        cause()
+        self._await(self._has_all)
+        measured = self._meter.measured()
+        found.cpu_s[column] = max(measured.turn_cpu_s, found.cpu_s.get(column, 0.0))
+        found.wall_s = max(measured.turn_s, found.wall_s)
+
+    def _has_all(self, status: dict[str, Any]) -> bool:
+        received = status["counters"]["frames_received"]
+        assert status["counters"]["socket_drops"] == 0, "frames were sent faster than the router reads"
+        return all(received.get(kind, 0) == count for kind, count in self._sent.items())
+
+    def _await(self, reached: Callable[[dict[str, Any]], bool]) -> None:
+        """Waits until the router has had all frames and is idle, also in work that nobody waits for."""
+        deadline, before = time.monotonic() + self._limit_s, self.cpu_s
+        while True:
+            time.sleep(_LOOK_S)
+            now = self.cpu_s
+            quiet, before = now - before < _QUIET_S, now
+            if quiet:
+                status = self._application.ask({"op": "status", "tables": False}, self._limit_s)
+                if status["idle"] and reached(status):
+                    return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the router is not idle after {self._limit_s:g} s")
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the router's process."""
+        return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[0]) / 1e9
+
+    def peak_mb(self) -> int:
+        """Its greatest resident memory."""
+        status = Path(f"/proc/{self._pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+    def close(self) -> None:
+        self._application.close()
+        self._link.close()
+        self._routers.kill()
 
 
-def _set_turns(router: Router, request: dict[str, str]) -> list[float]:
-    """CPU seconds of each turn from `set_predicate` until the answer, which may be a refusal."""
-    session = router.session(1)
-    waiting: list[Any] = []
-    turns: list[float] = []
+class _Application:
+    """A connection to a router's application socket."""
 
-    def handle(event: Any) -> list[Any]:
-        return _handled(router, event, 10.0)
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(path)
+        self._input = b""
 
-    started = time.thread_time()
-    served: Any = session.commands()["set_predicate"](request, handle)
-    while not isinstance(served, tuple):
-        try:
-            waits = served.send(waiting.pop() if waiting else None)
-        except StopIteration:
-            break
-        except RequestError as error:
-            # A filter that is too heavy for an application: every other router would widen it.
-            print(f"# refused: {error}", file=sys.stderr)
-            break
-        turns.append(time.thread_time() - started)
-        while waits and not waiting:
-            started = time.thread_time()
-            actions = _handled(router, Tick(), 10.0)
-            turns.append(time.thread_time() - started)
-            waiting += [action for action in actions if isinstance(action, PredicateSet | Refused)]
-        started = time.thread_time()
-    turns.append(time.thread_time() - started)
-    return turns
+    def ask(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Returns the answer to a request; the lines before it are deliveries."""
+        self._socket.settimeout(timeout_s)
+        self._socket.sendall(json.dumps({**request, "id": 1}).encode() + b"\n")
+        while True:
+            line, separator, rest = self._input.partition(b"\n")
+            if not separator:
+                chunk = self._socket.recv(1 << 20)
+                assert chunk, "the router closed the connection"
+                self._input += chunk
+                continue
+            self._input = rest
+            if b'"event":"deliver"' not in line[:30]:
+                answer: dict[str, Any] = json.loads(line)
+                return answer
 
+    def set(self, predicate: Predicate, timeout_s: float) -> None:
+        if isinstance(predicate, BloomPredicate):
+            request = {"encoded": private.encode_predicate(predicate).hex()}
+        else:
+            request = {"predicate": format_predicate(predicate)}
+        answer = self.ask({"op": "set_predicate", **request}, timeout_s)
+        if not answer["ok"]:
+            print(f"# refused: {answer['error']}", file=sys.stderr)
 
-def _handled(router: Router, event: Any, at: float) -> list[Any]:
-    """The actions of the core; frames are encoded as the link does, and the turn ends as in the loop."""
-    actions = router.handle(event, at)
-    for action in actions:
-        if isinstance(action, Send):
-            fragment(action.frame)
-    end_turn()
-    return actions
+    def close(self) -> None:
+        self._socket.close()
 
 
-def _until_idle(router: Router, event: Any, started: float, at: float = 10.0) -> list[float]:
-    """CPU seconds of the turn of an event, which began at `started`, and of the turns that follow from it."""
-    turns = []
-    while True:
-        _handled(router, event, at)
-        turns.append(time.thread_time() - started)
-        deadline = router.next_deadline()
-        if deadline is None or deadline > at:
-            return turns
-        event = Tick()
-        started = time.thread_time()
+@contextmanager
+def _running(options: RouterOptions, matcher: str, limit_s: float, used: _Used) -> Iterator[_LiveRouter]:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        wire = Wire()
+        stack.callback(wire.down)
+        wire.up()
+        router = _LiveRouter(wire, options, matcher, Path(folder), limit_s)
+        stack.callback(router.close)
+        began = router.cpu_s
+        yield router
+        used.cpu_s += router.cpu_s - began
+        used.peak_mb = max(used.peak_mb, router.peak_mb())
+        used.recorded += router.recording.stat().st_size
 
 
-def measure(shape: str, size: int, matcher: str) -> dict[str, Any]:
-    """The turns of one bomb, and what it left."""
-    body = _bomb(shape, size)
-    options = RouterOptions(privacy="bloom") if shape in _ENCODED else RouterOptions()
-    # The first message of a process loads the engine's machine code, the first RA other code.
-    warm = set_up(options, matcher=matcher)
-    _turns(warm, _bomb("bits" if shape in _ENCODED else "integers", 5_000))
-    _message_turns(warm)
-    # As in a router process: the longest turn contains the pauses of the collector.
-    gc.collect()
-    gc.freeze()
-    bound_collections()
-    router = set_up(options, matcher=matcher)
-    parts = {"RA": _turns(router, body), "MSG": _message_turns(router), "UR": _reply_turns(router, body)}
-    kept = predicates_of(router).get(1)
-    del router
-    parts["max"] = _turns(set_up(replace(options, max_filters=_MAX_FILTERS), matcher=matcher), body)
-    router = set_up(options, matcher=matcher)
-    parts["p0"] = _local_turns(router, body)
-    parts["own"] = _message_turns(router)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return {"parts": parts, "kept": 0 if kept is None else len(kept), "MB": memory}
+def measure(shape: str, size: int, matcher: str, limit_s: float) -> dict[str, Any]:
+    """The longest turns of one bomb, and what it took."""
+    options = RouterOptions(privacy="bloom") if shape in ENCODED else RouterOptions()
+    content = content_of(options.covering, options.privacy)
+    body, found, used = bomb(shape, size), _Longest(), _Used()
+
+    def frame(kind: FrameType, issuer: int, seq: int, content: Body) -> Frame:
+        return Frame(kind, issuer, seq, 1, 9, content)
+
+    def of_bomb(kind: FrameType, issuer: int) -> Frame:
+        return frame(kind, issuer, 1, EncodedPredicate(kind, body))
+
+    def send_messages(router: _LiveRouter, column: str) -> None:
+        for number, message in enumerate(messages(shape)):
+            sent = frame(content.message_frame, 2, number, message)
+            router.longest(found, column, partial(router.send, 2, sent))
+
+    advertisement = of_bomb(content.advertisement_frame, 1)
+    with _running(options, matcher, limit_s, used) as router:
+        router.longest(found, "RA", partial(router.send, 1, advertisement))
+        send_messages(router, "MSG")
+        request = frame(FrameType.SR, 4, 1, SenderRequest(_TIMEOUT_US))
+
+        def exchange() -> None:
+            router.send(1, request)
+            router.send(2, of_bomb(content.reply_frame, 4))
+
+        router.longest(found, "UR", exchange)
+    with _running(replace(options, max_filters=_MAX_FILTERS), matcher, limit_s, used) as router:
+        router.longest(found, "max", partial(router.send, 1, advertisement))
+    with _running(options, matcher, limit_s, used) as router:
+        application = _Application(router.spec.socket_path)
+        for predicate in declared(shape, size):
+            router.longest(found, "p0", partial(application.set, predicate, limit_s))
+        send_messages(router, "own")
+        application.close()
+    with _running(options, matcher, limit_s, used) as router:
+        _many_applications(router, found, small(shape, size, _APPLICATIONS), limit_s)
+    return {
+        "turns": found.cpu_s,
+        "wall_s": found.wall_s,
+        "cpu_s": used.cpu_s,
+        "MB": used.peak_mb,
+        "recorded": used.recorded,
+    }
+
+
+def _many_applications(
+    router: _LiveRouter, found: _Longest, predicates: Sequence[Predicate], limit_s: float
+) -> None:
+    applications = [_Application(router.spec.socket_path) for _ in predicates]
+
+    def set_all() -> None:
+        for application, predicate in zip(applications, predicates, strict=True):
+            application.set(predicate, limit_s)
+
+    def leave() -> None:
+        for application in applications:
+            application.close()
+
+    router.longest(found, "apps", set_all)
+    router.longest(found, "apps", partial(applications[0].set, narrower(predicates[0]), limit_s))
+    router.longest(found, "apps", leave)
 
 
 def _row(shape: str, size: int, runs: list[dict[str, Any]]) -> str:
-    """The row of a bomb: of each turn, the least time of several runs."""
-    parts = {
-        column: [min(turn) for turn in zip(*(run["parts"][column] for run in runs), strict=True)]
-        for column in _COLUMNS
-    }
-    longest = " ".join(f"{1e3 * max(parts[column]):>7,.1f}" for column in _COLUMNS)
-    total, count = sum(map(sum, parts.values())), sum(map(len, parts.values()))
+    """The row of a bomb: of each longest turn, the least of several runs."""
+    longest = " ".join(f"{1e3 * min(run['turns'][each] for run in runs):>7,.1f}" for each in _COLUMNS)
     return (
-        f"{shape:20} {size:>9,} {longest} {1e3 * total:>10,.0f} {count:>6}"
-        f" {runs[0]['kept']:>6} {max(run['MB'] for run in runs):>5}"
+        f"{shape:28} {size:>9,} {longest} {1e3 * min(run['wall_s'] for run in runs):>7,.1f}"
+        f" {min(run['cpu_s'] for run in runs):>7,.1f} {max(run['MB'] for run in runs):>5}"
+        f" {runs[0]['recorded'] / 1e6:>6,.1f}"
     )
 
 
@@ -411,39 +323,33 @@ def configure(arguments: list[str]) -> dict[str, Any]:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="./run.sh bench bombs", description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(_SIZES), metavar="BYTES")
-    parser.add_argument("--shapes", nargs="*", default=[*_SHAPES, *_SINGLE, *_ENCODED], metavar="SHAPE")
+    parser.add_argument("--shapes", nargs="*", default=[*SHAPES, *SINGLE, *ENCODED], metavar="SHAPE")
     parser.add_argument("--matcher", default="compiled", metavar="ENGINE")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="runs of each bomb")
-    parser.add_argument("--limit", type=int, default=60, metavar="SECONDS", help="give up on a bomb")
+    parser.add_argument("--limit", type=int, default=120, metavar="SECONDS", help="give up on a phase")
     return vars(parser.parse_args(arguments))
 
 
 def main(
     sizes: list[int] | None = None,
     shapes: list[str] | None = None,
-    limit: int = 60,
+    limit: int = 120,
     matcher: str = "compiled",
     runs: int = 1,
 ) -> None:
     """Prints a row for each bomb, each run measured in a process of its own."""
-    columns = " ".join(f"{column + ' ms':>7}" for column in _COLUMNS)
-    print(
-        f"{'shape':20} {'bytes':>9} {columns} {'total ms':>10} {'turns':>6} {'kept':>6} {'MB':>5}", flush=True
-    )
+    columns = " ".join(f"{column + ' ms':>7}" for column in (*_COLUMNS, "wall"))
+    print(f"{'shape':28} {'bytes':>9} {columns} {'CPU s':>7} {'MB':>5} {'rec MB':>6}", flush=True)
     for size in sizes or _SIZES:
-        for shape in shapes or (*_SHAPES, *_SINGLE, *_ENCODED):
-            command = [sys.executable, "-m", "tests.bench.bombs", shape, str(size), matcher]
-            try:
-                outputs = [
-                    subprocess.run(command, check=True, timeout=limit, stdout=subprocess.PIPE).stdout
-                    for _ in range(runs)
-                ]
-                print(_row(shape, size, [json.loads(output) for output in outputs]), flush=True)
-            except subprocess.TimeoutExpired:
-                print(f"{shape:20} {size:>9,} {'> ' + str(limit) + ' s':>12}", flush=True)
+        for shape in shapes or (*SHAPES, *SINGLE, *ENCODED):
+            command = [sys.executable, "-m", "tests.bench.bombs", shape, str(size), matcher, str(limit)]
+            done = [subprocess.run(command, check=False, stdout=subprocess.PIPE) for _ in range(runs)]
+            if all(each.returncode == 0 for each in done):
+                print(_row(shape, size, [json.loads(each.stdout) for each in done]), flush=True)
+            else:
+                print(f"{shape:28} {size:>9,} failed", flush=True)
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]), sys.argv[3])), flush=True)
-    # Freeing a large pool takes longer than to measure it.
-    os._exit(0)
+    name, length, engine, seconds = sys.argv[1:]
+    print(json.dumps(measure(name, int(length), engine, float(seconds))), flush=True)
