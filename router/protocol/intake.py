@@ -12,7 +12,7 @@ is that of the events, so a replay of the events gives the same answers.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
@@ -124,11 +124,6 @@ class Intake(Part):
         admitted = self._table.admitted(sender, checked)
         if isinstance(admitted, Drop):
             return self._context.drop(admitted)
-        signer = frame.issuer if frame.type is self._advertisement else sender
-        if self._context.refuses(frame, sender, signer):
-            return []
-        if self._content.widens and self._routing.is_full(self._limits.table_filters):
-            return self._handle_everything(sender, frame, now)
         queue = self._waiting.get(sender)
         if isinstance(predicate, EncodedPredicate):
             weight = len(predicate.encoded) // _BYTES_A_WEIGHT
@@ -137,6 +132,15 @@ class Intake(Part):
             weight = self._content.weight(predicate)
         # An RA without filters counts too: the number of RAs in a second is bounded.
         weight = max(weight, 1)
+        may_wait = self._may_wait(queue or (), weight)
+        if not may_wait and not self._content.widens:
+            # Before its signature is verified, which would make a second sending of the frame a replay.
+            return self._context.drop(Drop.INTAKE_FULL)
+        signer = frame.issuer if frame.type is self._advertisement else sender
+        if self._context.refuses(frame, sender, signer):
+            return []
+        if self._content.widens and self._routing.is_full(self._limits.table_filters):
+            return self._handle_everything(sender, frame, now)
         if queue is None and whole and weight <= self._limits.turn_weight:
             neighbour = self._neighbours.of(sender, now)
             issuer = self._issuers.of(frame.issuer, now) if frame.type is self._advertisement else None
@@ -147,13 +151,9 @@ class Intake(Part):
                 handle, place = admitted
                 with self._routing.bounded(self._limits.turn_pairs):
                     return handle(place, frame, now)
-        if queue is None:
-            queue = self._waiting[sender] = deque()
-        if self._may_wait(queue, weight):
-            queue.append((frame, weight))
+        if may_wait:
+            self._waiting.setdefault(sender, deque()).append((frame, weight))
             return []
-        if not self._content.widens:
-            return self._context.drop(Drop.INTAKE_FULL)
         # A predicate that matches everything may overtake the waiting ones: they add nothing to it.
         return self._handle_everything(sender, frame, now)
 
@@ -213,8 +213,8 @@ class Intake(Part):
         wide = replace(frame, body=self._content.everything, received=_sent_on(frame))
         return self._handle(FrameReceived(sender, wide), now)
 
-    def _may_wait(self, queue: deque[tuple[Frame, int]], weight: int) -> bool:
-        """Whether a further predicate of this weight may wait. The memory of those that wait is bounded."""
+    def _may_wait(self, queue: Collection[tuple[Frame, int]], weight: int) -> bool:
+        """Whether a predicate of this weight may wait behind others. The memory of those is bounded."""
         if len(queue) >= self._limits.waiting:
             return False
         if not queue:

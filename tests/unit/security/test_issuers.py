@@ -10,7 +10,8 @@ import pytest
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
-from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
+from router.protocol import confirmation
+from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate, Tick
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -120,3 +121,49 @@ def test_a_copy_that_was_sent_again_is_confirmed_and_is_no_replay() -> None:
         assert router.handle(FrameReceived(11, signed(unsigned, 21)), 1.0)[0] == receipt
     assert router.counters.control_copies == 1
     assert "issuer_replayed" not in router.counters.dropped
+
+
+def _reading(keys: PublicKeys) -> Router:
+    """A router that reads RAs in turns, one at a time, and cannot widen those for which it has no room."""
+    options = RouterOptions(reliable_control=True, covering="none", turn_weight=5, predicates_waiting=1)
+    engine = factory("counting")
+    return in_epoch(Router(NODE, options, engine, INCARNATION, random.Random(1), keys))
+
+
+def _large_ra(number: int) -> Frame:
+    body = parse_predicate(" or ".join(f"x = {value}" for value in range(10)))
+    return signed(Frame(FrameType.RA, 21, FLOOR | number, 1, 9, body, Flags.RELIABLE), 21)
+
+
+def test_a_frame_for_which_there_was_no_room_is_taken_when_it_is_sent_again() -> None:
+    """Its number is not used up: a second sending would be refused as a replay, and the RA lost for good."""
+    router = _reading(PublicKeys(public_keys(), FLOOR))
+    first, second = _large_ra(1), _large_ra(2)
+    router.handle(FrameReceived(11, first), 1.0)
+    assert router.handle(FrameReceived(11, second), 1.0) == []
+    assert router.counters.dropped == {"intake_full": 1}
+    while not any(isinstance(each, Send) and each.frame.issuer == 21 for each in router.handle(Tick(), 1.0)):
+        pass
+    receipt = Send(frozenset({1}), Frame(FrameType.RECEIPT, 21, second.seq, 1, 1, Ack(FrameType.RA)))
+    assert router.handle(FrameReceived(11, second), 2.0) == [receipt]
+    assert router.counters.dropped == {"intake_full": 1}
+
+
+def test_a_copy_that_comes_after_many_other_frames_counts_as_a_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An honest neighbour sends it, whose RECEIPTs were lost: the reason alone accuses nobody."""
+    monkeypatch.setattr(confirmation, "NEIGHBOUR_FRAMES", 2)
+    keys = PublicKeys(public_keys(), FLOOR)
+    options = RouterOptions(reliable_control=True)
+    router = in_epoch(Router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
+    frames = [
+        signed(Frame(FrameType.RA, 21, FLOOR | number, 1, 9, EVERYTHING, Flags.RELIABLE), 21)
+        for number in range(1, 4)
+    ]
+    for frame in frames:
+        router.handle(FrameReceived(11, frame), 1.0)
+    before = router.rows()
+    assert router.handle(FrameReceived(11, frames[0]), 1.5) == []
+    assert router.rows() == before
+    assert router.counters.refused == {("11", "issuer_replayed"): 1}
