@@ -226,7 +226,13 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "frames_replayed": (
         "list of texts",
         "authentic frames that came again, in the form of `frames_refused`: duplicates of a link, or "
-        "replays, which the routers dropped. They are no fault of the run",
+        "replays, which routers and controller dropped. They do not fail the verdict (docs/security.md)",
+    ),
+    "frames_rejected": (
+        "list of texts",
+        "frames of routers of which the controller took no notice for what they said, in the form of "
+        "`frames_refused`, in every mode of `[security]`: `hello_rate`, `other_epoch`, `wrong_issuer`, "
+        "`unexpected_type`. They do not fail the verdict",
     ),
     "reconciliation": (
         "object",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,17 @@ from captures.accounting.inputs import Inputs
 from captures.rundir.controller import read_controller
 from captures.rundir.layout import RunLayout
 
-#: Reasons for which routers refuse authentic frames, of guard (`router.security.guard.Refusal`) and core.
-_REPLAYS = frozenset({"replayed", "issuer_replayed"})
+#: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
+_KEYS = {
+    # Of guard (`router.security.guard.Refusal`) and core.
+    "replayed": "frames_replayed",
+    "issuer_replayed": "frames_replayed",
+    # Of the controller (`testbed.controller.distribution`), in every mode of security.
+    "hello_rate": "frames_rejected",
+    "other_epoch": "frames_rejected",
+    "unexpected_type": "frames_rejected",
+    "wrong_issuer": "frames_rejected",
+}
 
 
 def log_keys(inputs: Inputs) -> dict[str, Any]:
@@ -31,29 +41,29 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
             for counter in counters
             for reason in ("unencodable", "send_queue_full")
         ),
-        "frames_refused": _refused(refused, replays=False),
-        "frames_replayed": _refused(refused, replays=True),
+        **_refused(refused),
     }
 
 
-def _refused_by_controller(run: RunLayout) -> Mapping[str, Mapping[str, int]]:
-    refused: Mapping[str, Mapping[str, int]] = {}
+def _refused_by_controller(run: RunLayout) -> dict[str, Counter[str]]:
+    """The counts of all controllers of a run, one after the other; one that was killed has left none."""
+    refused: dict[str, Counter[str]] = {}
     for _, event in read_controller(run):
         if event["event"] == "counters":
-            refused = event.get("refused", refused)
+            for sender, reasons in event.get("refused", {}).items():
+                refused.setdefault(sender, Counter()).update(reasons)
     return refused
 
 
-def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]], replays: bool) -> list[str]:
-    """A text for each receiver, sender and reason of frames that were not authentic, or of those that were
-    and came before: links that duplicate frames make them, too."""
-    return [
-        f"{receiver} refused {frames} frames in the name of {_named(sender)}: {reason}"
-        for receiver, senders in counts.items()
-        for sender, reasons in senders.items()
-        for reason, frames in reasons.items()
-        if (reason in _REPLAYS) == replays
-    ]
+def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, list[str]]:
+    """A text for each receiver, sender and reason, in the key of the reason."""
+    texts: dict[str, list[str]] = {"frames_refused": [], "frames_replayed": [], "frames_rejected": []}
+    for receiver, senders in counts.items():
+        for sender, reasons in senders.items():
+            for reason, frames in reasons.items():
+                text = f"{receiver} refused {frames} frames in the name of {_named(sender)}: {reason}"
+                texts[_KEYS.get(reason, "frames_refused")].append(text)
+    return texts
 
 
 def _named(sender: str) -> str:

@@ -129,8 +129,8 @@ class FrameCounts(TypedDict):
     refused: NotRequired[
         Annotated[
             Mapping[str, Mapping[str, int]],
-            "frames that are among `rejected` because they were not authentic, by the node in whose name "
-            "they came and by reason; with `[security]` alone",
+            "the frames that are among `rejected` and whose node is known, by the node that sent them, or "
+            "in whose name they came, and by reason",
         ]
     ]
 

@@ -176,8 +176,7 @@ class Distribution:
     """The controller's state machine for one declared topology.
 
     Attributes:
-        rejected: numbers of rejected frames from routers, by reason.
-        refused: of these, the frames that were not authentic, by node and reason.
+        refused: numbers of frames that were of no use, by the node whose switch delivered them and by reason.
 
     Args:
         topology: the declared topology.
@@ -195,7 +194,6 @@ class Distribution:
         verifier: Verifier | None = None,
         incarnations: Mapping[int, int] | None = None,
     ) -> None:
-        self.rejected: Counter[str] = Counter()
         self.refused: Counter[tuple[int, str]] = Counter()
         self._verifier = verifier
         self._signatures = Signatures(verifier)
@@ -275,6 +273,14 @@ class Distribution:
         self._fill_window(now)
         actions, self._actions = self._actions, []
         return actions
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """The numbers of `refused` by reason alone."""
+        found: Counter[str] = Counter()
+        for (_, reason), count in self.refused.items():
+            found[reason] += count
+        return found
 
     @property
     def settled(self) -> bool:
@@ -435,11 +441,10 @@ class Distribution:
 
     def _frame_received(self, node: int, frame: Frame, now: float) -> None:
         if frame.issuer != node:
-            self.rejected["wrong_issuer"] += 1
+            self.refused[node, "wrong_issuer"] += 1
         elif not isinstance(frame.body, Hello | Ack):
-            self.rejected["unexpected_type"] += 1
+            self.refused[node, "unexpected_type"] += 1
         elif (reason := self._refusal(node, frame)) is not None:
-            self.rejected[reason.value] += 1
             self.refused[node, reason.value] += 1
         elif isinstance(frame.body, Hello):
             self._hello(node, frame.body.incarnation, now)
@@ -468,7 +473,7 @@ class Distribution:
             return  # a repeated HELLO, or sent before the router received the answer
         restarted = router.incarnation is not None
         if restarted and not self._may_disturb(node, now):
-            self.rejected["hello_rate"] += 1
+            self.refused[node, "hello_rate"] += 1
             return  # it repeats its HELLO
         epoch = self._epoch
         # Other routers may have advertised already, and this router has not received their advertisements.
@@ -525,7 +530,7 @@ class Distribution:
 
     def _in_other_epoch(self, node: int, epoch: int, now: float) -> None:
         """A router took no notice of the frame that it acknowledges, since it is in another epoch."""
-        self.rejected["other_epoch"] += 1
+        self.refused[node, "other_epoch"] += 1
         assert self._epoch is not None
         lead = epoch - self._epoch.number
         # The other routers refuse a table that is farther ahead, and the number has 32 bits.

@@ -64,6 +64,7 @@ def write_report(run_dir: Path) -> Path:
             private=run.summary.get("private"),
             attention=run.summary.get("attention"),
             reconciliations=numbers.reconciliations(run.summary),
+            not_taken=numbers.frames_not_taken(run.summary),
             manifest=sorted(_flat(manifest)),
             css=Markup(_resource("report.css")),
             script=Markup(_resource("report.js")),

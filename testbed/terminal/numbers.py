@@ -115,6 +115,14 @@ def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
 
 
+def frames_not_taken(summary: Mapping[str, Any]) -> list[str]:
+    """Returns a sentence for each receiver, sender and reason of frames that were dropped for what they are,
+    and do not fail the verdict; those that a link which duplicates frames makes come last."""
+    keys = ("frames_rejected", "frames_replayed")
+    texts = [str(text) for key in keys for text in summary.get(key) or []]
+    return sorted(texts, key=lambda text: text.endswith(": replayed"))
+
+
 def by_type(numbers: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     """Formats numbers by frame type, most frequent type first."""
     return sorted((numbers or {}).items(), key=lambda pair: -pair[1])

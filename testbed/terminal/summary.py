@@ -15,6 +15,8 @@ from testbed.terminal.text import foreign
 
 #: Engines of the accounting, with their names.
 _ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}
+#: Texts of a list that are printed.
+_SHOWN_TEXTS = 10
 _STYLES = {"holds": "bold blue", "fails": "bold red", "invalid": "bold red"}
 
 
@@ -144,6 +146,8 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             there, accounted = numbers.count(entry["expected"]), numbers.count(entry["found"])
             result = f"DIFFERS: {there} there, {accounted} accounted"
         rows.append((entry["name"], result))
+    if not_taken := numbers.frames_not_taken(summary):
+        rows.append(("not taken", _first(not_taken)))
     if (lag := summary.get("lag")) is not None:
         rows.append(("lag", _lag(lag, summary["lag_bound"])))
     rows.append(
@@ -155,6 +159,12 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     )
     return rows
+
+
+def _first(texts: list[str]) -> str:
+    """The first few texts, one a line, and how many more there are."""
+    more = [f"and {len(texts) - _SHOWN_TEXTS} more"] if len(texts) > _SHOWN_TEXTS else []
+    return "\n".join([*texts[:_SHOWN_TEXTS], *more])
 
 
 def _crossings(summary: Mapping[str, Any]) -> str:

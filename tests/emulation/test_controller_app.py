@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
+from router.wire.codec import encode
+from router.wire.frames import Commit, Frame, FrameType
 from testbed.controller.trees import broadcast_tables, spt_trees
 from testbed.emulation.event_log import Event
 from tests.support.controller_bridges import Bridges, running
@@ -114,6 +116,7 @@ def test_a_controller_killed_within_the_first_epoch_is_followed_by_the_next(tmp_
 
 def test_sigterm_ends_it_with_its_counters(square: Bridges) -> None:
     square.routers[1].send(CONTROLLER_DESTINATION, b"\x63" + bytes(45))
+    square.routers[1].send(CONTROLLER_DESTINATION, encode(Frame(FrameType.COMMIT, 1, 1, 1, 1, Commit(1))))
     square.restart(1)
     square.wait_for("committed", epoch=2)
     assert square.stop_controller() == 0
@@ -129,6 +132,7 @@ def test_sigterm_ends_it_with_its_counters(square: Bridges) -> None:
     # A switch may drop a HELLO.
     assert 5 <= counters["frames_received"]["HELLO"] <= square.counted["HELLO"]
     assert counters["undecodable"] == {"bad_version": 1}
+    assert counters["refused"] == {"1": {"unexpected_type": 1}}
 
 
 def test_a_hub_replicates_to_exactly_the_named_ports_over_pages(tmp_path: Path) -> None:

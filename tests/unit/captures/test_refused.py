@@ -15,14 +15,14 @@ from router.records.json_file import json_line
 
 
 def _keys(
-    folder: Path, routers: dict[int, dict[str, Any]], controller: dict[str, Any] | None
+    folder: Path, routers: dict[int, dict[str, Any]], *controllers: dict[str, Any] | None
 ) -> dict[str, Any]:
+    """The keys of a run with controllers that left their counters, one after the other."""
     run = RunLayout(folder)
     run.controller_log.parent.mkdir(parents=True, exist_ok=True)
-    if controller is not None:
-        counts: dict[str, Any] = {"frames_sent": {}, "frames_received": {}, "undecodable": {}, "rejected": {}}
-        event = {"t_ns": 1, "event": "counters", **counts, **controller}
-        run.controller_log.write_text(json_line(event))
+    counts: dict[str, Any] = {"frames_sent": {}, "frames_received": {}, "undecodable": {}, "rejected": {}}
+    events = [{"t_ns": 1, "event": "counters", **counts, **each} for each in controllers if each is not None]
+    run.controller_log.write_text("".join(map(json_line, events)))
     sent = SimpleNamespace(sent=pa.table({"seq": [1]}))
     inputs = SimpleNamespace(
         router_counters=routers, log=sent, held=False, workload=[], captures=[], run=run, time_scale=1.0
@@ -55,3 +55,24 @@ def test_a_run_without_refused_frames_or_a_controller_has_none(tmp_path: Path) -
     for controller in (None, none):
         keys = _keys(tmp_path, {0: {}}, controller)
         assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
+        assert keys["frames_rejected"] == []
+
+
+def test_what_the_controller_rejects_names_the_node_in_every_mode(tmp_path: Path) -> None:
+    keys = _keys(tmp_path, {0: {}}, {"refused": {"1": {"hello_rate": 37, "other_epoch": 2}}})
+    assert keys["frames_rejected"] == [
+        "the controller refused 37 frames in the name of node 1: hello_rate",
+        "the controller refused 2 frames in the name of node 1: other_epoch",
+    ]
+    assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
+
+
+def test_the_counts_of_a_controller_that_was_followed_by_another_are_added(tmp_path: Path) -> None:
+    keys = _keys(
+        tmp_path,
+        {0: {}},
+        {"refused": {"1": {"hello_rate": 37}}},
+        {"refused": {"1": {"hello_rate": 3}, "2": {"untagged": 1}}},
+    )
+    assert keys["frames_rejected"] == ["the controller refused 40 frames in the name of node 1: hello_rate"]
+    assert keys["frames_refused"] == ["the controller refused 1 frames in the name of node 2: untagged"]

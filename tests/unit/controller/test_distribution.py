@@ -459,6 +459,7 @@ def test_a_router_that_is_ahead_is_brought_in_by_a_higher_epoch(ahead: int) -> N
     assert [event["epoch"] for event in network.events("committed")] == [1, 3 + ahead]
     assert sorted(network.frames(FrameType.COMMIT, 3 + ahead)) == [0, 1, 2]
     assert network.machine.rejected == {"other_epoch": 1}
+    assert network.machine.refused == {(1, "other_epoch"): 1}
     assert network.machine.settled
 
 
@@ -530,6 +531,7 @@ def test_frames_of_no_use_are_counted() -> None:
     network.tell(FrameReceived(0, Frame(FrameType.COMMIT, 0, 0, 1, 1, Commit(1))))
     network.tell(acknowledgement(Frame(FrameType.TABLE, 0, 999, 1, 1, Commit(1))))
     assert network.machine.rejected == {"wrong_issuer": 1, "unexpected_type": 1}
+    assert network.machine.refused == {(0, "wrong_issuer"): 1, (0, "unexpected_type"): 1}
 
 
 # A controller that is started after another one.

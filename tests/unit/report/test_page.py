@@ -267,6 +267,33 @@ def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> N
     assert "3 message frames crossed a link twice" in looping
 
 
+DOUBLED = "router 4 refused 9 frames in the name of node 5: replayed"
+REPLAYED = "router 0 refused 3 frames in the name of node 1: issuer_replayed"
+REJECTED = "the controller refused 37 frames in the name of node 1: hello_rate"
+
+
+def test_the_report_names_the_nodes_whose_frames_were_not_taken(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    assert "No frame came a second time" in write_report(run).read_text()
+    found = summary(frames_replayed=[DOUBLED, REPLAYED], frames_rejected=[REJECTED])
+    RunLayout(run).summary.write_text(json.dumps(found))
+    text = write_report(run).read_text()
+    Page(text)
+    section = text[text.index("Frames that were not taken") : text.index('<h3 id="captures"')]
+    assert re.findall(r"<li>([^<]*)</li>", section) == [REJECTED, REPLAYED, DOUBLED]
+
+
+def test_the_terminal_names_the_nodes_whose_frames_were_not_taken() -> None:
+    assert "not taken" not in printed(summary(), color_system=None)
+    found = summary(frames_replayed=[*[DOUBLED] * 11, REPLAYED], frames_rejected=[REJECTED])
+    lines = printed(found, color_system=None).splitlines()
+    (first,) = (number for number, line in enumerate(lines) if line.startswith("not taken"))
+    assert [line.removeprefix("not taken").strip() for line in lines[first : first + 11]] == [
+        *(REJECTED, REPLAYED, *[DOUBLED] * 8),
+        "and 3 more",
+    ]
+
+
 def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = Page(write_report(synthetic_run(tmp_path)).read_text())
     for tag, attributes in page.tags:

@@ -292,6 +292,7 @@ def test_hellos_of_a_rogue_in_its_own_name_make_few_epochs(mode: str) -> None:
         court.advance(0.1)
     assert court.epochs() == list(range(1, 2 + TIMING.restarts))
     assert court.counted() == {"hello_rate": 40 - TIMING.restarts}
+    assert court.machine.refused == {(ROGUE, "hello_rate"): 40 - TIMING.restarts}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -303,6 +304,7 @@ def test_hellos_of_an_outsider_in_the_name_of_a_router(mode: str) -> None:
     if mode == "off":
         # The victim drops TABLEs for starts that it never made: no epoch is committed any more.
         assert court.counted() == {"hello_rate": 40 - TIMING.restarts}
+        assert court.machine.refused == {(VICTIM, "hello_rate"): 40 - TIMING.restarts}
         assert court.epochs() == [1]
         return
     assert (court.counted(), court.epochs()) == ({"untagged": 40}, [1])
