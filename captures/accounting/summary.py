@@ -234,6 +234,12 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "`frames_refused`, in every mode of `[security]`: `hello_rate`, `other_epoch`, `wrong_issuer`, "
         "`unexpected_type`. They do not fail the verdict",
     ),
+    "frames_dropped_by_switches": (
+        "list of texts",
+        "frames that the rules of switches dropped, by the node of the switch, since it got its rules "
+        "last: with the address of the controller; all others that no rule forwards, as with a VLAN tag or "
+        "from a host with the address of another node. They do not fail the verdict",
+    ),
     "reconciliation": (
         "object",
         "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by the "

@@ -8,6 +8,7 @@ from typing import Any
 
 from captures.accounting.inputs import Inputs
 from captures.rundir.controller import read_controller
+from captures.rundir.counters import read_switch_drops
 from captures.rundir.layout import RunLayout
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
@@ -42,6 +43,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
             for reason in ("unencodable", "send_queue_full")
         ),
         **_refused(refused),
+        "frames_dropped_by_switches": _dropped_by_switches(inputs.run),
     }
 
 
@@ -64,6 +66,20 @@ def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str,
                 text = f"{receiver} refused {frames} frames in the name of {_named(sender)}: {reason}"
                 texts[_KEYS.get(reason, "frames_refused")].append(text)
     return texts
+
+
+def _dropped_by_switches(run: RunLayout) -> list[str]:
+    """A text for each switch and reason of frames that its rules dropped."""
+    meanings = {
+        "controller_source": "with the address of the controller",
+        "no_rule": "that no rule forwards",
+    }
+    return [
+        f"the switch of node {node} dropped {drops[reason]} frames {meaning}"  # type: ignore[literal-required]
+        for node, drops in sorted(read_switch_drops(run).items())
+        for reason, meaning in meanings.items()
+        if drops[reason]  # type: ignore[literal-required]
+    ]
 
 
 def _named(sender: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
 from captures.rundir.layout import RunLayout
@@ -26,6 +26,20 @@ class Port(TypedDict):
     tx_dropped: NotRequired[Annotated[int, "frames to be sent and dropped"]]
 
 
+class RuleDrops(TypedDict):
+    """Frames that the rules of one switch dropped since the switch got its rules last.
+
+    The counts of a switch that is restarted begin at 0, and those of all switches when the controller is.
+    """
+
+    controller_source: Annotated[int, "frames with the source address of the controller"]
+    no_rule: Annotated[
+        int,
+        "frames that no rule forwards: with a VLAN tag, with the address of another node from a host, or of "
+        "another EtherType",
+    ]
+
+
 ROUTERS_FILE = RunFile(
     lambda run: [run.routers_counters],
     "The counters of every router when it ended: an object by node, as text. Beside the fields below stand "
@@ -38,6 +52,12 @@ SWITCHES_FILE = RunFile(
     "The counters of every port of every switch, counted between the start and the end of the captures: an "
     "object by node, of objects by port, both as text.",
     (("Counters of one port", Port),),
+)
+
+DROPS_FILE = RunFile(
+    lambda run: [run.switch_drops],
+    "The frames that the rules of every switch dropped: an object by node, as text. A simulation has none.",
+    (("Frames that one switch dropped", RuleDrops),),
 )
 
 
@@ -85,3 +105,22 @@ def read_switches_counters(run: RunLayout) -> SwitchCounters:
 def write_switches_counters(run: RunLayout, counters: SwitchCounters) -> None:
     """Writes the counters of the switches whole or not at all."""
     write_json(run.switches_counters, counters)
+
+
+def read_switch_drops(run: RunLayout) -> dict[int, RuleDrops]:
+    """Reads the frames that the rules of each switch dropped, by node; none if the run has no such file.
+
+    Raises:
+        RunFolderError: a field is missing or malformed.
+    """
+    path, found = run.switch_drops, {}
+    for name, drops in (read_object(path) if path.exists() else {}).items():
+        node, where = key_number(path, name), f"{path}: node {name}"
+        check(RuleDrops, where, as_object(where, drops))
+        found[node] = cast(RuleDrops, drops)
+    return found
+
+
+def write_switch_drops(run: RunLayout, drops: Mapping[int, RuleDrops]) -> None:
+    """Writes the frames that the rules of each switch dropped, by node, whole or not at all."""
+    write_json(run.switch_drops, drops)

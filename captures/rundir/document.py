@@ -57,6 +57,7 @@ FILES: tuple[RunFile, ...] = (
     others.RECORDINGS,
     counters.ROUTERS_FILE,
     counters.SWITCHES_FILE,
+    counters.DROPS_FILE,
     lag.FILE,
     timings.FILE,
     simulation.FILE,

@@ -233,6 +233,10 @@ class RunLayout:
     def switches_counters(self) -> Path:
         return self.counters_folder / "ovs.json"
 
+    @property
+    def switch_drops(self) -> Path:
+        return self.counters_folder / "drops.json"
+
     # The runner's measurements, and the results.
 
     @property

@@ -16,7 +16,12 @@ from typing import Any
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import host_identity, link_identity
-from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters
+from captures.rundir.counters import (
+    SwitchCounters,
+    write_routers_counters,
+    write_switch_drops,
+    write_switches_counters,
+)
 from captures.rundir.faults import FaultRecord, PartName, append_fault
 from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
@@ -383,6 +388,7 @@ class Emulation:
         self.network.stop_ip()
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
+        write_switch_drops(self._folder, self.network.dropped())
         if links := self.network.calibrations():
             write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
         self.progress.step("captures")
@@ -414,6 +420,7 @@ class Emulation:
         write_routers_counters(self._folder, counters)
         end = steps.run("counters", self._settled_counters)
         write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
+        write_switch_drops(self._folder, steps.run("rules", self.network.dropped) or {})
         steps.run("captures", self.captures.stop)
         if not self._folder.captures.exists():
             self.captures.list_files()

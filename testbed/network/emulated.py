@@ -19,7 +19,7 @@ from typing import Any
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 
-from captures.rundir.counters import SwitchCounters
+from captures.rundir.counters import RuleDrops, SwitchCounters
 from captures.rundir.manifest import Calibration
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import InputError, RunError
@@ -30,7 +30,7 @@ from testbed.network.ip import address_lines, silence_lines
 from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
 from testbed.network.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.network.namespaces import Namespaces, allow_descriptors, inside, run_inside
-from testbed.network.ovs_counters import parse_ports
+from testbed.network.ovs_counters import parse_drops, parse_ports
 from testbed.network.shaping import (
     KernelFeatures,
     calibration,
@@ -377,6 +377,15 @@ class EmulatedNetwork:
         """
         assert self._daemons is not None
         return parse_ports(self._daemons.port_statistics())
+
+    def dropped(self) -> dict[int, RuleDrops]:
+        """Returns the frames that the rules of each switch have dropped, by node.
+
+        Raises:
+            RunError: a daemon does not answer.
+        """
+        assert self._daemons is not None
+        return {node: parse_drops(text) for node, text in self._daemons.rule_statistics().items()}
 
     # `testbed.events.fault.NetworkControl`.
 

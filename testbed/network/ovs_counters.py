@@ -1,12 +1,12 @@
-"""Port counters of the run's switches, as Open vSwitch reports them."""
+"""Counters of the ports and rules of the run's switches, as Open vSwitch reports them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from captures.rundir.counters import PortCounters, SwitchCounters
-from router.wire.addresses import HOST_PORT
+from captures.rundir.counters import PortCounters, RuleDrops, SwitchCounters
+from router.wire.addresses import CONTROLLER_SOURCE, HOST_PORT
 
 _COUNT = r"(?:\d+|\?)"
 #: A port of `dpctl/show -s` whose device is that of a switch port (`testbed.network.names.port_device`).
@@ -17,6 +17,11 @@ _PORT = re.compile(
     r"[^\n]*\n"
     rf"\s*RX bytes:(?P<rx_bytes>{_COUNT})[^\n]*?TX bytes:(?P<tx_bytes>{_COUNT})"
 )
+#: A rule of table 0 of `bridge/dump-flows` that drops; the lines of other tables begin with their number.
+_DROP = re.compile(
+    r"^duration=\S+ n_packets=(?P<frames>\d+), [^\n]*?priority=\d+(?P<match>\S*),actions=drop$", re.M
+)
+_OF_CONTROLLER = f"dl_src={CONTROLLER_SOURCE.hex(':')}"
 _FIELDS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
 
 
@@ -29,6 +34,15 @@ def parse_ports(texts: Iterable[str]) -> SwitchCounters:
             counters: PortCounters = {name: 0 if found[name] == "?" else int(found[name]) for name in _FIELDS}
             switches.setdefault(int(found["node"]), {})[port] = counters
     return switches
+
+
+def parse_drops(text: str) -> RuleDrops:
+    """Parses the output of `ovs-appctl bridge/dump-flows` of one switch (`testbed.controller.rules`)."""
+    drops = RuleDrops(controller_source=0, no_rule=0)
+    for found in _DROP.finditer(text):
+        of_controller = _OF_CONTROLLER in found["match"]
+        drops["controller_source" if of_controller else "no_rule"] += int(found["frames"])
+    return drops
 
 
 def difference(start: SwitchCounters, end: SwitchCounters) -> SwitchCounters:

@@ -358,6 +358,23 @@ class SwitchDaemons:
                 texts.append(str(control.call("dpctl/show", ["-s", self._datapath])))
         return texts
 
+    def rule_statistics(self) -> dict[int, str]:
+        """Returns what `ovs-appctl bridge/dump-flows` prints of each switch that has a bridge, by node.
+
+        Raises:
+            RunError: a daemon does not answer.
+        """
+        texts = {}
+        for daemon in self._daemons:
+            with daemon.connect("ctl") as control:
+                # Rules get the counts of the entries of the datapath when these leave it.
+                control.call("revalidator/purge", [])
+                bridges = set(str(control.call("ofproto/list", [])).split())
+                for node in daemon.group.ports:
+                    if (name := switch_name(node)) in bridges:
+                        texts[node] = str(control.call("bridge/dump-flows", [name]))
+        return texts
+
     def stop(self) -> None:
         """Kills the daemons: all bridges end with them.
 

@@ -118,7 +118,7 @@ def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
 def frames_not_taken(summary: Mapping[str, Any]) -> list[str]:
     """Returns a sentence for each receiver, sender and reason of frames that were dropped for what they are,
     and do not fail the verdict; those that a link which duplicates frames makes come last."""
-    keys = ("frames_rejected", "frames_replayed")
+    keys = ("frames_dropped_by_switches", "frames_rejected", "frames_replayed")
     texts = [str(text) for key in keys for text in summary.get(key) or []]
     return sorted(texts, key=lambda text: text.endswith(": replayed"))
 

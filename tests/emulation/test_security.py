@@ -23,13 +23,15 @@ from router.security.guard import make_guard
 from router.security.signing_keys import read_signer
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
     ETHERNET_HEADER_LENGTH,
+    ETHERTYPE,
     node_address,
     port_addresses,
 )
 from router.wire.codec import encode
 from router.wire.format import Flags
-from router.wire.frames import COUNTER_BITS, Frame, FrameType, Hello
+from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
 from router.wire.signature import covered
 from router.wire.trailer import read_trailer
 from testbed.network.names import port_device
@@ -67,6 +69,7 @@ def test_the_verdict_holds_and_the_accounts_are_equal(
     assert summary["deliveries_made"] >= summary["deliveries_decided"] > 0
     assert summary["false_negatives_after_convergence"] == 0
     assert summary["reconciliation"]["routers"]["differences"] == []
+    assert summary["frames_dropped_by_switches"] == []
     assert run.network_keys.stat().st_mode & 0o777 == 0o600
     counters = json.loads(run.routers_counters.read_text())
     assert not any("refused" in each for each in counters.values())
@@ -118,6 +121,7 @@ def test_forged_and_replayed_frames_change_nothing(
         data = [head(ports, node_address(1)) + encode(frame) for frame in frames]
         hello = Frame(FrameType.HELLO, 1, 1, 0, 1, Hello(2**32 - 1))
         data.append(head(CONTROLLER_DESTINATION, node_address(1)) + encode(hello))
+        data += _for_the_switch(ports, frames[0], epoch)
         sent = cbcb("exec", "--run", tag, "1", "--", sys.executable, "-c", _SEND, *map(bytes.hex, data))
         status, printed = sent.wait()
         assert status == 0, printed
@@ -144,10 +148,26 @@ def test_forged_and_replayed_frames_change_nothing(
     by_controller = [f"the controller refused 1 frames {named}: untagged"]
     assert sorted(summary["frames_refused"]) == sorted(untagged + inside + by_controller)
     assert summary["frames_replayed"] == [f"router 0 refused {REPLAYS} frames {named}: replayed"]
+    assert summary["frames_dropped_by_switches"] == [
+        "the switch of node 1 dropped 1 frames with the address of the controller",
+        "the switch of node 1 dropped 2 frames that no rule forwards",
+    ]
     reasons = [text for text in summary["verdict_reasons"] if "not authentic" in text]
     assert reasons == [f"not authentic: {text}" for text in summary["frames_refused"]]
     (counters,) = [json.loads(line) for line in controller_lines(ended) if '"counters"' in line]
     assert counters["rejected"] == {"untagged": 1}
+
+
+def _for_the_switch(ports: bytes, message: Frame, epoch: int) -> list[bytes]:
+    """Frames of host 1 that its switch drops: a VLAN tag, a HELLO of node 2, a COMMIT of the controller."""
+    tagged = ports + node_address(1) + bytes.fromhex("81000001") + ETHERTYPE.to_bytes(2, "big")
+    hello = Frame(FrameType.HELLO, 2, 1, 0, 1, Hello(2**32 - 1))
+    commit = Frame(FrameType.COMMIT, 0, 1, epoch + 1, 1, Commit(epoch + 1))
+    return [
+        tagged + encode(message),
+        head(CONTROLLER_DESTINATION, node_address(2)) + encode(hello),
+        head(ports, CONTROLLER_SOURCE) + encode(commit),
+    ]
 
 
 def _refused(client: Client, expected: dict[str, dict[str, int]]) -> bool | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.totals import log_keys
+from captures.rundir.counters import RuleDrops, write_switch_drops
 from captures.rundir.layout import RunLayout
 from router.records.json_file import json_line
 
@@ -55,7 +56,7 @@ def test_a_run_without_refused_frames_or_a_controller_has_none(tmp_path: Path) -
     for controller in (None, none):
         keys = _keys(tmp_path, {0: {}}, controller)
         assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
-        assert keys["frames_rejected"] == []
+        assert (keys["frames_rejected"], keys["frames_dropped_by_switches"]) == ([], [])
 
 
 def test_what_the_controller_rejects_names_the_node_in_every_mode(tmp_path: Path) -> None:
@@ -65,6 +66,18 @@ def test_what_the_controller_rejects_names_the_node_in_every_mode(tmp_path: Path
         "the controller refused 2 frames in the name of node 1: other_epoch",
     ]
     assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
+
+
+def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
+    run = RunLayout(tmp_path)
+    run.counters_folder.mkdir()
+    none = RuleDrops(controller_source=0, no_rule=0)
+    write_switch_drops(run, {0: none, 2: RuleDrops(controller_source=3, no_rule=1)})
+    keys = _keys(tmp_path, {0: {}})
+    assert keys["frames_dropped_by_switches"] == [
+        "the switch of node 2 dropped 3 frames with the address of the controller",
+        "the switch of node 2 dropped 1 frames that no rule forwards",
+    ]
 
 
 def test_the_counts_of_a_controller_that_was_followed_by_another_are_added(tmp_path: Path) -> None:

@@ -16,9 +16,12 @@ from captures.rundir.applications import ApplicationsFollower, read_applications
 from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
 from captures.rundir.controller import ControllerLog, Failed, read_controller
 from captures.rundir.counters import (
+    RuleDrops,
     read_routers_counters,
+    read_switch_drops,
     read_switches_counters,
     write_routers_counters,
+    write_switch_drops,
     write_switches_counters,
 )
 from captures.rundir.document import FILES
@@ -153,6 +156,10 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     switches = {0: {1: {"rx_packets": 1, "tx_packets": 2}}}
     write_switches_counters(run, switches)
     assert read_switches_counters(run) == switches
+    assert read_switch_drops(run) == {}
+    drops = {3: RuleDrops(controller_source=2, no_rule=1)}
+    write_switch_drops(run, drops)
+    assert read_switch_drops(run) == drops
     assert read_routing_tables(run) == {}
     row = TableRow(interface=0, scope="", predicate="a = 1")
     for tables in ({1: [], 2: [row, row]}, {}):

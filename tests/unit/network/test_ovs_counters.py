@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from testbed.network.ovs_counters import difference, parse_ports
+from router.wire.addresses import CONTROLLER_SOURCE
+from testbed.network.ovs_counters import difference, parse_drops, parse_ports
 
 PRINTED = """netdev@ovs-netdev:
   lookups: hit:0 missed:0 lost:0
@@ -33,6 +34,15 @@ OTHER = """netdev@ovs-netdev:
     collisions:0
     RX bytes:3  TX bytes:4
 """
+#: As Open vSwitch 3.1 prints the rules of a switch (`ovs-appctl bridge/dump-flows s0`).
+RULES = f"""\
+duration=3s, n_packets=5, n_bytes=270, priority=200,dl_src={CONTROLLER_SOURCE.hex(":")},actions=drop
+duration=3s, n_packets=80, n_bytes=4640, priority=100,in_port=1,vlan_tci=0x0000/0x1fff,dl_type=0x88b5,\
+actions=output:65000
+duration=3s, n_packets=7, n_bytes=406, idle_age=1, priority=0,actions=drop
+table_id=1, duration=3s, n_packets=9, n_bytes=10, priority=0,actions=goto_table:2
+table_id=254, duration=3s, n_packets=4, n_bytes=0, priority=2,recirc_id=0,actions=drop
+"""
 
 
 def test_switch_ports_are_read_and_other_devices_are_left_out() -> None:
@@ -56,3 +66,8 @@ def test_the_difference_is_counter_by_counter() -> None:
     start = parse_ports([PRINTED])
     end = {n: {p: {k: v + 2 for k, v in c.items()} for p, c in ports.items()} for n, ports in start.items()}
     assert difference(start, end)[18][3] == dict.fromkeys(end[18][3], 2)
+
+
+def test_the_drops_of_table_0_are_read_and_no_others() -> None:
+    assert parse_drops(RULES) == {"controller_source": 5, "no_rule": 7}
+    assert parse_drops("") == {"controller_source": 0, "no_rule": 0}

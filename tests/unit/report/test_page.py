@@ -269,18 +269,23 @@ def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> N
 
 DOUBLED = "router 4 refused 9 frames in the name of node 5: replayed"
 REPLAYED = "router 0 refused 3 frames in the name of node 1: issuer_replayed"
+DROPPED = "the switch of node 1 dropped 2 frames that no rule forwards"
 REJECTED = "the controller refused 37 frames in the name of node 1: hello_rate"
 
 
 def test_the_report_names_the_nodes_whose_frames_were_not_taken(tmp_path: Path) -> None:
     run = synthetic_run(tmp_path)
     assert "No frame came a second time" in write_report(run).read_text()
-    found = summary(frames_replayed=[DOUBLED, REPLAYED], frames_rejected=[REJECTED])
+    found = summary(
+        frames_dropped_by_switches=[DROPPED],
+        frames_rejected=[REJECTED],
+        frames_replayed=[DOUBLED, REPLAYED],
+    )
     RunLayout(run).summary.write_text(json.dumps(found))
     text = write_report(run).read_text()
     Page(text)
     section = text[text.index("Frames that were not taken") : text.index('<h3 id="captures"')]
-    assert re.findall(r"<li>([^<]*)</li>", section) == [REJECTED, REPLAYED, DOUBLED]
+    assert re.findall(r"<li>([^<]*)</li>", section) == [DROPPED, REJECTED, REPLAYED, DOUBLED]
 
 
 def test_the_terminal_names_the_nodes_whose_frames_were_not_taken() -> None:
