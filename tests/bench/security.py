@@ -79,15 +79,15 @@ def main(messages: int = 20_000) -> None:
     few = messages // 10
     both = _arrivals(router_guard(11, signs=True), few)
     print(f"{'signed, the core':34}{_by_the_core(router_guard(NODE, signs=True), both, few):8.2f}")
+    if (reason := why_no_data_plane()) is None:
+        print(f"{'off, compiled':34}{_compiled(plain, messages):8.2f}")
+    else:
+        print(f"{'off, compiled':34}{reason:>8}")
     print("the same, and delivered to an application in place of one neighbour:")
     for mode in ("off", "mac", "signed"):
         guard = None if mode == "off" else router_guard(11, signs=mode == "signed")
         cost = _delivered(mode, _arrivals(guard, few), few)
         print(f"{f'{mode}, the core':34}{cost:8.2f}")
-    if (reason := why_no_data_plane()) is None:
-        print(f"{'off, compiled':34}{_compiled(plain, messages):8.2f}")
-    else:
-        print(f"{'off, compiled':34}{reason:>8}")
     networks = 20
     found = measure(range(networks))
     print(f"a router that lies about its subtree, in each of {networks} networks of {NODES}:")

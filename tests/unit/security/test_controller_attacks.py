@@ -144,6 +144,13 @@ class Court:
     def counted(self) -> dict[str, int]:
         return {**self.intake.dropped, **self.machine.rejected}
 
+    def named(self) -> dict[str, dict[str, int]]:
+        """The counts of the controller by node, from which the report names senders."""
+        names = {} if self.receiver is None else self.receiver.refused_by_sender()
+        for (node, reason), count in self.machine.refused.items():
+            names.setdefault(str(node), {})[reason] = count
+        return names
+
 
 def hello(node: int, incarnation: int, number: int) -> Frame:
     return Frame(FrameType.HELLO, node, number, 0, 1, Hello(incarnation))
@@ -181,6 +188,7 @@ def test_acknowledgements_of_an_outsider(mode: str) -> None:
     # The controller reports an epoch that the victim has no table of.
     assert court.epochs() == ([1, 2] if mode == "off" else [1])
     assert court.counted() == ({} if mode == "off" else {"untagged": 2})
+    assert court.named() == ({} if mode == "off" else {str(VICTIM): {"untagged": 2}})
 
 
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
@@ -215,25 +223,44 @@ def test_a_hello_in_the_name_of_another_router(mode: str, signs: bool) -> None:
     assert court.machine.refused == {(VICTIM, reason): 1}
 
 
+def kept(mode: str, frame: Frame) -> Frame:
+    """A genuine frame that an insider has kept, as the mode has it."""
+    return genuine(frame) if mode == "signed" else frame
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("incarnation", "number"), [(INCARNATION - 1, 9), (INCARNATION, 1)], ids=["earlier run", "this start"]
 )
-def test_a_hello_that_an_insider_repeats(incarnation: int, number: int) -> None:
-    court = Court("signed")
-    court.inside(genuine(hello(VICTIM, incarnation, number)))
-    court.advance(1.0)
-    assert (court.epochs(), court.counted()) == ([1], {"issuer_replayed": 1})
+def test_a_hello_that_an_insider_repeats(incarnation: int, number: int, mode: str) -> None:
+    court = Court(mode)
+    court.inside(kept(mode, hello(VICTIM, incarnation, number)))
+    court.advance(60.0)
+    if mode == "signed":
+        assert (court.epochs(), court.counted()) == ([1], {"issuer_replayed": 1})
+        assert court.named() == {str(VICTIM): {"issuer_replayed": 1}}
+        return
+    # A HELLO of this start changes nothing; one of another start has the effect of a forged one.
+    shut_out = incarnation != INCARNATION
+    assert (court.events("router_unresponsive"), court.events("router_responsive")) == (shut_out, 0)
+    assert (court.counted(), court.named()) == ({}, {})
 
 
-def test_a_hello_of_before_a_restart_that_an_insider_repeats() -> None:
-    court = Court("signed")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
+    court = Court(mode)
     court.starts[VICTIM] += 3
     court.say(VICTIM, hello(VICTIM, INCARNATION + 3, 1))
     court.advance(1.0)
     assert court.epochs() == [1, 2]
-    court.inside(genuine(hello(VICTIM, INCARNATION, 2)))
-    court.advance(1.0)
-    assert (court.epochs(), court.counted()) == ([1, 2], {"issuer_replayed": 1})
+    court.inside(kept(mode, hello(VICTIM, INCARNATION, 2)))
+    court.advance(60.0)
+    if mode == "signed":
+        assert (court.epochs(), court.counted()) == ([1, 2], {"issuer_replayed": 1})
+        assert court.named() == {str(VICTIM): {"issuer_replayed": 1}}
+        return
+    assert (court.events("router_unresponsive"), court.events("router_responsive")) == (1, 0)
+    assert (court.counted(), court.named()) == ({}, {})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -261,6 +288,7 @@ def test_a_flood_of_forged_hellos_makes_no_epoch() -> None:
         court.inside(rogue_signed(hello(VICTIM, INCARNATION + 1 + number, 1)))
         court.advance(0.01)
     assert (court.epochs(), court.counted()) == ([1], {"bad_signature": 200})
+    assert court.named() == {str(VICTIM): {"bad_signature": 200}}
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["windows in a file", "in memory alone"])

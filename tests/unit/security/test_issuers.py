@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from router.matching.factory import factory
-from router.predicates.model import EVERYTHING, Message
+from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol import confirmation
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate, Tick
@@ -20,8 +21,9 @@ from router.security.signatures import PublicKeys, Signer
 from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER
 from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
+from router.wire.signature import covered
 from tests.support.guarded import private_key, public_keys
-from tests.support.one_router import CONTROL, INCARNATION, NODE, TABLE, msg, set_up
+from tests.support.one_router import INCARNATION, NODE, TABLE, msg, set_up
 
 FLOOR = INCARNATION << COUNTER_BITS
 #: Number of an issuer of the run before.
@@ -32,12 +34,13 @@ def signed(frame: Frame, owner: int) -> Frame:
     return Signer(owner, private_key(owner)).signed(frame)
 
 
-def in_epoch(router: Router) -> Router:
-    """The router in epoch 1, with an application that gets all messages."""
-    for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
-        frame = signed(Frame(kind, NODE, CONTROL | 1, 1, 1, body), CONTROLLER)
+def in_epoch(router: Router, epoch: int = 1, incarnation: int = INCARNATION) -> Router:
+    """The router in its first epoch, with an application that gets all messages."""
+    number = incarnation << COUNTER_BITS | 1
+    for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(epoch))):
+        frame = signed(Frame(kind, NODE, number, epoch, 1, body), CONTROLLER)
         router.handle(ControllerFrame(frame), 0.0)
-    assert router.epoch == 1
+    assert router.epoch == epoch
     router.handle(SetPredicate(1, EVERYTHING), 0.0)
     return router
 
@@ -121,6 +124,109 @@ def test_a_copy_that_was_sent_again_is_confirmed_and_is_no_replay() -> None:
         assert router.handle(FrameReceived(11, signed(unsigned, 21)), 1.0)[0] == receipt
     assert router.counters.control_copies == 1
     assert "issuer_replayed" not in router.counters.dropped
+
+
+class _Counting(PublicKeys):
+    """Public keys that count the signatures verified with them."""
+
+    verified = 0
+
+    def stands(self, frame: Frame, signer: int) -> bool:
+        self.verified += 1
+        return super().stands(frame, signer)
+
+
+def _counting(applications: bool = True) -> tuple[Router, _Counting]:
+    """A router in epoch 1 and its keys, and whether it has an application that gets all messages.
+
+    Node 12, behind another link, has advertised.
+    """
+    keys = _Counting(public_keys(), FLOOR)
+    router = in_epoch(Router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys))
+    if not applications:
+        router.handle(SetPredicate(1, NOTHING), 0.0)
+    router.handle(FrameReceived(12, signed(Frame(FrameType.RA, 12, FLOOR | 1, 1, 9, EVERYTHING), 12)), 0.0)
+    keys.verified = 0
+    return router, keys
+
+
+_MESSAGE = Frame(FrameType.MSG, 21, FLOOR | 1, 1, 9, Message({"a": 1}))
+#: The message of node 21 with a signature by the key of node 11.
+_FORGED = replace(_MESSAGE, signature=Signer(11, private_key(11))._key.sign(covered(_MESSAGE)))
+
+
+@pytest.mark.parametrize(
+    "frame", [_MESSAGE, _FORGED, signed(_MESSAGE, 21)], ids=["unsigned", "forged", "genuine"]
+)
+def test_a_router_that_only_passes_a_message_on_verifies_no_signature(frame: Frame) -> None:
+    router, keys = _counting(applications=False)
+    actions = router.handle(FrameReceived(11, frame), 1.0)
+    assert actions == [Send(frozenset({2}), frame.one_hop_less())]
+    assert (keys.verified, router.counters.dropped) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason", "verified"),
+    [(_MESSAGE, "unsigned", 0), (_FORGED, "bad_signature", 1)],
+    ids=["unsigned", "forged"],
+)
+def test_a_forged_message_goes_on_and_is_not_delivered(frame: Frame, reason: str, verified: int) -> None:
+    router, keys = _counting()
+    actions = router.handle(FrameReceived(11, frame), 1.0)
+    assert actions == [Send(frozenset({2}), frame.one_hop_less())]
+    assert (keys.verified, router.counters.refused) == (verified, {("11", reason): 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (FrameType.MSG, Message({"a": 1})),
+        (FrameType.RA, EVERYTHING),
+        (FrameType.SR, SenderRequest(10_000_000)),
+    ],
+    ids=["MSG", "RA", "SR"],
+)
+def test_the_signature_of_a_frame_is_verified_once_however_often_the_frame_comes(
+    kind: FrameType, body: Body
+) -> None:
+    router, keys = _counting()
+    frame = signed(Frame(kind, 21, FLOOR | 1, 1, 9, body), 21)
+    for _ in range(3):
+        router.handle(FrameReceived(11, frame), 1.0)
+    reason = "message_duplicate" if kind is FrameType.MSG else "issuer_replayed"
+    assert (keys.verified, router.counters.dropped) == (1, {reason: 2})
+
+
+def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
+    """The windows of issuers are in memory: what holds is the epoch, of which the restarted router has no
+    table, and which signatures cover."""
+    frames = [
+        signed(Frame(kind, 21, FLOOR | 5, 1, 9, body), 21)
+        for kind, body in (
+            (FrameType.MSG, Message({"a": 1})),
+            (FrameType.RA, EVERYTHING),
+            (FrameType.SR, SenderRequest(10_000_000)),
+        )
+    ]
+    keys = PublicKeys(public_keys(), FLOOR)
+    before = in_epoch(Router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys))
+    for frame in frames:
+        before.handle(FrameReceived(11, frame), 1.0)
+    assert before.counters.dropped == {}
+    again = Router(NODE, RouterOptions(), factory("counting"), INCARNATION + 1, random.Random(1), keys)
+    restarted = in_epoch(again, epoch=2, incarnation=INCARNATION + 1)
+    rows = restarted.rows()
+    assert [restarted.handle(FrameReceived(11, frame), 1.0) for frame in frames] == [[], [], []]
+    assert restarted.counters.dropped == {"unknown_epoch": 3}
+    # In the name of the new epoch, they are not what their issuer signed.
+    renamed = [replace(frame, epoch=2) for frame in frames]
+    assert not any(
+        isinstance(action, Deliver)
+        for frame in renamed
+        for action in restarted.handle(FrameReceived(11, frame), 1.0)
+    )
+    assert restarted.counters.dropped == {"unknown_epoch": 3, "bad_signature": 3}
+    assert restarted.rows() == rows
 
 
 def _reading(keys: PublicKeys) -> Router:
