@@ -7,7 +7,9 @@ import select
 import socket
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -108,6 +110,8 @@ def test_forged_and_replayed_frames_change_nothing(
             return all(each["idle"] and len(each["table"]) == 2 for each in found) or None
 
         poll(spread, 300, "the predicates of both ends are known everywhere")
+        assert _shown_by_processes(_secrets(run)) == []
+        assert _shown_by_processes([bytes(tmp_path)]) != [], "the command line of `cbcb run` has the folder"
         tables = [each.status()["table"] for each in (victim, other)]
         epoch = victim.status()["epoch"]
         # To all ports of its switch, in the name of its own router, as switches demand.
@@ -156,6 +160,24 @@ def test_forged_and_replayed_frames_change_nothing(
     assert reasons == [f"not authentic: {text}" for text in summary["frames_refused"]]
     (counters,) = [json.loads(line) for line in controller_lines(ended) if '"counters"' in line]
     assert counters["rejected"] == {"untagged": 1}
+
+
+def _secrets(run: RunLayout) -> list[bytes]:
+    """The network keys and the private signing keys of a run, raw and as text."""
+    raw = [key.secret for key in read_keys(run.network_keys).keys]
+    signing = sorted(run.signing_keys.glob("*.key")) if run.signing_keys.exists() else []
+    raw += [bytes.fromhex(path.read_text()) for path in signing]
+    return [form for key in raw for form in (key, key.hex().encode(), b64encode(key).rstrip(b"="))]
+
+
+def _shown_by_processes(texts: list[bytes]) -> list[Path]:
+    """The command lines and environments on this machine that have one of the texts."""
+    found = []
+    for path in (each for name in ("cmdline", "environ") for each in Path("/proc").glob(f"[0-9]*/{name}")):
+        with suppress(OSError):  # the process has ended
+            shown = path.read_bytes()
+            found += [path for text in texts if text in shown]
+    return found
 
 
 def _for_the_switch(ports: bytes, message: Frame, epoch: int) -> list[bytes]:
