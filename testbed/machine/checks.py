@@ -57,7 +57,10 @@ def check_machine() -> list[Check]:
     able = all(check.ok for check in checks if check.required)
     checks.append(open_vswitch())
     if able:
-        checks += [*_permissions(), *_kernel()]
+        namespaces = _namespaces()
+        # What the kernel offers is tried in a network namespace.
+        kernel = _kernel() if namespaces.ok else _kernel_not_known()
+        checks += [namespaces, *_permissions(), *kernel]
     return checks
 
 
@@ -154,16 +157,21 @@ def _rights() -> Check:
     return Check("rights", True, "root")
 
 
-def _permissions() -> list[Check]:
-    """Tries each thing that an engine withholds from the root of a container, whatever its capabilities."""
+def _namespaces() -> Check:
+    """Tries to make network and mount namespaces, which an engine withholds from the root of a container."""
     refused = why_no_namespaces()
+    return Check(
+        "network namespaces",
+        refused is None,
+        refused or "can be made",
+        "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined; on a"
+        " machine of one's own: sysctl user.max_net_namespaces user.max_mnt_namespaces must not be 0",
+    )
+
+
+def _permissions() -> list[Check]:
+    """Tries the other things that an engine withholds, whatever the capabilities of root."""
     checks = [
-        Check(
-            "network namespaces",
-            refused is None,
-            refused or "can be made",
-            "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined",
-        ),
         Check(
             "kernel settings (/proc/sys)",
             os.access(_SETTINGS, os.W_OK),
@@ -239,26 +247,33 @@ def open_vswitch() -> Check:
     return Check("open vswitch", True, f"{found}, {datapath()} datapath")
 
 
+#: A row of `doctor` -> the feature of `KernelFeatures`, and how to get it.
+_MODULES = "apt-get install -y linux-modules-extra-$(uname -r), where the distribution has it"
+FEATURES = {
+    "delay, loss (netem)": ("netem", f"modprobe sch_netem; {_MODULES}"),
+    "bandwidth (tbf)": ("tbf", f"modprobe sch_tbf; {_MODULES}"),
+    "loss without netem (nftables egress)": (
+        "nft_egress",
+        "a kernel of 5.16 or newer with CONFIG_NETFILTER_EGRESS",
+    ),
+    "duplicates without netem (nftables dup)": (
+        "nft_dup",
+        "a kernel of 5.16 or newer with CONFIG_NETFILTER_EGRESS and CONFIG_NFT_DUP_NETDEV",
+    ),
+}
+
+
 def _kernel() -> list[Check]:
     features = kernel_features()
-    modules = "apt-get install -y linux-modules-extra-$(uname -r), where the distribution has it"
     return [
-        Check(
-            "delay, loss (netem)",
-            features.netem,
-            _yes(features.netem),
-            f"modprobe sch_netem; {modules}",
-            False,
-        ),
-        Check("bandwidth (tbf)", features.tbf, _yes(features.tbf), f"modprobe sch_tbf; {modules}", False),
-        Check(
-            "loss without netem (nftables egress)",
-            features.nft_egress,
-            _yes(features.nft_egress),
-            "a kernel of 5.16 or newer with CONFIG_NETFILTER_EGRESS",
-            False,
-        ),
+        Check(name, getattr(features, feature), _yes(getattr(features, feature)), mend, required=False)
+        for name, (feature, mend) in FEATURES.items()
     ]
+
+
+def _kernel_not_known() -> list[Check]:
+    detail, mend = "not known: network namespaces cannot be made", "see `network namespaces`"
+    return [Check(name, False, detail, mend, required=False) for name in FEATURES]
 
 
 def _yes(offered: bool) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
+import yaml
 
+from testbed.machine.checks import FEATURES, check_machine
+from testbed.machine.probes import kernel_features
+from testbed.network.shaping import KernelFeatures
 from tests.support.dockerfile import DEFAULT_CAPABILITIES, read_dockerfile
 from tests.support.paths import ROOT
 
@@ -21,8 +27,8 @@ print(json.dumps({c.name: (c.detail, c.mend) for c in check_machine() if c.requi
 """
 
 
-def _missing(*wrapper: str) -> dict[str, list[str]]:
-    argv = [*wrapper, sys.executable, "-c", _CHECK]
+def _missing(*wrapper: str, check: str = _CHECK) -> dict[str, list[str]]:
+    argv = [*wrapper, sys.executable, "-c", check]
     text = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found: dict[str, list[str]] = json.loads(text)
     return found
@@ -55,6 +61,95 @@ def test_settings_and_devices_that_the_engine_hides_are_told_apart() -> None:
         "kernel settings (/proc/sys)": "/proc/sys/net/ipv4/ip_forward is read-only",
         "devices of switches (/dev/net/tun)": "/dev/net/tun: No such file or directory",
     }
+
+
+def test_without_namespaces_nothing_is_said_of_the_kernel() -> None:
+    """A limit of a user namespace of the test: that of the machine holds for all who run on it."""
+    own = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*own, "true"], capture_output=True).returncode:
+        pytest.skip("user namespaces cannot be made here")
+    limit = 'echo 0 >/proc/sys/user/max_net_namespaces && exec "$0" "$@"'
+    everything = _CHECK.replace(" if c.required and not c.ok", " if not c.ok")
+    found = _missing(*own, "sh", "-c", limit, check=everything)
+    detail, mend = found["network namespaces"]
+    assert detail == "unshare: unshare failed: No space left on device"
+    assert "user.max_net_namespaces" in mend
+    kernel = {name: rest for name, rest in found.items() if "(" in name and "/" not in name}
+    not_known = ["not known: network namespaces cannot be made", "see `network namespaces`"]
+    assert kernel == {
+        "delay, loss (netem)": not_known,
+        "bandwidth (tbf)": not_known,
+        "loss without netem (nftables egress)": not_known,
+        "duplicates without netem (nftables dup)": not_known,
+    }
+
+
+def test_every_feature_of_the_kernel_has_a_row() -> None:
+    rows = {check.name: check for check in check_machine()}
+    for name, (feature, _) in FEATURES.items():
+        assert rows[name].ok is getattr(kernel_features(), feature)
+    assert {feature for feature, _ in FEATURES.values()} == {each.name for each in fields(KernelFeatures)}
+
+
+def _words(command: str) -> list[str]:
+    return shlex.split(command.replace("\\\n", " "), comments=True)
+
+
+def _commands(text: str, first: str) -> list[list[str]]:
+    """The commands of a text that begin with a word, lines that end in a backslash joined."""
+    joined = text.replace("\\\n", " ")
+    return [_words(line) for line in joined.splitlines() if line.strip().startswith(f"{first} ")]
+
+
+def _image_and_options(command: list[str]) -> tuple[str, set[str], list[str]]:
+    """The image of `docker run`, its options without volumes, and what the entry point gets."""
+    rest = command[2:]
+    options = set()
+    while rest[0].startswith("--"):
+        option = rest.pop(0)
+        if option == "--volume":
+            rest.pop(0)
+        else:
+            options.add(option)
+    return rest[0], options, rest[1:]
+
+
+def test_compose_file_and_workflow_say_what_the_page_says() -> None:
+    page = (ROOT / "docs/containers.md").read_text()
+    image = read_dockerfile((ROOT / "Dockerfile").read_text())
+    mount = f"{image.folder}/captures/runs"
+    assert f"`{mount}`" in page
+    (build,) = _commands(page, "docker build")
+    tag = build[build.index("--tag") + 1]
+    described = [_image_and_options(each) for each in _commands(page, "docker run")]
+    privileged = {"--rm", "--init", "--privileged"}
+    assert (tag, privileged, []) in described
+    assert (tag, privileged, ["run", "ring5"]) in described
+
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    assert compose == {
+        "services": {
+            "testbed": {
+                "build": ".",
+                "image": tag,
+                "privileged": True,
+                "init": True,
+                "volumes": [f"./captures/runs:{mount}"],
+            }
+        }
+    }
+    assert ["docker", "compose", "run", "--rm", "testbed", "run", "ring5"] in _commands(
+        page, "docker compose"
+    )
+
+    workflow = yaml.safe_load((ROOT / "examples/ci/github-actions.yml").read_text())
+    steps = workflow["jobs"]["emulation"]["steps"]
+    scripts = "\n".join(step["run"] for step in steps if "run" in step)
+    assert _commands(scripts, "docker build") == [["docker", "build", "--tag", tag, "."]]
+    (run,) = _commands(scripts, "docker run")
+    assert _image_and_options(run) == (tag, privileged, ["run", "ring5"])
+    assert run[run.index("--volume") + 1] == f"$PWD/captures/runs:{mount}"
+    assert [step["with"]["path"] for step in steps if "with" in step] == ["captures/runs"]
 
 
 def test_the_recipe_in_use_where_there_is_no_engine_reads_the_dockerfile() -> None:
