@@ -66,8 +66,8 @@ class Distributions:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._attributes = _read(folder / "attr_names.dist", str)
-        self._constraints = _read(folder / "constr_names.dist", str)
+        self._attributes = _read(folder / "attr_names.dist", _name)
+        self._constraints = _read(folder / "constr_names.dist", _name)
         self._types = _read(folder / "types.dist", _type)
         self._operators: dict[Type, Weighted[Operator]] = {}
         self._values: dict[Type, Weighted[Value]] = {}
@@ -107,6 +107,8 @@ def _read(path: Path, convert: Callable[[str], _T]) -> Weighted[_T]:
     pairs = list(_lines(path, text, convert))
     if not pairs:
         raise DistributionError(f"{path}: no value has a weight above 0; expected lines WEIGHT VALUE")
+    if math.isinf(sum(weight for weight, _ in pairs)):
+        raise DistributionError(f"{path}: the sum of the weights is no finite number")
     return Weighted([value for _, value in pairs], [weight for weight, _ in pairs])
 
 
@@ -129,6 +131,12 @@ def _lines(path: Path, text: str, convert: Callable[[str], _T]) -> Iterator[tupl
             yield weight, value
 
 
+def _name(text: str) -> str:
+    # Raises ValueError: no message may have this name.
+    Constraint(text, Type.INTEGER, Operator.ANY)
+    return text
+
+
 def _type(text: str) -> Type:
     if text not in _LETTERS:
         raise ValueError(f"a type is one of {', '.join(_LETTERS)}")
@@ -147,6 +155,12 @@ def _operator_of(kind: Type) -> Callable[[str], Operator]:
 
 def _value_of(kind: Type) -> Callable[[str], Value]:
     def convert(text: str) -> Value:
+        value = read(text)
+        # Raises ValueError: no message may have this value.
+        Constraint("value", kind, Operator.EQ, value)
+        return value
+
+    def read(text: str) -> Value:
         match kind:
             case Type.STRING:
                 return text

@@ -32,7 +32,7 @@ from topos.suggest import unknown
 
 _TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE, "boolean": Type.BOOLEAN}
 _NUMBERS = (Type.INTEGER, Type.DOUBLE)
-#: Values of a string attribute that gives only their number: v1, v2, ...
+#: Values of all string attributes, listed or only numbered (v1, v2, ...): they are kept in memory.
 _VALUES_MAX = 1_000_000
 #: Numbers of files are doubles, which hold every integer up to this one.
 _INTEGERS_MAX = 2**53
@@ -188,6 +188,8 @@ def _read(path: Path) -> list[Attribute]:
         if one.name in found:
             raise SchemaError(f"{where}: {one.name!r} is declared twice")
         found[one.name] = one
+        if sum(len(each.values) for each in found.values()) > _VALUES_MAX:
+            raise SchemaError(f"{where}: expected at most {_VALUES_MAX} values of all strings together")
     return list(found.values())
 
 

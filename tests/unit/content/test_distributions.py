@@ -63,6 +63,10 @@ def test_messages_and_predicates_have_what_the_files_have(folder: Path) -> None:
         ("int_operators", "1 =*\n", "not an operator of type integer"),
         ("attr_names", "0 a\n", "attr_names.dist: no value has a weight above 0"),
         ("attr_names", "-1 a\n", "line 1: '-1 a'; expected WEIGHT VALUE"),
+        ("attr_names", f"1 {'a' * 256}\n", "expected WEIGHT VALUE: attribute name of 256 bytes"),
+        ("constr_names", f"1 {'a' * 256}\n", "expected WEIGHT VALUE: attribute name of 256 bytes"),
+        ("attr_names", "1e308 a\n1e308 b\n", "attr_names.dist: the sum of the weights is no finite number"),
+        ("int_values", f"1 {2**63}\n", f"value: integer {2**63} does not fit in 64 bits"),
     ],
 )
 def test_faults_name_file_and_line(folder: Path, name: str, text: str, message: str) -> None:

@@ -121,6 +121,10 @@ def test_the_shape_of_figure_10_does_not_depend_on_a_seed(tmp_path: Path, seed: 
             f'[[attribute]]\nname = "a"\ntype = "string"\nvalues = ["{"v" * 65_536}"]\n',
             "attribute 1: values: expected strings of at most 65535 bytes",
         ),
+        (
+            "".join(f'[[attribute]]\nname = "{name}"\ntype = "string"\ncount = 600_000\n' for name in "ab"),
+            "attribute 2: expected at most 1000000 values of all strings together",
+        ),
         (FLIGHTS + '[[attribute]]\nname = "price"\ntype = "double"\n', "attribute 4: 'price' is declared"),
     ],
 )
