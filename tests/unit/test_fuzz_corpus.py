@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 from hypothesis import given, settings
@@ -78,6 +80,51 @@ def test_an_input_that_takes_too_much_memory_breaks_its_bound(monkeypatch: pytes
     monkeypatch.setattr(bounds, "MEMORY_BYTES", -1)
     with pytest.raises(OverBoundError, match=r"1 bytes took .* bytes of memory"):
         checked(len, b"a")
+
+
+_MIB = 1024 * 1024
+
+
+def _take_64_mib(_data: bytes) -> None:
+    bytearray(64 * _MIB)
+
+
+@pytest.fixture(params=["peak of the process", "Python's objects"])
+def small_bound(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A bound of 32 MiB, with each way to measure; the second is that of a container without clear_refs."""
+    monkeypatch.setattr(bounds, "MEMORY_BYTES", 32 * _MIB)
+    bounds._files.cache_clear()
+    if request.param == "Python's objects":
+        monkeypatch.setattr(bounds, "_PROCESS", tmp_path)
+    elif not bounds.measures_the_process():
+        pytest.skip("this kernel has no /proc/self/clear_refs, or it may not be written")
+    request.addfinalizer(bounds._files.cache_clear)
+
+
+@pytest.mark.usefixtures("small_bound")
+def test_memory_is_noticed_after_a_greater_peak_of_the_process() -> None:
+    peak = bytearray(128 * _MIB)
+    del peak
+    checked(len, b"a")
+    with pytest.raises(OverBoundError, match=r"1 bytes took 6\d{7} bytes of memory; at most 33554432"):
+        checked(_take_64_mib, b"a")
+
+
+def test_the_time_of_other_threads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "CPU_S", 0.2)
+
+    def work() -> None:
+        until = time.thread_time() + 0.3
+        while time.thread_time() < until:
+            pass
+
+    def in_a_thread(_data: bytes) -> None:
+        thread = Thread(target=work)
+        thread.start()
+        thread.join()
+
+    with pytest.raises(OverBoundError, match=r"1 bytes took 0\.\d s of CPU"):
+        checked(in_a_thread, b"a")
 
 
 def test_the_files_of_a_target_end_with_its_process() -> None:
