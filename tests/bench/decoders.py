@@ -14,12 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 from scapy.layers.l2 import Ether
 
@@ -45,6 +43,7 @@ from router.wire.frames import (
 )
 from router.wire.header import DecodeError
 from router.wire.layers import CBCB, to_frame
+from tests.support.compiled_loops import loops
 from tests.support.mutated_frames import mutated
 from tests.support.wire_tshark import ethernet, rows, write_capture
 
@@ -126,9 +125,7 @@ def _by_counting(capture: Path, compiled: bool) -> list[dict[str, Any]]:
 
 
 def _read(view: View, capture: Path, compiled: bool) -> list[dict[str, Any]]:
-    with ExitStack() as patches:
-        for module in ("pcap.reader", "pcap.gather", "frames.parts", "frames.decoder", "frames.traffic"):
-            patches.enter_context(patch(f"captures.{module}.should_compile", return_value=compiled))
+    with loops(compiled=compiled):
         return [row for batch in view.read(FilePart(str(capture))) for row in batch.to_pylist()]
 
 

@@ -1,9 +1,9 @@
 """Fuzzing that goes on: each target in turn, guided by coverage with atheris, else at random.
 
-`./run.sh bench fuzz --seconds 3600` shares the seconds among the targets of tests/fuzz/targets.py. Each input
-has a bound on its CPU time and its memory (tests/fuzz/bounds.py). An input that fails, or breaks a bound, is
-written to `build/fuzz`; the exit status is then 1. `--keep` adds short inputs, each of which covered
-something new, to the corpus in tests/fuzz/corpus, which an ordinary test replays.
+`./run.sh bench fuzz --seconds 3600` shares the seconds among the targets of tests/fuzz/targets.py; slow ones
+get more. Each input has a bound on its CPU time and its memory (tests/fuzz/bounds.py). An input that fails,
+or breaks a bound, is written to `build/fuzz`; the exit status is then 1. `--keep` adds short inputs, each of
+which covered something new, to the corpus in tests/fuzz/corpus, which an ordinary test replays.
 
 Atheris is an extra: `.venv/bin/pip install 'atheris==3.0.0'`.
 """
@@ -18,15 +18,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_right
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from tests.fuzz import corpus
+from tests.fuzz.bounds import measures_the_process
 from tests.fuzz.targets import TARGETS
 
 _FAILED = Path("build/fuzz")
-#: Inputs and bytes of an input that are kept for a target.
-_KEPT, _KEPT_BYTES = 80, 400
+#: Inputs that a run adds to those that are kept for a target, and their bytes in all.
+_KEPT, _KEPT_BYTES = 80, 6_000
 
 
 def configure(options: list[str]) -> dict[str, Any]:
@@ -43,12 +46,15 @@ def configure(options: list[str]) -> dict[str, Any]:
 
 def main(targets: list[str] | None = None, seconds: int = 60 * len(TARGETS), keep: bool = False) -> None:
     chosen = targets or list(TARGETS)
-    share = max(1, seconds // len(chosen))
+    unit = seconds / sum(TARGETS[target].share for target in chosen)
     failed = []
+    if not measures_the_process():
+        print("no /proc/self/clear_refs: memory is that of Python's objects, and inputs take longer")
     print(f"{'target':12} {'engine':8} {'tried':>12} {'a second':>9} {'corpus':>7} {'coverage':>9}  result")
     for target in chosen:
         with tempfile.TemporaryDirectory() as folder:
             begun = time.monotonic()
+            share = max(1, round(unit * TARGETS[target].share))
             status, figures = _fuzzed(target, share, Path(folder))
             runs = figures.get("runs", 0)
             rate = runs / max(time.monotonic() - begun, 1e-9)
@@ -85,7 +91,8 @@ def _saved(target: str, folder: Path) -> str:
 
 
 def _renew(target: str, folder: Path) -> None:
-    """Keeps short inputs, each of which covered something new, beside those that are kept."""
-    found = sorted((path.read_bytes() for path in (folder / "corpus").iterdir()), key=len)
-    short = [each for each in found if len(each) <= _KEPT_BYTES][:_KEPT]
-    corpus.keep(target, [*corpus.kept(target), *short])
+    """Keeps the shortest inputs that covered something new beside those that are kept."""
+    before = corpus.kept(target)
+    found = sorted({path.read_bytes() for path in (folder / "corpus").iterdir()} - set(before), key=len)
+    sizes = list(accumulate(len(each) for each in found))
+    corpus.keep(target, [*before, *found[: min(_KEPT, bisect_right(sizes, _KEPT_BYTES))]])

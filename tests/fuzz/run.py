@@ -10,16 +10,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from tests.fuzz.corpus import kept
 from tests.fuzz.targets import LONGEST, TARGETS, Run
+
+if TYPE_CHECKING:
+    from captures.pcap.compiling import Loop
 
 #: Wall seconds of one input, and megabytes of the process, at most.
 _INPUT_S, _MEMORY_MB = 60, 4096
@@ -63,13 +70,14 @@ def guided(target: str, seconds: str, folder: str) -> None:
     """Lets libFuzzer run a target in this process, which it ends."""
     import atheris
 
-    # Numba compiles no code that is instrumented.
-    import captures.pcap.walk  # noqa: F401
-
     chosen = TARGETS[target]
+    # Numba compiles no code that is instrumented.
+    loops = _compiled(chosen.loops)
     with atheris.instrument_imports(include=list(chosen.packages)):
         run = chosen.make()
-        _warm(run)
+        _warm(run, target)
+    for loop in loops:
+        loop.plain = atheris.instrument_func(loop.plain)
     from tests.fuzz.bounds import checked
 
     arguments = [
@@ -81,9 +89,20 @@ def guided(target: str, seconds: str, folder: str) -> None:
     atheris.Fuzz()
 
 
-def _warm(run: Run) -> None:
-    """Lets a target import what it imports late."""
-    for data in (b"", bytes(64), bytes(range(256))):
+def _compiled(names: Iterable[str]) -> list[Loop]:
+    """The loops of some modules, compiled where Numba is there."""
+    from captures.pcap.compiling import Loop, numba_is_there
+
+    modules = [import_module(name) for name in names] if numba_is_there() else []
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Loop)]
+    for loop in found:
+        _ = loop.compiled
+    return found
+
+
+def _warm(run: Run, target: str) -> None:
+    """Lets a target import what it imports late, and compile what it compiles."""
+    for data in (b"", bytes(64), bytes(range(256)), *kept(target)):
         run(data)
 
 
@@ -91,19 +110,29 @@ def _at_random(target: str, seconds: int, folder: Path) -> tuple[int, dict[str, 
     from tests.fuzz.bounds import checked
 
     run, random = TARGETS[target].make(), Random(time.time_ns())
+    _warm(run, target)
+    signal.signal(signal.SIGALRM, _too_late)
     inputs = kept(target) or [b""]
     runs, until = 0, time.monotonic() + seconds
     figures: dict[str, object] = {"engine": "random", "inputs": len(inputs)}
     while time.monotonic() < until:
         data = mutated(random, inputs)
         runs += 1
+        # As libFuzzer does: an input that waits takes no CPU.
+        signal.alarm(_INPUT_S)
         try:
             checked(run, data)
         except Exception as error:
+            signal.alarm(0)
             (folder / "failed-input").write_bytes(data)
             (folder / "log").write_text(f"{type(error).__name__}: {error}\n")
             return 1, {**figures, "runs": runs}
+        signal.alarm(0)
     return 0, {**figures, "runs": runs}
+
+
+def _too_late(_number: int, _frame: object) -> None:
+    raise TimeoutError(f"an input took {_INPUT_S} s of wall time")
 
 
 def mutated(random: Random, inputs: list[bytes]) -> bytes:

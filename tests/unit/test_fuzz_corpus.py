@@ -128,7 +128,10 @@ def test_the_time_of_other_threads_counts(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_files_of_a_target_end_with_its_process() -> None:
-    code = "from tests.fuzz.targets import _folder; made = _folder(); (made / 'file').touch(); print(made)"
+    code = (
+        "from tests.fuzz.inputs import files_of_this_process as made_here\n"
+        "made = made_here()\n(made / 'file').touch()\nprint(made)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert "cbcb-fuzz-" in done.stdout
     assert not Path(done.stdout.strip()).exists()

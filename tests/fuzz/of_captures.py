@@ -1,0 +1,130 @@
+"""Targets of captures: files, frames as columns, headers of packets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.fuzz.inputs import Run, Source, files_of_this_process
+
+if TYPE_CHECKING:
+    from captures.pcap.reader import Block
+
+
+def pcap() -> Run:
+    """Capture files of any origin, read to their end: the compiled walk and the plain one find the same."""
+    from captures.pcap.compiling import numba_is_there
+    from captures.pcap.formats import PcapError
+    from captures.pcap.reader import PcapReader, Record
+
+    path = files_of_this_process() / "fuzzed.pcap"
+
+    def read(compiled: bool) -> tuple[list[Record], str | None, str | None]:
+        reader, records = PcapReader(path, compiled=compiled), list[Record]()
+        try:
+            records.extend(reader.records())
+        except PcapError as error:
+            return records, reader.defect, str(error)
+        return records, reader.defect, None
+
+    def run(data: bytes) -> None:
+        path.write_bytes(data)
+        found = [read(compiled) for compiled in sorted({False, numba_is_there()})]
+        assert found[0] == found[-1]
+
+    return run
+
+
+def frames() -> Run:
+    """Ethernet frames as columns, and counted: compiled loops and plain Python say the same."""
+    from captures.frames.decoder import FrameDecoder
+    from captures.frames.identity import CaptureIdentity
+    from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
+    from captures.pcap.compiling import numba_is_there
+    from tests.support.compiled_loops import loops
+
+    captures = (
+        CaptureIdentity("link-0-1", "link", link=0, u=0, v=1),
+        CaptureIdentity("host-1", "host", node=1),
+        CaptureIdentity("other", None),
+    )
+
+    def counts(capture: CaptureIdentity, block: Block) -> Counter[tuple[object, ...]]:
+        decoder = TrafficDecoder(capture, tuple(TRAFFIC_COLUMNS), 1_000)
+        found: Counter[tuple[object, ...]] = Counter()
+        for batch in (decoder.decode(block), decoder.rest()):
+            for row in batch.to_pylist():
+                group = tuple(value for name, value in row.items() if name not in _SUMS)
+                for name in _SUMS:
+                    found[name, *group] += row[name]
+        return +found
+
+    def run(data: bytes) -> None:
+        source = Source(data)
+        capture = captures[source.number(3)]
+        block = _block(source)
+        if block is None:
+            return
+        found = []
+        for compiled in sorted({False, numba_is_there()}):
+            with loops(compiled=compiled):
+                found.append((FrameDecoder(capture).decode(block), counts(capture, block)))
+        for decoded, counted in found[1:]:
+            # By their texts: NaN is NaN.
+            assert decoded.equals(found[0][0]) or str(decoded.to_pylist()) == str(found[0][0].to_pylist())
+            assert counted == found[0][1]
+
+    return run
+
+
+def packets() -> Run:
+    """IP headers behind link headers of many types: compiled loops and plain Python find the same."""
+    from captures.pcap.compiling import numba_is_there
+    from captures.pcap.internet import internet_headers
+    from tests.support.compiled_loops import loops
+
+    def run(data: bytes) -> None:
+        block = _block(Source(data), link_types=(1, 113, 276, 12, 101, 228, 229, 0, 108, 9, 50, 51, 239, 147))
+        if block is None:
+            return
+        found = []
+        for compiled in sorted({False, numba_is_there()}):
+            with loops(compiled=compiled):
+                found.append(internet_headers(block))
+        assert found[0] == found[-1]
+
+    return run
+
+
+#: Columns of counted frames that are sums.
+_SUMS = ("frames", "bytes", "undecodable")
+#: From node 1 to its port 1: the Ethernet header of many frames of an input.
+_ETHERNET = bytes.fromhex("03000000000102cb0000000188b5")
+
+
+def _block(source: Source, link_types: tuple[int, ...] = ()) -> Block | None:
+    """The packets of an input, in the order of their times; None: it has none.
+
+    Args:
+        link_types: those that packets may have, each a choice of its own; none: all are Ethernet, and an
+            Ethernet header comes before every second packet.
+    """
+    import numpy as np
+
+    from captures.pcap.reader import Block
+
+    found: list[bytes] = []
+    kinds: list[int] = []
+    while source.left:
+        choice = source.number(256)
+        kinds.append(link_types[choice % len(link_types)] if link_types else 1)
+        head = b"" if link_types or choice % 2 else _ETHERNET
+        found.append(head + source.take(source.number(256)))
+    if not found:
+        return None
+    captured = np.array([len(each) for each in found], np.int64)
+    start = np.cumsum(captured) - captured
+    times = 700 * np.arange(len(found), dtype=np.int64)
+    link_type = np.array(kinds, np.int64) if link_types else None
+    # Behind the last packet is something else, as in a file.
+    return Block(b"".join([*found, bytes(8)]), start, captured, captured, times, link_type=link_type)
