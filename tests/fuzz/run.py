@@ -7,6 +7,7 @@ last line of the standard output is a JSON object: engine, runs, inputs of the c
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -86,6 +87,10 @@ def guided(target: str, seconds: str, folder: str) -> None:
         *("-print_final_stats=1", "-len_control=50"),
     ]
     atheris.Setup(arguments, lambda data: checked(run, data))
+    # libFuzzer ends by exit() with the interpreter locked: threads of Arrow may wait for the lock, and exit()
+    # for them. So this handler, which is the first to be called with the status, ends the process.
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc._exit, None)
     atheris.Fuzz()
 
 
