@@ -22,18 +22,23 @@ class Source(TypedDict):
 
 
 class Calibration(TypedDict):
-    """The losses and duplicates of one direction of a link beside those that were asked for.
+    """A property of one direction of a link as it was measured, beside the value that was required.
 
-    By the counters of nftables, from one change of the properties of the link to the next.
+    From one change of the properties of the link to the next.
     """
 
     sender: Annotated[int, "node at the end of the link that sends"]
     receiver: Annotated[int, "node at the other end"]
-    frames: Annotated[int, "frames that were sent"]
-    loss_percent: Annotated[float, "frames to be lost"]
-    measured_loss_percent: Annotated[float | None, "frames that were lost; null: none was sent"]
-    duplicate_percent: Annotated[float, "frames to be doubled, of those that are not lost"]
-    measured_duplicate_percent: Annotated[float | None, "frames that were doubled; null: none was left"]
+    since_ns: Annotated[int, "wall clock, ns since 1970 UTC, from which the link had the property"]
+    until_ns: Annotated[int, "wall clock of the next change of the link, or of the end"]
+    property: Annotated[str, "name of the property, as in `topology.json`"]
+    required: Annotated[float, "value that was asked for"]
+    measured: Annotated[
+        float | None,
+        "measured value; null: there was nothing to measure it by: no frame was sent or, of a bandwidth, "
+        "none had to wait for it",
+    ]
+    frames: Annotated[int, "frames by which it was measured"]
 
 
 class Manifest(TypedDict):
@@ -57,7 +62,7 @@ class Manifest(TypedDict):
     links: NotRequired[
         Annotated[
             list[Calibration],
-            "links that lost or doubled frames, written at the end; emulations without netem only",
+            "properties of links, measured; written at the end of an emulation whose links had some",
         ]
     ]
     versions: NotRequired[Annotated[Mapping[str, str], "versions of Python, its packages and system tools"]]

@@ -54,6 +54,7 @@ from testbed.live.runner import LiveView
 from testbed.machine.probes import kernel_features
 from testbed.memory import proportional_bytes
 from testbed.network import state as run_state
+from testbed.network.calibration import Span, calibrations
 from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import host_device, port_device
@@ -389,14 +390,19 @@ class Emulation:
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
         write_switch_drops(self._folder, self.network.dropped())
-        if links := self.network.calibrations():
-            write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
+        spans = self.network.spans()
         self.progress.step("captures")
         self.captures.stop()
+        self._calibrate(spans)
         self.progress.step("controller and network")
         self._controller.child.stop()
         self.network.stop()
         remove_state(self.state)
+
+    def _calibrate(self, spans: list[Span]) -> None:
+        """Adds the measured properties of links to the manifest, once the captures are complete."""
+        if links := calibrations(self._folder, spans):
+            write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
 
     def salvage(self, error: Exception) -> None:
         """Keeps what there is of a run that has lost a part; `abandon` then removes the parts.
@@ -421,9 +427,11 @@ class Emulation:
         end = steps.run("counters", self._settled_counters)
         write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
         write_switch_drops(self._folder, steps.run("rules", self.network.dropped) or {})
+        spans = steps.run("counters of links", self.network.spans)
         steps.run("captures", self.captures.stop)
         if not self._folder.captures.exists():
             self.captures.list_files()
+        steps.run("calibration of links", self._calibrate, spans or [])
         steps.run("controller", self._controller.child.stop)
         for failure in steps.failures:
             self.progress.note(f"not kept: {failure}")

@@ -8,6 +8,7 @@ switches in daemons of the run's own: what ends them removes the network. Minine
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,10 +21,10 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 from captures.rundir.counters import RuleDrops, SwitchCounters
-from captures.rundir.manifest import Calibration
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import InputError, RunError
 from testbed.events.network_state import NetworkState
+from testbed.network.calibration import Counted, Span, read_counters
 from testbed.network.commands import ip_batch
 from testbed.network.devices import prepare, set_up
 from testbed.network.ip import address_lines, silence_lines
@@ -33,10 +34,10 @@ from testbed.network.namespaces import Namespaces, allow_descriptors, inside, ru
 from testbed.network.ovs_counters import parse_drops, parse_ports
 from testbed.network.shaping import (
     KernelFeatures,
-    calibration,
     changed_nft,
     changed_tc,
     cleared_tc,
+    ends,
     missing_features,
     nft_ruleset,
     restored_tc,
@@ -50,8 +51,8 @@ from topos.model import Topology
 
 #: Commands that read their lines from the standard input.
 _TC, _NFT = ("tc", "-batch", "-"), ("nft", "-f", "-")
-#: Lists the counters of losses and duplicates.
-_NFT_LIST = ("nft", "-j", "list", "table", "netdev", "cbcb")
+#: Print the counters of the properties of links.
+_TC_LIST, _NFT_LIST = ("tc", "-s", "-j", "qdisc", "show"), ("nft", "-j", "list", "ruleset")
 
 
 class EmulatedNetwork:
@@ -83,8 +84,9 @@ class EmulatedNetwork:
         self._ip = ip
         #: Links that got other properties, by index.
         self._reshaped: dict[int, model.Link] = {}
-        #: Of properties that links had before.
-        self._calibrations: list[Calibration] = []
+        #: When the links got the properties that they have, wall clock, by index; and the spans before.
+        self._shaped_ns: dict[int, int] = {}
+        self._spans: list[Span] = []
         self._held = Namespaces()
         self._host_namespaces: list[str] = []
         self._switch_namespaces: list[str] = []
@@ -206,26 +208,32 @@ class EmulatedNetwork:
         """
         return self._shape([self._joining(u, v)], properties)[0]
 
-    def calibrations(self) -> list[Calibration]:
-        """Returns the measured losses and duplicates of all links that had some, in order of time.
+    def spans(self) -> list[Span]:
+        """Returns the times in which links had the same properties, up to now, in order of their ends.
 
         Raises:
             RunError: the counters cannot be read.
         """
-        links = [self._reshaped.get(link.index, link) for link in self.topology.links]
-        return self._calibrations + self._measured(links)
+        return self._spans + self._ending(
+            self._reshaped.get(link.index, link) for link in self.topology.links
+        )
 
-    def _measured(self, links: Iterable[model.Link]) -> list[Calibration]:
-        """Returns the measured losses and duplicates of links since their properties changed."""
-        found: list[Calibration] = []
-        listings: dict[str, str] = {}
+    def _ending(self, links: Iterable[model.Link]) -> list[Span]:
+        """Returns the spans of links that end now, of each that has properties."""
+        counted: dict[str, dict[str, Counted]] = {}
+        found: list[Span] = []
+        now_ns = time.time_ns()
         for link in links:
-            if self.kernel.netem or not link.lossy:
+            if not any(getattr(link, name) for name in model.PROPERTIES):
                 continue
-            for namespace in dict.fromkeys((self.switch_namespace(link.u), self.switch_namespace(link.v))):
-                if namespace not in listings:
-                    listings[namespace] = run_inside(namespace, _NFT_LIST)
-                found += calibration(link, listings[namespace])
+            for node, device in ends(link):
+                namespace = self.switch_namespace(node)
+                if namespace not in counted:
+                    by_rules = self.kernel.nft_egress and not self.kernel.netem
+                    rules = run_inside(namespace, _NFT_LIST) if by_rules else None
+                    counted[namespace] = read_counters(run_inside(namespace, _TC_LIST), rules)
+                since_ns = self._shaped_ns[link.index]
+                found.append(Span(link, node, since_ns, now_ns, counted[namespace].get(device, Counted())))
         return found
 
     def shape_links(self, properties: Mapping[str, float | None]) -> None:
@@ -247,7 +255,7 @@ class EmulatedNetwork:
                 raise InputError(f"link {link.u}-{link.v}: {problem}")
         if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
             raise InputError(problems[0])
-        self._calibrations += self._measured(before)
+        self._spans += self._ending(before)
         pairs = zip(before, after, strict=True)
         try:
             self._apply((line for pair in pairs for line in changed_tc(*pair, self.kernel)), _TC)
@@ -257,6 +265,7 @@ class EmulatedNetwork:
                 self._restore(link, error)
             raise
         self._reshaped.update((link.index, link) for link in after)
+        self._shaped_ns |= dict.fromkeys((link.index for link in after), time.time_ns())
         return after
 
     def _restore(self, link: model.Link, cause: RunError) -> None:
@@ -279,6 +288,7 @@ class EmulatedNetwork:
         """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
         self._apply(tc_commands(self.topology, self.kernel), _TC)
         self._apply(nft_ruleset(self.topology, self.kernel), _NFT)
+        self._shaped_ns = dict.fromkeys((link.index for link in self.topology.links), time.time_ns())
 
     def _apply(self, commands: Iterable[tuple[int, str]], argv: Sequence[str]) -> None:
         """Runs a command once in the namespace of each node's switch, with the node's lines as its input."""

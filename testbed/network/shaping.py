@@ -7,11 +7,9 @@ never shaped.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from captures.rundir.manifest import Calibration
 from testbed.network.names import port_device
 from topos.model import Link, Topology
 
@@ -63,7 +61,7 @@ def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
     return problems
 
 
-def _ends(link: Link) -> tuple[tuple[int, str], tuple[int, str]]:
+def ends(link: Link) -> tuple[tuple[int, str], tuple[int, str]]:
     """Returns node and device of both ends."""
     return (link.u, port_device(link.u, link.u_port)), (link.v, port_device(link.v, link.v_port))
 
@@ -72,7 +70,7 @@ def tc_commands(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
     """Returns lines for `tc -batch`, each with the node in whose switch's namespace it is to run."""
     for link in topology.links:
         netem = _netem(link) if kernel.netem else ""
-        for node, device in _ends(link):
+        for node, device in ends(link):
             parent = "root handle 1:"
             if netem:
                 yield node, f"qdisc add dev {device} root handle 1: netem{netem}"
@@ -104,7 +102,7 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
     if kernel.netem:
         return
     for link in topology.links:
-        for node, device in _ends(link):
+        for node, device in ends(link):
             rules = [
                 f"    numgen random mod {_STEPS} < {round(percent / 100 * _STEPS)} counter {verdict}\n"
                 for percent, verdict in (
@@ -125,39 +123,6 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                 )
 
 
-def calibration(link: Link, listing: str) -> Iterator[Calibration]:
-    """Returns the measured losses and duplicates of the ends that a listing of the table has.
-
-    Args:
-        listing: the output of `nft -j list table netdev cbcb` in the namespace of one or both ends.
-    """
-    rules = [each["rule"] for each in json.loads(listing)["nftables"] if "rule" in each]
-    for node, device in _ends(link):
-        counted = {"all": 0, "drop": 0, "dup": 0}
-        found = [rule["expr"] for rule in rules if rule["chain"] == device]
-        for expressions in found:
-            kinds = {kind: value for each in expressions for kind, value in each.items()}
-            if "counter" not in kinds:
-                continue
-            what = "drop" if "drop" in kinds else "dup" if "dup" in kinds else "all"
-            counted[what] = kinds["counter"]["packets"]
-        if found:
-            left = counted["all"] - counted["drop"]
-            yield Calibration(
-                sender=node,
-                receiver=link.v if node == link.u else link.u,
-                frames=counted["all"],
-                loss_percent=link.loss_percent or 0.0,
-                measured_loss_percent=_percent(counted["drop"], counted["all"]),
-                duplicate_percent=link.duplicate_percent or 0.0,
-                measured_duplicate_percent=_percent(counted["dup"], left),
-            )
-
-
-def _percent(part: int, whole: int) -> float | None:
-    return round(100 * part / whole, 3) if whole else None
-
-
 def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
     """Returns lines as `tc_commands` that give a link, which has properties, other properties."""
     if before.bandwidth_mbps or (kernel.netem and _netem(before)):
@@ -172,7 +137,7 @@ def restored_tc(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]
 
 def cleared_tc(link: Link) -> Iterator[tuple[int, str]]:
     """Returns a line as `tc_commands` for each end that takes its properties away, and fails without any."""
-    for node, device in _ends(link):
+    for node, device in ends(link):
         yield node, f"qdisc del dev {device} root"
 
 
@@ -180,7 +145,7 @@ def changed_nft(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]
     """Returns rules as `nft_ruleset` that give a link another loss; they hold whatever its loss was."""
     if kernel.netem or not kernel.nft_egress:
         return
-    for node, device in _ends(after):
+    for node, device in ends(after):
         hook = f"{{ type filter hook egress device {device} priority 0; }}"
         yield (
             node,

@@ -112,9 +112,12 @@ def test_all_links_change_with_one_command_of_each_kind_a_namespace(
             )
             assert rules.count(f"< {loss * 10_000:.0f} counter") == rules.count("hook egress") == ends
     # Both ends of each link while it had the first properties, and while it had the second.
-    measured = network.calibrations()
-    assert [each["loss_percent"] for each in measured] == [1.0] * 24 + [2.0] * 24
-    assert len({(each["sender"], each["receiver"]) for each in measured}) == 24
+    spans = network.spans()
+    assert [each.link.loss_percent for each in spans] == [1.0] * 24 + [2.0] * 24
+    assert len({(each.sender, each.receiver) for each in spans}) == 24
+    # A span begins where the one before it ends.
+    before, after = spans[:24], spans[24:]
+    assert all(a.began_ns < a.ended_ns <= b.began_ns < b.ended_ns for a, b in zip(before, after, strict=True))
 
 
 def test_a_host_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_call(

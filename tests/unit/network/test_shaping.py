@@ -5,14 +5,16 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from captures.rundir.layout import RunLayout
 from testbed.machine.probes import kernel_features
+from testbed.network.calibration import Span, calibrations, read_counters
 from testbed.network.shaping import (
     TBF_BURST_BYTES,
     KernelFeatures,
-    calibration,
     changed_nft,
     changed_tc,
     missing_features,
@@ -108,7 +110,7 @@ def test_jitter_and_reordering_are_refused_without_netem() -> None:
 
 
 @pytest.mark.root
-def test_nftables_loses_and_doubles_as_many_frames_as_it_is_told() -> None:
+def test_nftables_loses_and_doubles_as_many_frames_as_it_is_told(tmp_path: Path) -> None:
     """5,000 frames over a link of a namespace: the calibration of loss and duplicates."""
     if not kernel_features().nft_dup:
         pytest.skip("this kernel offers no nftables egress with dup")
@@ -134,28 +136,32 @@ for _ in range(5000):
     except OSError:  # The kernel reports a dropped frame as an error.
         pass
 '
-nft -j list table netdev far; nft -j list table netdev cbcb"""
+nft -j list table netdev far; nft -j list ruleset"""
     argv = ["unshare", "--net", "bash", "-e", "-c", script]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    far, cbcb = done.stdout.splitlines()
+    far, ruleset = done.stdout.splitlines()
     rules = [each["rule"] for each in json.loads(far)["nftables"] if "rule" in each]
     arrived = next(part["counter"]["packets"] for part in rules[0]["expr"] if "counter" in part)
     # 5,000 * 0.8 * 1.3, whose standard deviation is 47.
     assert 4_800 < arrived < 5_600
     (link,) = _topology(loss_percent=20, duplicate_percent=30).links
-    (measured,) = calibration(link, cbcb)
-    lost, doubled = measured["measured_loss_percent"], measured["measured_duplicate_percent"]
-    assert (measured["sender"], measured["receiver"]) == (0, 1)
-    assert (measured["loss_percent"], measured["duplicate_percent"]) == (20, 30)
+    counted = read_counters("[]", ruleset)
+    assert counted.keys() == {"s0-e1"}
+    loss, duplicates = calibrations(RunLayout(tmp_path), [Span(link, 0, 1, 2, counted["s0-e1"])])
+    assert (loss["property"], duplicates["property"]) == ("loss_percent", "duplicate_percent")
+    lost, doubled = loss["measured"], duplicates["measured"]
+    assert (loss["sender"], loss["receiver"], loss["since_ns"], loss["until_ns"]) == (0, 1, 1, 2)
+    assert (loss["required"], duplicates["required"]) == (20, 30)
     # The kernel sends some frames of its own.
-    assert 5_000 <= measured["frames"] < 5_020
+    assert 5_000 <= loss["frames"] < 5_020
     assert lost is not None
     assert doubled is not None
     # Six standard deviations.
     assert 16 < lost < 24
     assert 25 < doubled < 35
-    left = measured["frames"] * (1 - lost / 100)
+    left = loss["frames"] * (1 - lost / 100)
+    assert duplicates["frames"] == round(left)
     assert arrived <= round(left * (1 + doubled / 100)) < arrived + 40
 
 
@@ -195,16 +201,6 @@ E"""
     rate_mbps = (120 * 1400 - TBF_BURST_BYTES) * 8 / float(done.stdout) / 1e6
     print(f"4 Mbit/s asked for, {rate_mbps:.2f} measured")
     assert rate_mbps < 4 * 1.02
-
-
-def test_a_link_over_which_nothing_went_has_no_measured_share() -> None:
-    (link,) = _topology(loss_percent=20).links
-    counter = {"counter": {"packets": 0, "bytes": 0}}
-    rules = [[counter], [{"match": {}}, counter, {"drop": None}]]
-    listing = json.dumps({"nftables": [{"rule": {"chain": "s1-e1", "expr": each}} for each in rules]})
-    (measured,) = calibration(link, listing)
-    assert (measured["sender"], measured["receiver"]) == (1, 0)
-    assert (measured["measured_loss_percent"], measured["measured_duplicate_percent"]) == (None, None)
 
 
 def test_a_link_in_use_loses_what_it_has_before_it_gets_other_properties() -> None:

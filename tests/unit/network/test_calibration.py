@@ -1,0 +1,219 @@
+"""Properties of links as counters and captures have them, beside those that were required."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from captures.rundir.capture_list import host_identity, link_identity
+from captures.rundir.layout import RunLayout
+from router.wire.addresses import node_address
+from testbed.network.calibration import MEASURES, Counted, Span, calibrations, read_counters
+from testbed.network.shaping import TBF_BURST_BYTES
+from tests.support.capture_files import pcap
+from topos.model import PROPERTIES, Link
+
+LINK = Link(0, 0, 1, 1, 1)
+_NS = 1_000_000_000
+_MS = 1_000_000
+
+#: As `tc -s -j qdisc show` of iproute2 6.1 prints them (`print_qdisc` and `netem_print_opt`).
+NETEM = {
+    "kind": "netem",
+    "handle": "1:",
+    "dev": "s0-e1",
+    "root": True,
+    "refcnt": 2,
+    "options": {
+        "limit": 1000000,
+        "delay": {"delay": 0.005, "jitter": 0.002, "correlation": 0},
+        "loss-random": {"loss": 0.1, "correlation": 0},
+        "reorder": {"reorder": 0.25, "correlation": 0},
+        "ecn": False,
+        "gap": 1,
+    },
+    "bytes": 96000,
+    "packets": 890,
+    "drops": 105,
+    "overlimits": 0,
+    "requeues": 220,
+    "backlog": 540,
+    "qlen": 5,
+}
+TBF = {
+    "kind": "tbf",
+    "handle": "10:",
+    "dev": "s0-e1",
+    "parent": "1:1",
+    "options": {"rate": 500000, "burst": 16384, "lat": 400000},
+    "bytes": 96000,
+    "packets": 890,
+    "drops": 7,
+    "overlimits": 31,
+    "requeues": 0,
+    "backlog": 0,
+    "qlen": 0,
+}
+NOQUEUE = {"kind": "noqueue", "handle": "0:", "dev": "s1-e1", "root": True, "options": {}, "packets": 0}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    made = RunLayout(tmp_path)
+    made.captures_folder.mkdir()
+    return made
+
+
+def _frame(number: int, sender: int = 0, size: int = 1000) -> bytes:
+    return (
+        b"\x03" + bytes(5) + node_address(sender) + b"\x88\xb5" + number.to_bytes(4, "big").ljust(size - 14)
+    )
+
+
+def _capture(
+    run: RunLayout, routers: list[tuple[int, bytes]], link: list[tuple[int, bytes]], sender: int = 0
+) -> None:
+    run.capture(host_identity(sender).name).write_bytes(pcap(routers))
+    run.capture(link_identity(LINK).name).write_bytes(pcap(link))
+
+
+_NOTHING = Counted()
+
+
+def _span(counted: Counted = _NOTHING, sender: int = 0, **properties: float) -> Span:
+    return Span(replace(LINK, **properties), sender, 0, 100 * _NS, counted)  # type: ignore[arg-type]
+
+
+def _measured(run: RunLayout, span: Span) -> dict[str, tuple[float | None, int]]:
+    return {row["property"]: (row["measured"], row["frames"]) for row in calibrations(run, [span])}
+
+
+def test_every_property_of_a_link_is_measured() -> None:
+    assert MEASURES.keys() == PROPERTIES.keys()
+
+
+def test_only_properties_that_were_required_have_a_row(run: RunLayout) -> None:
+    assert calibrations(run, [_span()]) == []
+    (row,) = calibrations(run, [_span(Counted(frames=10, lost=1), sender=1, loss_percent=9.0)])
+    assert row == {
+        "sender": 1,
+        "receiver": 0,
+        "since_ns": 0,
+        "until_ns": 100 * _NS,
+        "property": "loss_percent",
+        "required": 9.0,
+        "measured": 10.0,
+        "frames": 10,
+    }
+
+
+def test_counters_of_netem_and_of_the_tbf_below_it() -> None:
+    (found,) = read_counters(json.dumps([NOQUEUE, NETEM, TBF]), None).items()
+    # What TBF's full queue dropped is no loss that was asked for.
+    assert found == ("s0-e1", Counted(frames=1000, lost=98, doubled=None, overtook=220, waited=31))
+    (alone,) = read_counters(json.dumps([NETEM]), None).values()
+    assert alone == Counted(frames=1000, lost=105, doubled=None, overtook=220, waited=0)
+    (tbf,) = read_counters(json.dumps([NOQUEUE, TBF]), None).values()
+    assert tbf == Counted(waited=31)
+
+
+def test_counters_of_rules_and_of_a_queue_of_the_same_device() -> None:
+    def rule(chain: str, packets: int, *what: dict[str, object], table: str = "cbcb") -> dict[str, object]:
+        expressions = [{"counter": {"packets": packets, "bytes": 0}}, *what]
+        return {"rule": {"family": "netdev", "table": table, "chain": chain, "expr": expressions}}
+
+    accepted = {"rule": {"table": "cbcb", "chain": "s0-e1", "expr": [{"match": {}}, {"accept": None}]}}
+    rules = [
+        {"metainfo": {"version": "1.0.6"}},
+        accepted,
+        rule("s0-e1", 50),
+        rule("s0-e1", 10, {"drop": None}),
+        rule("s0-e1", 4, {"mangle": {}}, {"dup": {"addr": "s0-e1"}}),
+        rule("s1-e1", 20),
+        rule("in", 77, table="of another"),
+    ]
+    found = read_counters(json.dumps([TBF]), json.dumps({"nftables": rules}))
+    assert found == {
+        "s0-e1": Counted(frames=50, lost=10, doubled=4, waited=31),
+        "s1-e1": Counted(frames=20),
+    }
+
+
+def test_losses_duplicates_and_overtaking_are_shares_of_what_was_sent(run: RunLayout) -> None:
+    counted = Counted(frames=200, lost=40, doubled=16, overtook=8)
+    found = _measured(run, _span(counted, loss_percent=20, duplicate_percent=9, reorder_percent=4))
+    assert found == {
+        "loss_percent": (20.0, 200),
+        "duplicate_percent": (10.0, 160),
+        "reorder_percent": (5.0, 160),
+    }
+
+
+def test_a_link_over_which_nothing_went_has_no_measured_share(run: RunLayout) -> None:
+    _capture(run, [], [])
+    shaped = replace(LINK, **dict.fromkeys(PROPERTIES, 1.0))  # type: ignore[arg-type]
+    found = _measured(run, Span(shaped, 0, 0, _NS, Counted(doubled=None)))
+    assert found == dict.fromkeys(PROPERTIES, (None, 0))
+
+
+def _bucket(rate_mbps: float, frames: int, size: int) -> list[int]:
+    """The times at which a full bucket lets frames pass that all come at 10 s."""
+    bytes_ns = rate_mbps * 1e6 / 8 / _NS
+    return [
+        10 * _NS + round(max(0, (number + 1) * size - TBF_BURST_BYTES) / bytes_ns) for number in range(frames)
+    ]
+
+
+@pytest.mark.parametrize("rate_mbps", [1.0, 4.0, 40.0])
+def test_the_rate_of_a_full_link_is_that_of_its_bucket_without_the_burst(
+    run: RunLayout, rate_mbps: float
+) -> None:
+    frames = 20 + int(rate_mbps * 1e6 / 8 / 1000 * 0.5)
+    link = [(at_ns, _frame(number)) for number, at_ns in enumerate(_bucket(rate_mbps, frames, 1000))]
+    _capture(run, [], [*link, (11 * _NS, _frame(1, sender=1))])
+    ((measured, by),) = _measured(run, _span(Counted(waited=1), bandwidth_mbps=rate_mbps)).values()
+    assert by == frames
+    assert measured is not None
+    # One frame of 1,000 bytes in a quarter of a second.
+    assert rate_mbps - 0.033 < measured <= rate_mbps
+
+
+def test_a_link_that_was_never_full_has_no_measured_rate(run: RunLayout) -> None:
+    link = [(at_ns, _frame(number)) for number, at_ns in enumerate(_bucket(4, 300, 1000))]
+    _capture(run, [], link)
+    assert _measured(run, _span(Counted(waited=0), bandwidth_mbps=9)) == {"bandwidth_mbps": (None, 0)}
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_delay_and_jitter_are_those_from_the_switch_to_behind_the_queue(run: RunLayout, sender: int) -> None:
+    # 101 frames with delays of 3 to 7 ms, all equally frequent; those of the other end take no time.
+    sent = [(number * _MS, _frame(number, sender)) for number in range(1, 102)]
+    delays_ms = [3 + 4 * (number * 37 % 101) / 100 for number in range(101)]
+    link = [(at + round(ms * _MS), data) for ms, (at, data) in zip(delays_ms, sent, strict=True)]
+    other = [(at_ns, _frame(500, 1 - sender)) for at_ns, _ in sent]
+    # A frame that was lost, two that the router sent twice, and a copy on the way.
+    sent += [(200 * _MS, _frame(800, sender)), *[(at * _MS, _frame(801, sender)) for at in (201, 202)]]
+    link += [(300 * _MS, _frame(801, sender)), (400 * _MS, link[7][1])]
+    _capture(run, sorted([*sent, *other]), sorted([*link, *other]), sender)
+    found = _measured(run, _span(Counted(doubled=None), sender, delay_ms=5, jitter_ms=2))
+    assert found == {"delay_ms": (5.0, 101), "jitter_ms": (2.0, 101)}
+
+
+def test_netem_counts_no_duplicates_and_the_captures_have_them(run: RunLayout) -> None:
+    sent = [(number * _MS, _frame(number)) for number in range(1, 41)]
+    # A frame that the router sends again is no copy; a frame of unknown origin is none, either.
+    again = (50 * _MS, _frame(3))
+    link = [*sent, again, *[(at_ns + 1, data) for at_ns, data in sent[20:24]], (60 * _MS, _frame(900))]
+    _capture(run, [*sent, again], sorted(link))
+    found = _measured(run, _span(Counted(frames=45, doubled=None), duplicate_percent=10))
+    assert found == {"duplicate_percent": (round(100 * 4 / 41, 3), 41)}
+
+
+def test_frames_of_other_spans_do_not_count(run: RunLayout) -> None:
+    link = [(at_ns, _frame(number)) for number, at_ns in enumerate(_bucket(4, 300, 1000))]
+    _capture(run, [], link)
+    early = replace(_span(Counted(waited=1), bandwidth_mbps=4), ended_ns=10 * _NS)
+    assert _measured(run, early) == {"bandwidth_mbps": (None, 0)}
