@@ -17,7 +17,8 @@ from tests.support.protocol_network import Network, integer, one, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 from tests.support.schemes import EXACT_SCHEMES
 
-_LOSSES = st.sampled_from((0.05, 0.1, 0.2))
+_RATES = (0.05, 0.1, 0.2)
+_LOSSES = st.sampled_from(_RATES)
 _RELIABLE = replace(OPTIONS, reliable_control=True)
 
 
@@ -88,7 +89,8 @@ def _missed(network: Network, node: int, message: Message) -> set[int]:
     return wanted ^ set(got) | {other for other, count in got.items() if count != 1}
 
 
-def test_best_effort_misses_receivers_where_confirmed_frames_miss_none() -> None:
+@pytest.mark.parametrize("loss", _RATES)
+def test_best_effort_misses_receivers_where_confirmed_frames_miss_none(loss: float) -> None:
     """The same losses, with and without the option."""
     errors = {}
     for reliable in (False, True):
@@ -96,7 +98,7 @@ def test_best_effort_misses_receivers_where_confirmed_frames_miss_none() -> None
         for seed in range(20):
             options = replace(OPTIONS, reliable_control=reliable)
             network = Network(random_graph(random.Random(seed), 8, 4), options, seed)
-            network.loss = 0.2
+            network.loss = loss
             network.new_epoch()
             for node in network.routers:
                 network.set_predicate(node, one(integer("a", Operator.EQ, node % 4)))
