@@ -339,13 +339,22 @@ class Emulation:
 
     def check(self) -> None:
         """Raises RunError or CaptureError if a part of the emulation has died."""
+        for check in self._checks.values():
+            check()
+
+    @property
+    def _checks(self) -> dict[PartName, Callable[[], None]]:
+        """Functions that raise RunError or CaptureError if a part has ended by itself."""
         assert self._controller is not None
         assert self._routers is not None
         assert self.captures is not None
-        self._controller.check()
-        self._routers.check()
-        self.captures.check()
-        self.network.check()
+        return {
+            "captures": self.captures.check,
+            "controller": self._controller.check,
+            "router": self._routers.check,
+            "database": self.network.check_databases,
+            "switches": self.network.check_switches,
+        }
 
     def _unsettled(self) -> str | None:
         """Returns None if the controller knows the present network and every router has its trees."""
@@ -439,15 +448,7 @@ class Emulation:
     def _lost_part(self) -> PartName:
         """The part that has ended by itself."""
         assert self._routers is not None
-        assert self._controller is not None
-        assert self.captures is not None
-        checks: dict[PartName, Callable[[], None]] = {
-            "captures": self.captures.check,
-            "controller": self._controller.check,
-            "router": self._routers.check_again,
-            "switches": self.network.check,
-        }
-        for part, check in checks.items():
+        for part, check in {**self._checks, "router": self._routers.check_again}.items():
             try:
                 check()
             except (RunError, CaptureError):

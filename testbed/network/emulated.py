@@ -311,10 +311,15 @@ class EmulatedNetwork:
         """Process ids of the switches' daemons."""
         return [] if self._daemons is None else self._daemons.pids
 
-    def check(self) -> None:
-        """Raises RunError if a daemon of the switches has ended and was not restarted."""
+    def check_databases(self) -> None:
+        """Raises RunError if a database of the switches has ended by itself."""
         if self._daemons is not None:
-            self._daemons.check()
+            self._daemons.check_databases()
+
+    def check_switches(self) -> None:
+        """Raises RunError if switches have ended by themselves, and were not restarted."""
+        if self._daemons is not None:
+            self._daemons.check_switches()
 
     # Faults of the daemons (`testbed.emulation.parts`).
 

@@ -82,6 +82,8 @@ class Daemon:
         self._stem = str(folder / str(number))
         self._environment = {**os.environ, "OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder)}
         self.processes: list[subprocess.Popen[bytes]] = []
+        #: Those that were killed on purpose and not started again.
+        self._away: set[str] = set()
         self._seen_at = time.monotonic()
 
     def path(self, suffix: str) -> Path:
@@ -106,22 +108,26 @@ class Daemon:
     # Of the two processes, the database was started first.
 
     def kill_database(self) -> None:
-        """Kills ovsdb-server; the switches forward without it."""
+        """Kills ovsdb-server; `restart_database` follows."""
+        self._away.add("ovsdb-server")
         self._end(self.processes[0])
 
     def restart_database(self) -> int:
         """Starts ovsdb-server on its database; returns its process id."""
         self.path("sock").unlink(missing_ok=True)
         self.processes[0] = self._database()
+        self._away.discard("ovsdb-server")
         return self.processes[0].pid
 
     def kill_switches(self) -> None:
-        """Kills ovs-vswitchd, and so every bridge of the group."""
+        """Kills ovs-vswitchd, and so every bridge of the group; `restart_switches` follows."""
+        self._away.add("ovs-vswitchd")
         self._end(self.processes[-1])
 
     def restart_switches(self) -> int:
         """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id."""
         self.processes[-1] = self._switches()
+        self._away.discard("ovs-vswitchd")
         return self.processes[-1].pid
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
@@ -166,9 +172,15 @@ class Daemon:
         wait_until(left, _ANSWER_S, f"{self.describe()} answers", interval_s=0.005)
         return connected[0]
 
-    def check(self) -> None:
+    def check_database(self) -> None:
+        """Raises RunError if ovsdb-server has ended, and no event took it away."""
+        if "ovsdb-server" not in self._away and self.processes[0].poll() is not None:
+            raise RunError(f"{self.describe('ovsdb-server')} ended during the run: {self.last_words()}")
+
+    def check_switches(self) -> None:
+        """Raises RunError if ovs-vswitchd has been absent for 10 wall seconds, and no event took it away."""
         now = time.monotonic()
-        if self._runs():
+        if "ovs-vswitchd" in self._away or self._runs():
             self._seen_at = now
         elif now - self._seen_at > _AWAY_S:
             raise RunError(
@@ -200,9 +212,9 @@ class Daemon:
             self.processes[-1].wait(_ENDS_S)
             self.processes.pop()
 
-    def describe(self) -> str:
+    def describe(self, process: str = "ovs-vswitchd") -> str:
         nodes = list(self.group.ports)
-        return f"ovs-vswitchd of the switches s{nodes[0]} to s{nodes[-1]}"
+        return f"{process} of the switches s{nodes[0]} to s{nodes[-1]}"
 
     def last_words(self) -> str:
         lines = [
@@ -341,10 +353,18 @@ class SwitchDaemons:
                 reason = row["error"] if isinstance(row["error"], str) else daemon.last_words()
                 raise RunError(f"Open vSwitch cannot use {row['name']}: {reason}")
 
-    def check(self) -> None:
-        """Raises RunError if an ovs-vswitchd has been absent for 10 wall seconds."""
+    def check_databases(self) -> None:
+        """Raises RunError if an ovsdb-server has ended; see `Daemon.check_database`.
+
+        The userspace datapath then forwards nothing, and waits for the database for ever.
+        """
         for daemon in self._daemons:
-            daemon.check()
+            daemon.check_database()
+
+    def check_switches(self) -> None:
+        """Raises RunError if an ovs-vswitchd has ended; see `Daemon.check_switches`."""
+        for daemon in self._daemons:
+            daemon.check_switches()
 
     def port_statistics(self) -> list[str]:
         """Returns what each daemon prints about the ports of its datapath (`ovs-appctl dpctl/show -s`).

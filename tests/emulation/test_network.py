@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from testbed.network.namespaces import Namespaces
 from testbed.network.shaping import KernelFeatures
 from testbed.network.state import ProcessId
 from testbed.network.switch_daemons import Group, SwitchDaemons
+from tests.support.polling import TIMEOUT, poll
 from topos.generators import ring
 
 pytestmark = [pytest.mark.emulation, pytest.mark.root]
@@ -113,6 +116,29 @@ def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork
             daemons.start(folder / "second" / "controller")
     finally:
         daemons.stop()
+
+
+def test_a_database_that_ends_by_itself_is_noticed_and_one_that_an_event_took_away_is_not(
+    network: EmulatedNetwork,
+) -> None:
+    network.kill_database(0)
+    network.check_databases()
+    network.restart_database(0)
+    network.wait_for_database(0)
+    network.check_databases()
+    network.check_switches()
+    os.kill(network.pids[0], signal.SIGKILL)
+
+    def noticed() -> str | None:
+        try:
+            network.check_databases()
+        except RunError as error:
+            return str(error)
+        return None
+
+    text = poll(noticed, TIMEOUT, "the end of the database is noticed")
+    assert text.startswith("ovsdb-server of the switches s0 to s4 ended during the run: ")
+    network.check_switches()
 
 
 def test_links_have_their_properties_after_the_switches_were_started_again(folder: Path) -> None:
