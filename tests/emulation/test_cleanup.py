@@ -1,7 +1,8 @@
-"""A run that is interrupted or killed leaves nothing on the machine after `cbcb clean`."""
+"""A run that is interrupted, killed, or loses a part leaves nothing on the machine after `cbcb clean`."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -9,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir.faults import read_faults
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
+from testbed.config.shipped import find_experiment
+from tests.support.applications import deliveries_so_far
 from tests.support.command import STATE, Cbcb, left_behind
 from tests.support.network_namespaces import HeldNamespaces
-from tests.support.polling import poll
+from tests.support.polling import TIMEOUT, poll
 from tests.support.switch_daemons import RunningSwitches
 
 pytestmark = pytest.mark.emulation
@@ -21,8 +27,13 @@ Start = Callable[..., Cbcb]
 VICTIMS = {
     "router": ("router.runtime.parent", "router r"),
     "controller": ("testbed.controller", "the controller"),
+    "database": ("ovsdb-server", "ovsdb-server of the switches s0 to s4 ended during the run"),
     "captures": ("capturing.recorder", "captures died"),
 }
+#: Of the last, by an event of the experiment; the others by a signal that the run knows nothing of.
+BY_EVENT = "captures"
+_SHAPED = '\n[[events]]\nat_s = 5\naction = "link_impair"\nbandwidth_mbps = 50\n'
+_KILLED = '\n[[events]]\nat_s = 60\naction = "captures_kill"\n'
 LONG = ("ring5", "--set", "duration_s=6000", "--no-account")
 
 
@@ -101,14 +112,35 @@ def test_the_next_run_cleans_what_a_dead_one_left(cbcb: Start) -> None:
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_kill_9_of_a_part_ends_the_run_with_its_name(cbcb: Start, victim: str) -> None:
-    run = cbcb("run", *LONG)
-    state = _routers_up(run)
-    os.kill(_find(state, victim), signal.SIGKILL)
+def test_a_part_that_is_killed_ends_the_run_which_is_accounted_for_up_to_there(
+    cbcb: Start, tmp_path: Path, victim: str
+) -> None:
+    file = tmp_path / "loses.toml"
+    text = find_experiment("ring5").read_text().replace("duration_s = 60", "duration_s = 6000")
+    file.write_text(text + _SHAPED + (_KILLED if victim == BY_EVENT else ""))
+    run = cbcb("run", str(file), "--engine", "duckdb", "--force")
+    state = run.state()
+    layout = RunLayout(Path(state["run_dir"]))
+    if victim != BY_EVENT:
+        _routers_up(run)
+        poll(lambda: deliveries_so_far(layout.path) > 50 or None, TIMEOUT, "messages are delivered")
+        os.kill(_find(state=run.state(), victim=victim), signal.SIGKILL)
     status, output = run.wait()
     assert status == 1, output
-    assert VICTIMS[victim][1] in output
+    assert f"the run has ended early: {VICTIMS[victim][1]}" in output
     assert left_behind(state) == []
+    faults = [(each["part"], each["what"]) for each in read_faults(layout)]
+    assert faults == [*([(victim, "killed")] if victim == BY_EVENT else []), (victim, "lost")]
+    summary = json.loads(layout.summary.read_text())
+    assert summary["verdict"] == "fails"
+    assert VICTIMS[victim][1] in summary["verdict_reasons"][0]
+    assert summary["messages_sent"] > 0
+    assert summary["deliveries_decided"] > 0
+    assert summary["false_negatives_after_convergence"] == 0
+    assert summary["frames_by_type"]["MSG"] > 0
+    # What was measured of the links is kept, too: both ways of six links.
+    links = read_manifest(layout)["links"]
+    assert [(row["property"], row["required"]) for row in links] == [("bandwidth_mbps", 50.0)] * 12
 
 
 def _find(state: dict[str, object], victim: str) -> int:

@@ -15,7 +15,8 @@ from captures.rundir.faults import read_faults
 from captures.rundir.lag import read_lag
 from captures.rundir.layout import RunLayout
 from testbed.config.shipped import find_experiment
-from tests.support.command import STATE, Cbcb, left_behind
+from tests.support.applications import deliveries_so_far
+from tests.support.command import Cbcb, left_behind
 from tests.support.network_namespaces import HeldNamespaces
 from tests.support.polling import poll
 from tests.support.small_folder import fill
@@ -72,10 +73,10 @@ def test_a_restart_of_open_vswitch_is_an_outage_that_ends(cbcb: Start) -> None:
 
 
 def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Start) -> None:
-    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account")
+    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
     state = run.state()
-    control = STATE / state["tag"] / "control.sock"
-    poll(lambda: control.exists() or None, 300, "the workload is played")
+    layout = RunLayout(Path(state["run_dir"]))
+    poll(lambda: deliveries_so_far(layout.path) > 50 or None, 300, "messages are delivered")
     with HeldNamespaces(run.process.pid) as namespaces:
         assert namespaces.devices("veth") > {"s0-h", "r0-eth0", "s4-h", "r4-eth0"}
         switches = RunningSwitches(state)
@@ -86,7 +87,6 @@ def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Star
     assert status == 1, output
     lost = "ovs-vswitchd of the switches s0 to s4 ended during the run, and has been away for 10 s"
     assert lost in output
-    layout = RunLayout(Path(state["run_dir"]))
     (fault,) = read_faults(layout)
     assert (fault["part"], fault["what"]) == ("switches", "lost")
     # 10 s, and 20 s for a busy machine; a run without the watch took 60 s.
@@ -99,6 +99,13 @@ def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Star
     assert {part["part"] for part in lag["parts"] if part.get("turn_s", 0) > 0} == loops
     assert all(part["turn_cpu_s"] > 0 for part in lag["parts"] if part["part"] != "switches")
     assert left_behind(state) == []
+    # And is accounted for up to there.
+    summary = json.loads(layout.summary.read_text())
+    assert summary["verdict"] == "fails"
+    assert lost in summary["verdict_reasons"][0]
+    assert summary["messages_sent"] > 0
+    assert summary["deliveries_decided"] > 0
+    assert summary["false_negatives_after_convergence"] == 0
 
 
 def test_a_full_disk_leaves_nothing_behind(small_disk: Path, cbcb: Start) -> None:

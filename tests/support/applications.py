@@ -60,3 +60,11 @@ def message_event(seq: int, at_ns: int, value: int = 1) -> Recorded:
 def delivery_event(node: int, seq: int, at_ns: int, source: int = 0, app: str = "x") -> Recorded:
     """A delivery of a message."""
     return Recorded(MessageDelivered(event="deliver", t_ns=at_ns, node=node, app=app, source=source, seq=seq))
+
+
+def deliveries_so_far(run_dir: Path) -> int:
+    """The number of deliveries that the routers of a run have recorded, which may not have begun yet."""
+    run = RunLayout(run_dir)
+    if not run.applications_folder.is_dir():
+        return 0
+    return sum(each.event["event"] == "deliver" for _, each in read_applications(run))
