@@ -1,8 +1,10 @@
 """Runs whose processes are killed at random moments: what `cbcb clean` leaves, and what of others is gone.
 
-Each run is `cbcb run` of a ring of five with its accounting. At a random moment of it, from its start to the
-end of an undisturbed run, one of its processes gets SIGKILL: the part is drawn first, then one of its
-processes. When the command has ended, `cbcb clean` follows, and then:
+Each run is `cbcb run` of a ring of five with its accounting, every second one on Spark, which is started
+beside the emulation (`--prepare`). At a random moment of it one of its processes gets SIGKILL: three of four
+times while the network is up, when all parts are there, otherwise from its start to the end of an undisturbed
+run. The part is drawn first, then one of its processes. When the command has ended, `cbcb clean` follows, and
+then:
 
 - no process of the run is alive (they are known by a variable in their environment), no network namespace of
   it is held by anyone, and its folders under /run/cbcb and for temporary files are gone;
@@ -27,6 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,12 +48,53 @@ PARTS = {
     "captures": "captures.capturing.recorder",
     "ovs-vswitchd": "ovs-vswitchd",
     "ovsdb-server": "ovsdb-server",
+    "prepared": "testbed.prepared",
+    "jvm": "org.apache.spark",
+    "workers": "captures.spark.worker_daemon",
 }
 _OTHERS = "commands"
 #: Wall seconds: for the command to end after a kill, for `cbcb clean`, and for the kernel to remove things.
 _END_S, _CLEAN_S, _REMOVAL_S = 120.0, 60.0, 20.0
 _POLL_S = 0.02
-_RUN = ("run", "ring5", "--set", "duration_s=31", "--set", "time_scale=30", "--engine", "duckdb", "--force")
+_RUN = ("run", "ring5", "--set", "duration_s=90", "--set", "time_scale=30", "--force")
+#: The runs take turns with these.
+_ENGINES = {"duckdb": ("--engine", "duckdb"), "spark": ("--engine", "spark", "--prepare")}
+#: Share of the kills while the network is up.
+_UP_SHARE = 0.75
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The length of an undisturbed run.
+
+    Attributes:
+        whole_s: wall seconds from the start of the command to its end.
+        up_s: wall seconds for which the network is up.
+    """
+
+    whole_s: float
+    up_s: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The moment of a kill.
+
+    Attributes:
+        since_up: whether `at_s` begins when the network is up; otherwise with the command.
+        at_s: wall seconds.
+    """
+
+    since_up: bool
+    at_s: float
+
+    @classmethod
+    def drawn(cls, choose: random.Random, phases: Phases) -> Moment:
+        since_up = choose.random() < _UP_SHARE
+        return cls(since_up, choose.uniform(0, phases.up_s if since_up else phases.whole_s))
+
+    def __str__(self) -> str:
+        return f"{'up' if self.since_up else 'start'} + {self.at_s:4.1f} s"
 
 
 @dataclass
@@ -58,13 +102,15 @@ class Outcome:
     """The result of one kill.
 
     Attributes:
-        at_s: moment of the kill, wall seconds after the start of the command.
+        engine: the engine of the accounting.
+        moment: the moment of the kill.
         part: killed part; None: the run was over.
         status: exit status of the command; None: it had to be killed.
         found: sentences about what was left, or is missing.
     """
 
-    at_s: float
+    engine: str
+    moment: Moment
     part: str | None
     status: int | None
     found: list[str] = field(default_factory=list)
@@ -158,8 +204,15 @@ def machine() -> set[str]:
     }
 
 
-def kill_once(at_s: float, choose: random.Random, bystanders: Bystanders) -> Outcome:
-    """Starts a run, kills one of its processes `at_s` after its start, cleans up, and looks around."""
+def _up(owner: int) -> bool:
+    """Whether the network of the run of a command is up: the run takes commands."""
+    return any(
+        state is not None and state.owner.pid == owner and state.control.exists() for _, state in all_states()
+    )
+
+
+def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: Bystanders) -> Outcome:
+    """Starts a run, kills one of its processes at a moment of it, cleans up, and looks around."""
     with ExitStack() as held, tempfile.TemporaryDirectory(prefix="kill-anywhere-") as folder:
         temporary, runs = Path(folder) / "tmp", Path(folder) / "runs"
         temporary.mkdir()
@@ -169,14 +222,16 @@ def kill_once(at_s: float, choose: random.Random, bystanders: Bystanders) -> Out
         namespaces: set[str] = set()
         with (Path(folder) / "output").open("w+") as output:
             run = subprocess.Popen(
-                [*CBCB, *_RUN, "--runs", str(runs)],
+                [*CBCB, *_RUN, *_ENGINES[engine], "--runs", str(runs)],
                 cwd=ROOT,
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            over_at = time.monotonic() + at_s
+            while moment.since_up and run.poll() is None and not _up(run.pid):
+                time.sleep(_POLL_S)
+            over_at = time.monotonic() + moment.at_s
             while run.poll() is None and time.monotonic() < over_at:
                 time.sleep(_POLL_S)
             processes = marked(mark)
@@ -187,7 +242,7 @@ def kill_once(at_s: float, choose: random.Random, bystanders: Bystanders) -> Out
                 victim = choose.choice(sorted(pid for pid, each in processes.items() if each == part))
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-            outcome = Outcome(at_s, part, None)
+            outcome = Outcome(engine, moment, part, None)
             try:
                 outcome.status = run.wait(_END_S)
             except subprocess.TimeoutExpired:
@@ -236,40 +291,53 @@ def _left(mark: str, owner: int, namespaces: set[str], temporary: Path, before: 
         yield f"{what} is new"
 
 
-def undisturbed_s() -> float:
-    """Wall seconds that the command takes without a kill."""
-    with tempfile.TemporaryDirectory() as folder:
+def undisturbed(engine: str) -> Phases:
+    """The phases of the command without a kill."""
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "output").open("w+") as output:
+        command = [*CBCB, *_RUN, *_ENGINES[engine], "--runs", folder]
         started = time.monotonic()
-        done = subprocess.run(
-            [*CBCB, *_RUN, "--runs", folder], cwd=ROOT, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return time.monotonic() - started
+        run = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        up_s = 0.0
+        while run.poll() is None:
+            before = time.monotonic()
+            time.sleep(_POLL_S)
+            up_s += time.monotonic() - before if _up(run.pid) else 0.0
+        output.seek(0)
+        assert run.returncode == 0, output.read()
+        return Phases(time.monotonic() - started, up_s)
 
 
 def kill_often(
-    kills: int, seed: int, seconds: float = float("inf"), whole_s: float | None = None
+    kills: int, seed: int, seconds: float = float("inf"), phases: Phases | None = None
 ) -> list[Outcome]:
     """Kills so many times, or until the wall seconds have passed; prints each.
 
     Args:
-        whole_s: wall seconds within which the moments are drawn; None: those of an undisturbed run.
+        phases: of which the moments are drawn; None: those of an undisturbed run with each engine.
     """
     choose = random.Random(seed)
     deadline = time.monotonic() + seconds
     outcomes: list[Outcome] = []
+    lengths = dict.fromkeys(_ENGINES, phases)
     with Bystanders() as bystanders:
-        if whole_s is None:
-            # The first one loads and compiles what the others find in memory.
-            whole_s = min(undisturbed_s() for _ in range(2))
-            print(f"an undisturbed run takes {whole_s:.1f} s", flush=True)
         for number in range(kills):
             if time.monotonic() > deadline:
                 break
-            outcome = kill_once(choose.uniform(0, whole_s), choose, bystanders)
+            engine = list(_ENGINES)[number % len(_ENGINES)]
+            length = lengths[engine]
+            if length is None:
+                # The first one loads and compiles what the others find in memory.
+                length = lengths[engine] = min(
+                    (undisturbed(engine) for _ in range(2)), key=attrgetter("whole_s")
+                )
+                print(
+                    f"{engine}, undisturbed: {length.whole_s:.1f} s, up for {length.up_s:.1f} s", flush=True
+                )
+            outcome = kill_once(engine, Moment.drawn(choose, length), choose, bystanders)
             outcomes.append(outcome)
             what = outcome.part or "over"
-            print(f"{number + 1}: {outcome.at_s:5.1f} s {what:13} status {outcome.status}", flush=True)
+            words = f"{engine:6} {outcome.moment} {what:13} status {outcome.status}"
+            print(f"{number + 1}: {words}", flush=True)
             for sentence in outcome.found:
                 print(f"   {sentence}", flush=True)
     return outcomes
@@ -278,13 +346,13 @@ def kill_often(
 def main(kills: int = 200, seed: int = 0, seconds: int = 1_000_000) -> None:
     """Prints every kill and a table; ends with status 1 if anything was left or is missing."""
     outcomes = kill_often(kills, seed, seconds)
-    statuses: dict[str, Counter[int | None]] = {}
+    statuses: dict[tuple[str, str], Counter[int | None]] = {}
     for outcome in outcomes:
-        statuses.setdefault(outcome.part or "over", Counter())[outcome.status] += 1
-    print(f"\n{'part':14} {'kills':>5}  exit statuses")
-    for part, counts in sorted(statuses.items()):
+        statuses.setdefault((outcome.part or "over", outcome.engine), Counter())[outcome.status] += 1
+    print(f"\n{'part':14} {'engine':7} {'kills':>5}  exit statuses")
+    for (part, engine), counts in sorted(statuses.items()):
         shown = ", ".join(f"{status}: {number}" for status, number in counts.most_common())
-        print(f"{part:14} {counts.total():5}  {shown}")
+        print(f"{part:14} {engine:7} {counts.total():5}  {shown}")
     faults = sum(bool(outcome.found) for outcome in outcomes)
     killed = sum(outcome.part is not None for outcome in outcomes)
     print(f"{killed} processes killed; after {faults} of {len(outcomes)} runs something was left or missing")

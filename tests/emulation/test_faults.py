@@ -26,7 +26,7 @@ from router.wire.frames import FrameType
 from router.wire.header import decode_header
 from testbed.config.shipped import find_experiment
 from tests.bench.faults import Row, rows
-from tests.bench.kill_anywhere import kill_often
+from tests.bench.kill_anywhere import Phases, kill_often
 from tests.support.command import CBCB, STATE, Cbcb, left_behind
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll
@@ -244,5 +244,5 @@ def test_a_controller_notices_that_switches_restarted_while_it_was_away(tmp_path
 
 
 def test_what_random_kills_leave_is_cleaned() -> None:
-    outcomes = kill_often(3, seed=3, whole_s=8.0)
+    outcomes = kill_often(3, seed=3, phases=Phases(whole_s=8.0, up_s=3.0))
     assert [outcome.found for outcome in outcomes] == [[], [], []]
