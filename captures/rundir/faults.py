@@ -20,14 +20,14 @@ _UNWRITTEN_NS = 2_000_000_000
 
 
 class FaultRecord(TypedDict):
-    """A part of the run that was stopped, killed or started on purpose, or that was lost."""
+    """A part of the run that was stopped, killed, started or held short on purpose, or that was lost."""
 
     t_ns: Annotated[int, "wall clock, ns since 1970 UTC: before the signal, or after the start"]
     at_s: Annotated[float, "experiment seconds"]
     what: Annotated[
-        Literal["stopped", "resumed", "killed", "started", "lost"],
-        "`started`: a part that was killed works again; `lost`: it ended by itself, or not as planned, and "
-        "the run with it",
+        Literal["stopped", "resumed", "killed", "started", "exhausted", "replenished", "lost"],
+        "`started`: a part that was killed works again; `exhausted`, `replenished`: it has no free file "
+        "descriptor, and has some again; `lost`: it ended by itself, or not as planned, and the run with it",
     ]
     part: Annotated[PartName, "the part; `run`: which part was lost is not known"]
     node: NotRequired[Annotated[int, "node of the part, of which a run has several"]]
@@ -37,8 +37,8 @@ class FaultRecord(TypedDict):
 
 FILE = RunFile(
     lambda run: [run.faults],
-    "The processes of an emulation that were stopped, killed or started by its events, and those that it "
-    "lost; JSON lines. Without such a fault the file does not exist.",
+    "The processes of an emulation that were stopped, killed, started or held short by its events, and those "
+    "that it lost; JSON lines. Without such a fault the file does not exist.",
     (("", FaultRecord),),
 )
 

@@ -8,11 +8,14 @@ machine's slowness: the watch of lag does not count it (`testbed.emulation.lag_w
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
+from pathlib import Path
 
 from captures.capturing.capture_set import CaptureSet
 from captures.rundir.applications import read_applications
@@ -62,6 +65,8 @@ class RunningParts:
         self._watch = watch
         #: What is away -> how it comes back.
         self._back: dict[_Key, Callable[[], None]] = {}
+        #: Nodes whose routers have no free descriptor -> their process, and its limits of before.
+        self._exhausted: dict[int, tuple[int, tuple[int, int]]] = {}
         self._late: threading.Thread | None = None
 
     def stop(self, part: PartName, node: int | None) -> None:
@@ -88,6 +93,7 @@ class RunningParts:
         self._leave("killed", part, node, lambda: self.start(part, node))
         match part, node:
             case "router", int():
+                self._exhausted.pop(node, None)  # the next process has limits of its own
                 self._routers.kill(node)
                 self._driver.lose(node)
             case "controller", _:
@@ -129,6 +135,25 @@ class RunningParts:
         self._note("started", "database", node)
         self._watch.over()
 
+    def exhaust(self, node: int) -> None:
+        """See `PartsControl`; a router that is away stays as it is."""
+        if ("router", node) in self._back or node in self._exhausted:
+            return
+        pid = self._pid("router", node)
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+        lowest_free = next(number for number in count() if number not in used)
+        self._note("exhausted", "router", node)
+        self._exhausted[node] = pid, limits
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+
+    def replenish(self, node: int) -> None:
+        """See `PartsControl`."""
+        if (found := self._exhausted.pop(node, None)) is not None:
+            pid, limits = found
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            self._note("replenished", "router", node)
+
     def kill_application(self, node: int, app: str) -> None:
         """See `PartsControl`."""
         self._note("killed", "application", node, app)
@@ -136,13 +161,18 @@ class RunningParts:
 
     def restore(self) -> None:
         """Brings back every part that is away: the workload has ended before the fault has."""
+        for node in list(self._exhausted):
+            self.replenish(node)
         for back in list(self._back.values()):
             back()
         if self._late is not None:
             self._late.join()
 
     def release(self) -> None:
-        """Lets every process go on that is stopped; the run is taken down."""
+        """Lets every process go on that is stopped or has no descriptor; the run is taken down."""
+        for exhausted in list(self._exhausted):
+            with suppress(OSError):
+                self.replenish(exhausted)
         for part, node in self._back:
             with suppress(OSError, KeyError):
                 os.kill(self._pid(part, node), signal.SIGCONT)

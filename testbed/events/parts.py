@@ -33,6 +33,12 @@ class PartsControl(Protocol):
     def start(self, part: PartName, node: int | None) -> None:
         """Starts a process that was killed, or makes a switch that was removed."""
 
+    def exhaust(self, node: int) -> None:
+        """Leaves the router of a node no free file descriptor."""
+
+    def replenish(self, node: int) -> None:
+        """Gives the router of a node its file descriptors back."""
+
     def kill_application(self, node: int, app: str) -> None:
         """Ends the connection of an application of the workload, which does nothing more."""
 
@@ -117,6 +123,27 @@ class RouterRestart(Restart):
     part = "router"
 
     node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
+class DescriptorsExhausted(PartFault):
+    action = "descriptors_exhausted"
+    doc = (
+        "The router of the node has no free file descriptor for `for_s` (RLIMIT_NOFILE): an application that "
+        "connects waits until then."
+    )
+    part = "router"
+
+    node: int = field(metadata=_NODE)
+    for_s: float = field(metadata=duration("How long no descriptor is free."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.for_s
+
+    def part_steps(self) -> Iterator[PartStep]:
+        yield self.at_s, lambda parts: parts.exhaust(self.node)
+        yield self.ends_s, lambda parts: parts.replenish(self.node)
 
 
 @dataclass(frozen=True)

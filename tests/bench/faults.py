@@ -43,6 +43,8 @@ class Row:
         began_ns, ended_ns: wall clock, ns.
         expected: deliveries of messages sent from the fault to the next one.
         lost: those that were never made.
+        decided: deliveries of messages sent from the end of the fault to the next one, that the oracle
+            decides.
         delay_s: greatest delay of those that were made, wall seconds.
         back_s: see the module.
     """
@@ -52,6 +54,7 @@ class Row:
     ended_ns: int
     expected: int = 0
     lost: int = 0
+    decided: int = 0
     delay_s: float = 0.0
     back_s: float = 0.0
 
@@ -65,7 +68,7 @@ def _faults(run: RunLayout) -> Iterator[Row]:
     open_rows: dict[tuple[str, int | None], Row] = {}
     for record in read_faults(run):
         part, node = record["part"], record.get("node")
-        if record["what"] in ("stopped", "killed"):
+        if record["what"] in ("stopped", "killed", "exhausted"):
             where = "" if node is None else f" of node {node}"
             row = Row(f"{part}{where} {record['what']}", record["t_ns"], record["t_ns"])
             open_rows[part, node] = row
@@ -107,6 +110,7 @@ def rows(run: RunLayout) -> list[Row]:
         )
         if row is None or not answer["expected"]:
             continue
+        row.decided += answer["decided"] and answer["sent_ns"] > row.ended_ns
         timeline = history.timelines[Application(answer["node"], answer["app"])]
         until_ns = max(answer["sent_ns"], row.ended_ns) + _WINDOW_NS
         if len(timeline.possible(answer["sent_ns"] - _WINDOW_NS, until_ns)) > 1:
@@ -131,9 +135,10 @@ def main() -> None:
         summary = json.loads(run.summary.read_text())
         found = rows(run)
     print(f"exit status {done.returncode}, verdict {summary['verdict']}, {summary['epochs']} epochs")
-    print(f"{'fault':28} {'away s':>7} {'expected':>9} {'lost':>6} {'delay s':>8} {'back s':>7}")
+    columns = f"{'expected':>9} {'lost':>6} {'delay s':>8} {'back s':>7} {'decided':>8}"
+    print(f"{'fault':28} {'away s':>7} {columns}")
     for row in found:
         print(
             f"{row.fault:28} {row.away_s:7.2f} {row.expected:9} {row.lost:6} "
-            f"{row.delay_s:8.3f} {row.back_s:7.2f}"
+            f"{row.delay_s:8.3f} {row.back_s:7.2f} {row.decided:8}"
         )

@@ -263,6 +263,12 @@ class Parts:
     def start(self, part: str, node: int | None) -> None:
         self.done.append(("start", part, node))
 
+    def exhaust(self, node: int) -> None:
+        self.done.append(("exhaust", "descriptors", node))
+
+    def replenish(self, node: int) -> None:
+        self.done.append(("replenish", "descriptors", node))
+
     def kill_application(self, node: int, app: str) -> None:
         self.done.append(("kill", app, node))
 
@@ -278,6 +284,7 @@ def test_a_part_that_goes_comes_back_when_the_event_ends(tmp_path: Path, action:
     expected = {
         "captures_kill": [("kill", "captures", None)],
         "application_kill": [("kill", "board", 3)],
+        "descriptors_exhausted": [("exhaust", "descriptors", 3), ("replenish", "descriptors", 3)],
     }.get(action)
     if expected is None:
         part, _, what = action.partition("_")
