@@ -140,13 +140,19 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
 
 @contextmanager
 def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Within the context, a JVM that starts keeps its own temporary files in the folder, too."""
+    """Within the context, a JVM that starts keeps its own temporary files in the folder, too.
+
+    So does PySpark, which makes a folder for the answer of the JVM and removes it when the JVM has started:
+    a process that is killed before leaves it.
+    """
+    of_python, tempfile.tempdir = tempfile.tempdir, str(folder)
     before = os.environ.get(_FIRST_OPTIONS)
     own = f'"-Djava.io.tmpdir={folder}" "-XX:ErrorFile={folder}/hs_err_pid%p.log"'
     os.environ[_FIRST_OPTIONS] = f"{before or ''} {own}".strip()
     try:
         yield
     finally:
+        tempfile.tempdir = of_python
         if before is None:
             del os.environ[_FIRST_OPTIONS]
         else:

@@ -160,7 +160,8 @@ def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) 
     assert folders == 1
     assert processes >= 1
     assert _of_spark(temporary) == []
-    assert [*temporary.glob("*cbcb-spark-*")] == []
+    # PySpark's own folder, in which it waits for the JVM, is among what is removed.
+    assert [*temporary.iterdir()] == []
 
 
 def test_a_folder_that_is_being_made_is_left(temporary: Path) -> None:
