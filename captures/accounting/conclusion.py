@@ -75,13 +75,29 @@ def conclusion(
     }
     if inputs.links and not links:
         summary |= frames_by_counters(inputs.router_counters.values())
-    uncaptured = [] if inputs.simulated else _uncaptured(inputs, routers, links)
-    summary["verdict"], summary["verdict_reasons"] = verdict(
-        summary, uncaptured, lost_parts(inputs.faults), doubling=inputs.doubling
-    )
+    summary["verdict"], summary["verdict_reasons"] = judged(inputs, summary)
     # In the order of docs/summary.md, which has every key.
     order = list(SUMMARY_KEYS)
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
+
+
+def judged(
+    inputs: Inputs, summary: Mapping[str, Any], expected: Collection[str] = ()
+) -> tuple[str, list[str]]:
+    """Returns the verdict on a run, and its reasons.
+
+    Args:
+        summary: the keys of summary.json that the accounting gives.
+        expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
+    """
+    uncaptured: list[str] = []
+    if not inputs.simulated:
+        routers, _, links = captured_only(
+            inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
+        )
+        uncaptured = _uncaptured(inputs, routers, links)
+    lost = lost_parts(inputs.faults)
+    return verdict(summary, uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 
 def _evidence(captured: int, links: int) -> str:

@@ -9,7 +9,7 @@ of captures has been compared with tshark elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from captures.accounting import baselines, common_tables, paths, schemes
-from captures.accounting.conclusion import conclusion
+from captures.accounting.conclusion import conclusion, judged
 from captures.accounting.direct_tables import QUERIES, TRAFFIC, expressions
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.kinds import with_plain_types
@@ -181,6 +181,18 @@ class Direct:
 
         `reconciliation` has no `tshark`, and `accounting_s` is left to the caller.
         """
+        return dict(self._summary)
+
+    def verdict(self, expected: Collection[str] = ()) -> tuple[str, list[str]]:
+        """Returns the verdict on the run, and its reasons.
+
+        Args:
+            expected: keys of the summary that may be above 0 (`captures.accounting.verdict.verdict`).
+        """
+        return judged(self.inputs, self._summary, expected)
+
+    @cached_property
+    def _summary(self) -> dict[str, Any]:
         unrecorded, first = self._unrecorded()
         counted: dict[str, Any] = {
             **frames_by_type(self._totals),

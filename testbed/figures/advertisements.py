@@ -41,6 +41,7 @@ class Advertisements(Reproduction):
         "the predicates of this workload fit into a frame each.",
     )
     measure = "testbed.figures.measures:advertisements"
+    expected = ("false_negatives_after_convergence",)
 
     def cases(self, size: str) -> list[Case]:
         nodes = 100 if size == "paper" else 25

@@ -138,6 +138,8 @@ class Reproduction(ABC):
         emulated_scale: `time_scale` of an emulation.
         sizes: those of `SIZES` that it has.
         captures: the captures that a simulation keeps; `measure` needs no others.
+        expected: keys of the summary that may be above 0 in its runs (`captures.accounting.verdict.verdict`).
+            A run whose verdict does not hold for another reason is an error, and is not measured.
     """
 
     title: ClassVar[str]
@@ -149,6 +151,7 @@ class Reproduction(ABC):
     emulated_scale: ClassVar[float | str] = 60.0
     sizes: ClassVar[Sequence[str]] = ("small", "paper")
     captures: ClassVar[Kept] = "all"
+    expected: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
     def cases(self, size: str) -> list[Case]:

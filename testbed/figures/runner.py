@@ -80,7 +80,13 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     base = case.facts.get("base") if figure.calculates else None
     path = find_experiment(str(base or case.base))
     parameters: dict[str, Any] = {"case": case.label}
-    facts: list[Any] = [engine, figure.measure, keys_of(path), sorted(overrides.items())]
+    facts: list[Any] = [
+        engine,
+        figure.measure,
+        list(figure.expected),
+        keys_of(path),
+        sorted(overrides.items()),
+    ]
     if figure.calculates:
         # The facts alone determine what is calculated, with the experiment that they name.
         engine, parameters = "simulate", dict(case.facts)
@@ -99,4 +105,5 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
         figure.measure,
         figure.calculates,
         figure.captures,
+        figure.expected,
     )

@@ -10,11 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from captures.accounting.verdict import HOLDS
 from captures.rundir.layout import RunLayout
 from testbed.config.model import Experiment
+from testbed.errors import RunError
 from testbed.sweeps.spec import Job, Value
+
+if TYPE_CHECKING:
+    from captures.accounting.direct import Direct
 
 
 class Row(TypedDict):
@@ -87,6 +92,18 @@ def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) 
     return keys, {key: keys.pop(key) for key in machine if keys.get(key) is not None}
 
 
+def measured_by(job: Job, run: Direct) -> Measured:
+    """Returns what the function of a job measures in a run.
+
+    Raises:
+        RunError: the verdict on the run does not hold, so that its numbers show nothing; names the reasons.
+    """
+    found, reasons = run.verdict(job.expected)
+    if found != HOLDS:
+        raise RunError(f"verdict {found}: {'; '.join(reasons)}")
+    return measure_of(job)(run, job.experiment), {}
+
+
 def measure_of(job: Job) -> Callable[..., dict[str, Any]]:
     """Returns the function that measures a job."""
     module, _, name = job.measure.partition(":")
@@ -111,7 +128,7 @@ def _simulated(job: Job, keep: str | None) -> Measured:
         judge_run(layout, experiment)
         with Direct(run_dir) as direct:
             if job.measure:
-                return measure_of(job)(direct, experiment), {}
+                return measured_by(job, direct)
             return measured(experiment, layout, direct.summary())
     finally:
         if keep is None:

@@ -21,7 +21,7 @@ from testbed.emulation.emulation import emulate
 from testbed.judges import judge_run
 from testbed.machine.checks import require_machine
 from testbed.sweeps.folder import SweepFolder
-from testbed.sweeps.job import Measured, Row, measure_of, measured, row_of, simulate_job
+from testbed.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_job
 from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
@@ -158,7 +158,7 @@ def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progre
     judge_run(layout, experiment)
     if job.measure:
         with Direct(run_dir) as direct:
-            return measure_of(job)(direct, experiment), {}
+            return measured_by(job, direct)
     return measured(experiment, layout, account(run_dir, master=master))
 
 

@@ -83,6 +83,8 @@ class Job:
             place of the keys of the summary; empty: the keys.
         calculates: `measure` is a function of (`parameters`, `seed`), and there is no run.
         captures: the captures that a simulation keeps.
+        expected: keys of the summary that may be above 0 in a run that is measured
+            (`captures.accounting.verdict.verdict`).
     """
 
     number: int
@@ -94,6 +96,7 @@ class Job:
     measure: str = ""
     calculates: bool = False
     captures: Kept = "all"
+    expected: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

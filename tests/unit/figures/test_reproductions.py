@@ -160,7 +160,7 @@ def test_figure_11_needs_no_captures() -> None:
     """Without them a network of 3,200 nodes fits; what is measured is the same."""
     figure = FIGURES["fn"]()
     (case, *_) = figure.cases("small")
-    short = replace(case, overrides={**case.overrides, "topology.nodes": "8", "duration_s": "1"})
+    short = replace(case, overrides={**case.overrides, "topology.nodes": "8", "duration_s": "4"})
     job = _job(figure, short, 1, "simulate", 0)
     assert job.captures == "none"
     rows = [simulate_job(replace(job, captures=kept)) for kept in ("none", "all")]

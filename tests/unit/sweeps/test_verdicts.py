@@ -1,0 +1,84 @@
+"""A run is measured only if its verdict holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from captures.accounting.direct import Direct
+from captures.rundir.lag import write_lag
+from captures.rundir.layout import RunLayout
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.errors import RunError
+from testbed.judges import judge_run
+from testbed.sim.simulation import simulate
+from testbed.sweeps.job import measured_by, simulate_job
+from testbed.sweeps.spec import Job
+from testbed.terminal.progress import Progress
+
+MISSED = "false_negatives_after_convergence"
+
+
+def counted(run: Direct, experiment: object) -> dict[str, Any]:
+    """A function that measures: the number of messages."""
+    del experiment
+    return {"messages": run.inputs.log.sent.num_rows}
+
+
+def _job(**overrides: str) -> Job:
+    settings = {
+        "topology.nodes": "8",
+        "duration_s": "300",
+        "workload.messages_per_minute": "12",
+        "workload.changing_receivers_percent": "100",
+        "workload.predicate_change_interval_s": "60",
+    }
+    experiment = load_experiment(find_experiment("default"), settings | overrides)
+    return Job(0, "0", {}, 1, "simulate", experiment, f"{__name__}:counted")
+
+
+@pytest.fixture
+def delaying() -> Job:
+    """Routers that keep their RAs back for 200 s, so that messages miss receivers after each change."""
+    return _job(**{"protocol.ra_min_interval_s": "200", "time_scale": "10"})
+
+
+def test_a_run_whose_verdict_fails_is_an_error_and_is_not_measured(delaying: Job) -> None:
+    row = simulate_job(delaying)
+    assert row["keys"] == {}
+    assert row["error"] is not None
+    assert row["error"].startswith("RunError: verdict fails: ")
+    assert row["error"].endswith(" expected deliveries missed after convergence")
+
+
+def test_a_figure_names_the_keys_that_its_runs_may_have_above_0(delaying: Job) -> None:
+    row = simulate_job(replace(delaying, expected=(MISSED,)))
+    assert row["error"] is None
+    assert row["keys"]["messages"] > 0
+    # Another key does not excuse what was missed.
+    row = simulate_job(replace(delaying, expected=("spurious_deliveries",)))
+    assert str(row["error"]).startswith("RunError: verdict fails: ")
+
+
+def test_a_run_that_was_late_is_not_measured(tmp_path: Path) -> None:
+    """The verdict on an emulation whose router was late is `invalid`, whatever the figure expects."""
+    job = _job()
+    run = RunLayout(simulate(job.experiment, tmp_path, Progress(Console(quiet=True))))
+    judge_run(run, job.experiment)
+    write_lag(
+        run,
+        {
+            "from_s": 0.0,
+            "bound_s": 30.0,
+            "bound_wall_s": 1.0,
+            "parts": [{"part": "router", "node": 3, "lag_s": 40.0, "lag_wall_s": 2.0, "lag_at_s": 7.0}],
+            "answers": None,
+        },
+    )
+    with Direct(run.path) as direct, pytest.raises(RunError, match=r"^verdict invalid: .*that of node 3"):
+        measured_by(replace(job, expected=(MISSED,)), direct)
