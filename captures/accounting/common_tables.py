@@ -163,7 +163,9 @@ def conditions(inputs: Inputs) -> dict[str, str]:
     to the first frame of its RA, wall ns.
     """
     protocol = inputs.experiment.get("protocol", {})
-    wait_s = sum(protocol.get(key, 0) for key in ("ra_min_interval_s", "ra_jitter_s"))
+    # Of the waits of exponential timers, all but 2 in 10^9.
+    times = 20 if protocol.get("timers") == "exponential" else 1
+    wait_s = times * protocol.get("ra_min_interval_s", 0) + protocol.get("ra_jitter_s", 0)
     wait_ns = _SENT_NS + round(wait_s / min(inputs.clock.rates) * NS)
     return {"all_hosts": "true" if inputs.all_hosts_captured else "false", "wait_ns": str(wait_ns)}
 

@@ -413,7 +413,8 @@ _ROWS = (
                 "the request, which may answer several changes; null: the change caused none, as one that "
                 "other predicates of the node cover, or none was captured. A change did not cause an RA that "
                 "repeats the predicate of the RA before, as for a new epoch, nor one that follows 0.1 wall s "
-                "or more (and `ra_min_interval_s`, `ra_jitter_s`) after the change where another change "
+                "or more (and `ra_min_interval_s`, 20 times that with exponential timers, and `ra_jitter_s`) "
+                "after the change where another change "
                 "precedes the RA, or, in a private run, in any case. The first RA of a router answers all "
                 "changes before it. A change that leaves the router without a predicate causes an RA without "
                 "a filter, or none",

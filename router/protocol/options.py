@@ -12,6 +12,7 @@ from router.predicates.covering.budget import DEFAULT_LIMITS, FILTER_WEIGHT_MAX,
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 
 RequestPolicyName = Literal["never", "periodic", "count"]
+TimersName = Literal["fixed", "exponential"]
 #: Longest timeout of an SR, in experiment seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
 
@@ -102,6 +103,13 @@ class ChosenOptions:
             low=0,
             high=SECONDS_MAX,
             unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    timers: TimersName = field(
+        default="fixed",
+        metadata=option(
+            "Whether `ra_period_s`, `ra_min_interval_s` and `sr_period_s` are the times themselves, or the"
+            " means of exponentially distributed ones, as in the authors' simulator."
         ),
     )
     sr_policy: RequestPolicyName = field(

@@ -6,6 +6,7 @@ import random
 
 from router.protocol.clock import earlier
 from router.protocol.options import RouterOptions
+from router.protocol.timer_times import first_time_drawn, time_drawn
 
 
 class AdvertisementSchedule:
@@ -13,6 +14,9 @@ class AdvertisementSchedule:
 
     Two RAs of one router are at least `ra_min_interval_s` apart. Changes within that time wait and are
     advertised by one RA, which carries p0 as it then is: the last change is never lost.
+
+    With exponential timers, a router that has issued an RA may issue the next at the points of a Poisson
+    process, `ra_min_interval_s` apart in the mean, and the changes before a point wait for it.
     """
 
     def __init__(self, options: RouterOptions, rng: random.Random) -> None:
@@ -22,6 +26,8 @@ class AdvertisementSchedule:
         self._periodic_at: float | None = None
         self._stopped = False
         self._issued_at: float | None = None
+        #: The next point at which an RA may be issued, with exponential timers.
+        self._point_at = 0.0
 
     @property
     def pending(self) -> bool:
@@ -34,22 +40,18 @@ class AdvertisementSchedule:
     def start(self, now: float) -> None:
         """The router has its first epoch: periodic advertising begins, unless it was stopped before."""
         if self._options.ra_period_s is not None and not self._stopped:
-            # A random phase: routers that were set up together should not speak together.
-            self._periodic_at = now + self._rng.random() * self._options.ra_period_s
+            self._periodic_at = now + first_time_drawn(self._options, self._rng, self._options.ra_period_s)
 
     def ask(self, now: float, jitter: float | None = None) -> None:
         """p0 should be advertised, at random within `jitter` seconds (default: the option)."""
         within = self._options.ra_jitter_s if jitter is None else jitter
-        at = now
-        if self._issued_at is not None:
-            at = max(at, self._issued_at + self._options.ra_min_interval_s)
-        at += self._rng.random() * within
+        at = self._allowed_at(now) + self._rng.random() * within
         self._due_at = at if self._due_at is None else min(self._due_at, at)
 
     def due(self, now: float) -> bool:
         """Whether p0 should be advertised at `now`; the answer yes settles what was asked."""
         if self._periodic_at is not None and now >= self._periodic_at:
-            period = self._options.ra_period_s or 0.0
+            period = time_drawn(self._options, self._rng, self._options.ra_period_s or 0.0)
             on_time = self._periodic_at + period
             # One RA however many periods were slept through.
             self._periodic_at = on_time if on_time > now else now + period
@@ -67,3 +69,15 @@ class AdvertisementSchedule:
     def issued(self, now: float) -> None:
         """An RA went out."""
         self._issued_at = now
+
+    def _allowed_at(self, now: float) -> float:
+        """The earliest time, from `now` on, at which an RA may be issued."""
+        least_s = self._options.ra_min_interval_s
+        if self._issued_at is None:
+            return now
+        if self._options.timers == "fixed":
+            return max(now, self._issued_at + least_s)
+        # Without memory: the points that passed unused need not be drawn.
+        if self._point_at <= now:
+            self._point_at = now + time_drawn(self._options, self._rng, least_s)
+        return self._point_at

@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable
 
 from router.protocol.options import RouterOptions
 from router.protocol.parts import MessageCounts
+from router.protocol.timer_times import first_time_drawn, time_drawn
 
 
 class RequestPolicy:
-    """`never`; `periodic`: through every interface each `sr_period_s`; `count`: through interface i when the
-    messages sent through it since the last SR, C_i, exceed `sr_threshold`, but not within
-    `sr_min_interval_s` of that SR.
+    """`never`; `periodic`: through every interface each `sr_period_s`, in the mean with exponential timers;
+    `count`: through interface i when the messages sent through it since the last SR, C_i, exceed
+    `sr_threshold`, but not within `sr_min_interval_s` of that SR.
     """
 
     def __init__(self, options: RouterOptions, rng: random.Random) -> None:
@@ -28,7 +29,7 @@ class RequestPolicy:
     def start(self, now: float) -> None:
         """The router has its first epoch: the period begins, at a random phase."""
         if self._policy == "periodic":
-            self._periodic_at = now + self._rng.random() * self._options.sr_period_s
+            self._periodic_at = now + first_time_drawn(self._options, self._rng, self._options.sr_period_s)
 
     def stop(self) -> None:
         """From now on: `never`."""
@@ -51,8 +52,9 @@ class RequestPolicy:
         """Whether a round through every interface is due; the answer yes settles it."""
         if self._periodic_at is None or now < self._periodic_at:
             return False
-        on_time = self._periodic_at + self._options.sr_period_s
-        self._periodic_at = on_time if on_time > now else now + self._options.sr_period_s
+        period = time_drawn(self._options, self._rng, self._options.sr_period_s)
+        on_time = self._periodic_at + period
+        self._periodic_at = on_time if on_time > now else now + period
         return True
 
     def exceeding(self, askable: Iterable[int], now: float) -> frozenset[int]:
