@@ -331,12 +331,11 @@ def _workload(
         least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
         if least > most:
             problems.add("workload", f"{what}_min", f"{least} is above {what}_max; expected at most {most}")
-    if duration_s is not None and options.first_message_s > duration_s:
-        problems.add(
-            "workload",
-            "first_message_s",
-            f"{options.first_message_s:g} is after the end; expected at most {duration_s:g} (duration_s)",
-        )
+    for key in ("first_message_s", "first_predicate_s"):
+        at_s = getattr(options, key)
+        if duration_s is not None and at_s > duration_s:
+            expected = f"expected at most {duration_s:g} (duration_s)"
+            problems.add("workload", key, f"{at_s:g} is after the end; {expected}")
     return options
 
 

@@ -189,6 +189,17 @@ class WorkloadOptions:
             unit=Unit.EXPERIMENT_SECONDS,
         ),
     )
+    first_predicate_s: float = field(
+        default=0.0,
+        metadata=option(
+            "Time at which every receiver sets its first predicate. Predicates of 0 are set one after the"
+            " other, before the clock of the workload starts; those of a later time are set at once, while"
+            " messages are sent.",
+            low=0,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
     filters_min: int = field(
         default=1,
         metadata=option(

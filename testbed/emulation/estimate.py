@@ -18,6 +18,7 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches
 from testbed.config.model import AUTO, RATE_MAX, Experiment
+from testbed.events.applications import Place
 from testbed.workload.model import Item, Workload
 from topos.model import Topology
 
@@ -78,7 +79,11 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     messages = [item for item in workload.items if item.attributes is not None]
     # An RA crosses every link of a tree once.
     links = max(0, len(topology.nodes) - 1)
-    message_hops = len(messages) * _hops(topology, opening, messages) / experiment.duration_s
+    first: dict[Place, Item] = {}
+    for item in workload.items:
+        if item.action == "set_predicate":
+            first.setdefault(item.place, item)
+    message_hops = len(messages) * _hops(topology, list(first.values()), messages) / experiment.duration_s
     ra_hops = changes * links / experiment.duration_s
     cpu_s = slow * (message_hops * _MESSAGE_S + ra_hops * _RA_S)
     return Estimate(

@@ -29,10 +29,11 @@ def generate(experiment: Experiment) -> Workload:
 
     Senders and receivers are drawn at random (the percentage of the nodes, rounded half up, and at least one
     if it is above zero). A sender is a Poisson process from `first_message_s` on. A receiver sets a predicate
-    at 0 and, if it is among those that change, further predicates at the times of a Poisson process. Events
-    at link level are not part of a workload. With [workload.attention], the workload of table 1 takes the
-    place of senders and receivers (`testbed.attention.demand`); so do the requests of a trace or of a
-    generator (`testbed.workload.given`), of which those after the end are left out.
+    at `first_predicate_s` and, if it is among those that change, further predicates at the times of a Poisson
+    process from then on. Events at link level are not part of a workload. With [workload.attention], the
+    workload of table 1 takes the place of senders and receivers (`testbed.attention.demand`); so do the
+    requests of a trace or of a generator (`testbed.workload.given`), of which those after the end are left
+    out.
 
     The result depends on the experiment alone. Every purpose has a separate random stream, made from the seed
     and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
@@ -169,10 +170,11 @@ def _receive(
 ) -> Iterator[Item]:
     which = _which(node, number)
     texts = _stream(experiment.seed, f"predicates of {which}")
-    times = [0.0]
+    first_s = options.first_predicate_s
+    times = [first_s]
     if changing:
         random = _stream(experiment.seed, f"changes of {which}")
-        times += _poisson(random, 1 / options.predicate_change_interval_s, 0.0, experiment.duration_s)
+        times += _poisson(random, 1 / options.predicate_change_interval_s, first_s, experiment.duration_s)
     for at_s in times:
         predicate = format_predicate(contents.draw_predicate(texts, options))
         yield Item(at_s, node, "set_predicate", predicate=predicate, app=_name(number))

@@ -263,6 +263,11 @@ def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) ->
             "first_message_s = 601",
             "[workload] first_message_s: 601 is after the end; expected",
         ),
+        (
+            "filters_max = 2",
+            "first_predicate_s = 601",
+            "[workload] first_predicate_s: 601 is after the end; expected",
+        ),
         ("at_s = 20\n", "", "[events 1] at_s: missing; expected a number from 0 to 1e+09"),
         (
             "at_s = 20",

@@ -88,6 +88,22 @@ def test_the_first_message_waits() -> None:
     assert sent and min(sent) >= 600
 
 
+def test_the_first_predicates_wait_and_others_are_not_drawn() -> None:
+    """The predicates are those of a workload that begins with them; changes come later by that time."""
+    options = WorkloadOptions(changing_receivers_percent=100, predicate_change_interval_s=100)
+    waiting = replace(options, first_predicate_s=50)
+    early, late = (
+        [item for item in generate(experiment(options=each)).items if item.predicate is not None]
+        for each in (options, waiting)
+    )
+    moved = sorted(
+        (replace(item, at_s=round(item.at_s + 50, 6)) for item in early),
+        key=lambda item: (item.at_s, item.node),
+    )
+    assert {item.at_s for item in late[:15]} == {50.0}
+    assert late == moved[: len(late)]
+
+
 def test_the_same_experiment_gives_the_same_workload_and_another_seed_another() -> None:
     assert generate(experiment()) == generate(experiment())
     assert generate(experiment()).items != generate(experiment(seed=2)).items
