@@ -10,10 +10,15 @@ positives that remain are the messages that nobody but their sender's router rec
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import cast
+
+import numpy as np
+
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from testbed.config.model import Experiment
-from testbed.controller.trees import LAYERS, Forest
+from testbed.controller.trees import LAYERS, NO_PARENT, Forest
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.generate import generate
 
@@ -30,7 +35,7 @@ def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
     Returns:
         None: no message was sent.
     """
-    forest = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset())
+    tables = PerfectTables(LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()))
     items = generate(experiment).items
     texts = sorted({item.predicate for item in items if item.predicate is not None})
     number_of = {text: number for number, text in enumerate(texts)}
@@ -43,29 +48,52 @@ def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
         elif item.attributes is not None and item.at_s >= from_s:
             matching = index.matching(item.attributes)
             receivers = {node for node, number in in_force.items() if number in matching}
-            reached, unused = spread(forest, item.node, receivers)
+            reached, unused = tables.spread(item.node, receivers)
             processed, wasted = processed + reached, wasted + unused
     return wasted / processed if processed else None
 
 
-def spread(forest: Forest, source: int, receivers: set[int]) -> tuple[int, int]:
-    """Returns at how many routers a message arrives, and at how many of them it is a false positive.
+class PerfectTables:
+    """Tables of PIF on the trees of a forest, which hold the present predicates and nothing else."""
 
-    Args:
-        receivers: the nodes whose predicates select the message.
-    """
-    tree = forest.trees[source]
-    children: dict[int, list[int]] = {}
-    for node in tree.order[1:]:
-        children.setdefault(tree.parents[node], []).append(node)
-    reached, wasted = 0, 0
-    pending = [source]
-    while pending:
-        node = pending.pop()
-        reached += 1
-        # By path symmetry, the way from `node` to a receiver begins at the parent of `node` on its tree.
-        towards = {forest.trees[each].parents[node] for each in receivers if each != node}
-        onwards = [child for child in children.get(node, ()) if child in towards]
-        wasted += not onwards and node not in receivers
-        pending += onwards
-    return reached, wasted
+    def __init__(self, forest: Forest) -> None:
+        self._parents = forest.parents
+        #: Source -> the children of each node on the source's tree.
+        self._children: dict[int, list[list[int]]] = {}
+
+    def spread(self, source: int, receivers: Collection[int]) -> tuple[int, int]:
+        """Returns at how many routers a message arrives, and at how many of them it is a false positive.
+
+        Args:
+            receivers: the nodes whose predicates select the message.
+        """
+        children = self._children_of(source)
+        wanted = self._behind_a_link_of_interest(source, receivers)
+        reached, wasted = 0, 0
+        pending = [source]
+        while pending:
+            node = pending.pop()
+            reached += 1
+            onwards = [child for child in children[node] if wanted[child]]
+            wasted += not onwards and node not in receivers
+            pending += onwards
+        return reached, wasted
+
+    def _behind_a_link_of_interest(self, source: int, receivers: Collection[int]) -> list[bool]:
+        """Whether each node is the next on the way of its parent, on the tree of `source`, to a receiver."""
+        parent = self._parents[source]
+        # By path symmetry, the way to a receiver begins at the node's parent on the receiver's tree.
+        next_of_parent = self._parents[list(receivers)][:, parent]
+        wanted = (next_of_parent == np.arange(len(parent))).any(axis=0)
+        # The parent of the source is none, and that of a node that the source does not reach.
+        wanted[parent == NO_PARENT] = False
+        return cast("list[bool]", wanted.tolist())
+
+    def _children_of(self, source: int) -> list[list[int]]:
+        if source not in self._children:
+            children: list[list[int]] = [[] for _ in self._parents]
+            for node, parent in enumerate(self._parents[source].tolist()):
+                if parent != NO_PARENT:
+                    children[parent].append(node)
+            self._children[source] = children
+        return self._children[source]

@@ -13,7 +13,7 @@ from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
-from testbed.figures.floor import perfect_tables, spread
+from testbed.figures.floor import PerfectTables, perfect_tables
 from testbed.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
@@ -27,13 +27,13 @@ def test_a_message_goes_where_receivers_are() -> None:
     A message from 0 for node 2 does not go to 1: the interface towards 1 leads to 1 and 4 alone.
     """
     links = [LinkSpec(0, 1, 2), LinkSpec(1, 2, 2), LinkSpec(0, 2, 3), LinkSpec(1, 4, 1), LinkSpec(2, 3, 1)]
-    forest = spt_trees(build("t", [Node(n) for n in range(5)], links))
-    assert spread(forest, 0, {2}) == (2, 0)
+    spread = PerfectTables(spt_trees(build("t", [Node(n) for n in range(5)], links))).spread
+    assert spread(0, {2}) == (2, 0)
     # Nobody: the message stays at its router.
-    assert spread(forest, 0, set()) == (1, 1)
+    assert spread(0, set()) == (1, 1)
     # For its own application alone.
-    assert spread(forest, 0, {0}) == (1, 0)
-    assert spread(forest, 0, {3, 4}) == (5, 0)
+    assert spread(0, {0}) == (1, 0)
+    assert spread(0, {3, 4}) == (5, 0)
 
 
 def test_on_shortest_paths_a_receiver_may_be_beyond_another_router() -> None:
@@ -43,9 +43,9 @@ def test_on_shortest_paths_a_receiver_may_be_beyond_another_router() -> None:
     2 is a child of 1 on T_0: node 2 gets it for nothing.
     """
     ring = build("r", [Node(n) for n in range(5)], [LinkSpec(n, (n + 1) % 5) for n in range(5)])
-    forest = spt_trees(ring)
-    assert spread(forest, 0, {3}) == (3, 0)
-    assert spread(forest, 0, {1, 3}) == (5, 1)
+    spread = PerfectTables(spt_trees(ring)).spread
+    assert spread(0, {3}) == (3, 0)
+    assert spread(0, {1, 3}) == (5, 1)
 
 
 @pytest.mark.parametrize("layer", ["spt", "spanning-tree"])
