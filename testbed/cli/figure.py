@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_runs, positive
 from testbed.errors import InputError, MachineError
-from testbed.figures.reproduction import FIGURES, SIZES, Case
+from testbed.figures.reproduction import FIGURES, SIZES
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,6 +40,7 @@ def main(arguments: Namespace) -> int:
 
     from captures.spark.session import SessionError
     from testbed.figures.page import verdict_of, write_page
+    from testbed.figures.parameters import command_of, parameters_of, shortfall
     from testbed.figures.runner import reproduce
     from testbed.runs.folders import reproduction_folder
     from testbed.terminal.progress import Progress
@@ -71,21 +71,16 @@ def main(arguments: Namespace) -> int:
     except SessionError as error:
         raise MachineError(str(error)) from error
     statements = figure.judge(done.results)
-    how = "simulated" if arguments.engine == "simulate" else "emulated"
-    command = f"cbcb figure {name} --size {size} --seeds {seeds}"
-    command += "" if arguments.engine == "simulate" else " --engine run"
     page = write_page(
         name,
         figure,
         statements,
         figure.panels(done.results),
         arguments.output or folder,
-        command,
-        [
-            f"{how}, seeds 1 to {seeds}; everything that is drawn depends on the seed",
-            *_settings({case: figure.overrides(case, arguments.engine) for case in done.results}),
-        ],
+        command_of(name, size, seeds, arguments.engine),
+        parameters_of(figure, done.results, seeds, arguments.engine) + shortfall(done.results, seeds),
         figure.tables(done.results),
+        done.failures,
     )
     for statement in statements:
         progress.note(
@@ -95,26 +90,3 @@ def main(arguments: Namespace) -> int:
         progress.note(f"failed  {line}")
     progress.note(f"page: {page}")
     return 1 if done.failures or any(statement.holds is False for statement in statements) else 0
-
-
-def _settings(cases: Mapping[Case, Mapping[str, str]]) -> list[str]:
-    """Returns the keys that the cases set: what all share, then what is a case's own.
-
-    Of a case without an experiment, the keys are what its figure measures.
-    """
-    settings = {case.label: dict(keys or case.facts) for case, keys in cases.items()}
-    first = next(iter(settings.values()), {})
-    shared = {
-        key: value
-        for key, value in first.items()
-        if len(settings) > 1 and all(key in each and each[key] == value for each in settings.values())
-    }
-    lines = [f"all: {_listed(shared)}"] if shared else []
-    for label, each in settings.items():
-        own = {key: value for key, value in each.items() if key not in shared}
-        lines.append(f"{label}: {_listed(own)}" if own else label)
-    return lines
-
-
-def _listed(settings: Mapping[str, object]) -> str:
-    return ", ".join(f"`{key} = {value}`" for key, value in settings.items())

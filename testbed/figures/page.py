@@ -16,6 +16,8 @@ from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+#: Columns of the table of statements.
+STATEMENT_COLUMNS = ("statement", "predicted", "measured: median [10 %, 90 %]", "holds")
 #: Points of the common grid on which the curves of several runs are compared.
 _POINTS = 400
 
@@ -29,26 +31,23 @@ def write_page(
     command: str,
     parameters: Sequence[str],
     tables: Sequence[Table] = (),
+    failures: Sequence[str] = (),
 ) -> Path:
     """Writes `NAME.md` and `NAME.svg`; returns the path of the page.
+
+    Args:
+        failures: a line for each run that failed, without which the page's numbers are.
 
     Raises:
         InputError: a file cannot be written.
     """
-    lines = [f"# {figure.title}", "", f"Made by `{command}`.", ""]
-    lines += [f"> {sentence}" for sentence in figure.paper]
-    for paragraph in figure.explanation:
-        lines += ["", paragraph]
-    lines += ["", "Parameters:", "", *(f"- {each}" for each in parameters)]
-    if figure.deviations:
-        lines += ["", "Decisions and deviations:", "", *(f"- {each}" for each in figure.deviations)]
-    lines += ["", "| statement | predicted | measured: median [10 %, 90 %] | holds |", "|---|---|---|---|"]
-    lines += [
-        f"| {each.text} | {each.predicted} | {each.measured} | {verdict_of(each)} |" for each in statements
-    ]
+    lines = head(figure, command, parameters)
+    if failures:
+        lines += ["", "Runs that failed, and are in no number of this page:", ""]
+        lines += [f"- {each}" for each in failures]
+    lines += ["", *_table(STATEMENT_COLUMNS, [_cells(each) for each in statements])]
     for table in tables:
-        lines += ["", f"{table.title}:", "", _row(table.columns), _row(["---"] * len(table.columns))]
-        lines += [_row(row) for row in table.rows]
+        lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
     lines += ["", f"![{figure.title}]({name}.svg)", ""]
     lines += ["Lines: medians over the seeds; bands: 10 to 90 %.", ""]
     try:
@@ -60,8 +59,29 @@ def write_page(
     return folder / f"{name}.md"
 
 
+def head(figure: Reproduction, command: str, parameters: Sequence[str]) -> list[str]:
+    """Returns the lines of a page that do not depend on what was measured."""
+    lines = [f"# {figure.title}", "", f"Made by `{command}`.", ""]
+    lines += [f"> {sentence}" for sentence in figure.paper]
+    for paragraph in figure.explanation:
+        lines += ["", paragraph]
+    lines += ["", "Parameters:", "", *(f"- {each}" for each in parameters)]
+    if figure.deviations:
+        lines += ["", "Decisions and deviations:", "", *(f"- {each}" for each in figure.deviations)]
+    return lines
+
+
+def _cells(statement: Statement) -> Sequence[str]:
+    return statement.text, statement.predicted, statement.measured, verdict_of(statement)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [_row(columns), _row(["---"] * len(columns)), *map(_row, rows)]
+
+
 def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    # A bar such as that of |M| would begin a cell.
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
 def verdict_of(statement: Statement) -> str:

@@ -43,12 +43,14 @@ def reproduce(
         engine, master, datapath: as of a sweep.
 
     Raises:
-        InputError: the figure has no experiments of this size.
+        InputError: the figure has no experiments of this size, or none to emulate.
         ExperimentError: a case is not a valid experiment.
         SessionError: Spark does not start, or ends by itself.
     """
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
+    if engine == "run" and figure.calculates:
+        raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}

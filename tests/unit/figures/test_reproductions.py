@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,8 @@ from testbed.cli.main import main
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures.advertisements import issued
-from testbed.figures.page import draw, write_page
+from testbed.figures.page import STATEMENT_COLUMNS, draw, verdict_of, write_page
+from testbed.figures.parameters import shortfall
 from testbed.figures.reproduction import (
     FIGURES,
     Case,
@@ -173,6 +175,39 @@ def test_a_page_has_the_tables_of_its_figure(tmp_path: Path) -> None:
     table = Table("Memory", ("n", "filters"), [("25", "1,234")])
     path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", [], [table])
     assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |\n" in path.read_text()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_each_row_of_statements_has_a_cell_for_each_column(tmp_path: Path, name: str) -> None:
+    """Also where a label has a bar, as |M|, which a page shows by itself."""
+    figure = FIGURES[name]()
+    statements = figure.judge(Results({case: [] for case in figure.cases("small")}))
+    page = write_page(name, figure, statements, [], tmp_path, "cbcb", []).read_text()
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    assert cells[0] == list(STATEMENT_COLUMNS)
+    assert cells[1] == ["---"] * 4
+    assert [[cell.replace(r"\|", "|") for cell in row] for row in cells[2:]] == [
+        [each.text, each.predicted, each.measured, verdict_of(each)] for each in statements
+    ]
+
+
+def test_a_page_has_the_runs_that_failed(tmp_path: Path) -> None:
+    lines = ["small, seed 2: RunError: verdict invalid: the machine was too slow"]
+    path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb", ["one"], failures=lines)
+    assert f"Runs that failed, and are in no number of this page:\n\n- {lines[0]}\n" in path.read_text()
+    assert "failed" not in write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "c", []).read_text()
+
+
+def test_a_case_of_which_runs_failed_is_named_with_its_runs() -> None:
+    results = Results({Case("a", {}): [{}, {}], Case("b", {}): [{}, {}, {}], Case("c", {}): []})
+    assert shortfall(results, 3) == ["a: 2 of 3 runs", "c: 0 of 3 runs"]
+
+
+def test_a_calculated_figure_cannot_be_emulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["figure", "alpha", "--engine", "run", "--size", "small", "--runs", str(tmp_path)]
+    assert main(line) == 2
+    assert "this figure is calculated, and has no network to emulate" in capsys.readouterr().err
 
 
 def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:
