@@ -6,17 +6,20 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from captures.accounting.direct import Direct
 from captures.accounting.times import experiment_seconds
+from captures.accounting.windows import WINDOW_S
 from captures.rundir.routing_tables import predicate_of, read_routing_tables
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message
 from router.wire.message import encode_message
 from testbed.config.model import Experiment
-from testbed.controller.trees import Forest
+from testbed.controller.trees import LAYERS, Forest, hops_on_trees
 from testbed.figures.floor import perfect_tables
+from testbed.sim.fabric import HOP_NS
 
 
 def _pairs(curve: pa.Table) -> list[tuple[float, float]]:
@@ -24,29 +27,63 @@ def _pairs(curve: pa.Table) -> list[tuple[float, float]]:
 
 
 def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
-    """Figure 11: missed deliveries over 0.25 s, and the time after which none was missed."""
-    clock = run.inputs.clock
-    second = experiment_seconds(clock, "sent_ns")
+    """Figure 11: missed deliveries over 0.25 s, and the time after which none was missed.
+
+    Times are those since the receivers have set their first predicates.
+    """
+    workload = experiment.workload
+    first_s = 0.0 if workload is None else workload.first_predicate_s
+    second = f"{experiment_seconds(run.inputs.clock, 'sent_ns')} - {first_s}"
     row = run.sql(
         f"select max({second}) filter (missed) as last_miss_s, count(*) filter (expected) as expected, "
-        f"count(*) filter (missed) as missed, count(*) filter (missed and {second} > 5) as missed_after_5_s "
+        f"count(*) filter (missed) as missed, count(*) filter (missed and {second} > 5) as missed_after_5_s, "
+        f"count(*) filter (expected and {second} > 5) as expected_after_5_s "
         "from outcomes where sent_ns is not null"
     ).to_pylist()[0]
     row["last_miss_s"] = row["last_miss_s"] or 0.0
-    return {**row, "nodes": len(experiment.topology.nodes), "curve": _pairs(run.false_negatives())}
+    curve = [(t - first_s, share) for t, share in _pairs(run.false_negatives())]
+    return {**row, "settled_s": _settled_s(run, experiment), "curve": curve}
+
+
+def _settled_s(run: Direct, experiment: Experiment) -> float | None:
+    """Returns when the routers of all senders have the RAs of all receivers, s after the first predicates.
+
+    None: in an emulation, where links have no declared delay.
+    """
+    topology, inputs = experiment.topology, run.inputs
+    delays = {link.delay_ms or 0.0 for link in topology.links}
+    senders, receivers = sorted(inputs.senders), sorted(inputs.log.first_predicates)
+    if not inputs.simulated or len(delays) != 1 or not senders or not receivers:
+        return None
+    hops = hops_on_trees(topology, LAYERS[experiment.broadcast.layer], frozenset(), frozenset())
+    return float(hops[np.ix_(senders, receivers)].max()) * (HOP_NS / 1e9 + delays.pop() / 1e3)
 
 
 def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
-    """Figure 12: false positives over 120 s, in steady state (from 1 h on), and those of perfect tables."""
-    clock = run.inputs.clock
-    second = experiment_seconds(clock, "time_ns")
-    row = run.sql(
-        f"select avg(false_positive::int) filter ({second} >= 3600) as steady, "
-        f"avg(false_positive::int) filter ({second} < 30) as first, "
-        f"avg(false_positive::int) filter ({second} >= 3600 and from_network) as steady_from_network "
-        "from processed"
-    ).to_pylist()[0]
-    return {**row, "floor": perfect_tables(experiment, from_s=3600.0), "curve": _pairs(run.false_positives())}
+    """Figure 12: false positives over 120 s, in steady state (from 1 h on), and those of perfect tables.
+
+    `early` is the share of the first 1,800 s; `early_peak` and `peak` are the greatest whole windows of that
+    time and of the steady state, of which `first_half` and `second_half` are the shares.
+    """
+    second = experiment_seconds(run.inputs.clock, "time_ns")
+    middle_s = (3600 + experiment.duration_s) / 2
+    parts = {
+        "steady": f"{second} >= 3600",
+        "first_half": f"{second} >= 3600 and {second} < {middle_s}",
+        "second_half": f"{second} >= {middle_s}",
+        "early": f"{second} < 1800",
+        "steady_from_network": f"{second} >= 3600 and from_network",
+    }
+    columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
+    row = run.sql(f"select {columns} from processed").to_pylist()[0]
+    curve = _pairs(run.false_positives())
+    # A window is named by its end: those of the steady state begin at 1 h.
+    for key, (from_s, to_s) in {
+        "early_peak": (WINDOW_S, 1800),
+        "peak": (3600 + WINDOW_S, experiment.duration_s),
+    }.items():
+        row[key] = max((share for t, share in curve if from_s <= t <= to_s), default=None)
+    return {**row, "floor": perfect_tables(experiment, from_s=3600.0), "curve": curve}
 
 
 def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
@@ -63,7 +100,13 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         f"group by all having {experiment_seconds(clock, 't')} >= 600)"
     ).to_pylist()[0]["n"]
     end_s = experiment.duration_s
-    return {**row, "issued_per_s": issued / (end_s - 600), "curve": _pairs(run.share_of(("RA",)))}
+    summary = run.summary()
+    return {
+        **row,
+        "issued_per_s": issued / (end_s - 600),
+        "missed": summary["false_negatives"] / (summary["deliveries_expected"] or 1),
+        "curve": _pairs(run.share_of(("RA",))),
+    }
 
 
 def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
@@ -73,15 +116,15 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
     times = run.sql(f"select {second} as t from {source} order by t")["t"].to_pylist()
     # A whole number of periods of 480 and of 600 s.
-    begin, end = 2400.0, 4800.0
-    rate = sum(begin <= t < end for t in times) / (end - begin)
+    span = 2400.0
+    halves = [sum(begin <= t < begin + span for t in times) / span for begin in (0.0, span)]
     width = 240.0
     bins = [0] * max(1, int(experiment.duration_s // width))
     for t in times:
         if 0 <= t < len(bins) * width:
             bins[int(t // width)] += 1
     curve = [((number + 1) * width, count / width) for number, count in enumerate(bins)]
-    return {"rate": rate, "frames": len(times), "curve": curve}
+    return {"rate": halves[1], "rate_before": halves[0], "frames": len(times), "curve": curve}
 
 
 def _local_predicates(run: Direct) -> dict[int, Predicate]:
@@ -101,7 +144,6 @@ _TIMED = 60
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
     from captures.accounting.schemes import SENDERS, held
-    from testbed.controller.trees import LAYERS
     from testbed.figures.scheme_memory import predicted, predicted_by_alpha
 
     summary = run.summary()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from testbed.sim.captures import Kept
 
 LAYERS = ("spt", "spanning-tree")
+#: The key of a run's seed among its measurements.
+SEED = "seed"
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Table:
 
 
 class Results:
-    """The measurements of the runs that succeeded: case -> one mapping for each seed."""
+    """The measurements of the runs that succeeded: case -> one mapping for each seed, its value of `SEED`."""
 
     def __init__(self, of_case: Mapping[Case, Sequence[Mapping[str, Any]]]) -> None:
         self._of_case = of_case
@@ -104,15 +106,37 @@ class Results:
 
     def band(self, case: Case, key: str, scale: float = 1.0, digits: int = 3) -> str:
         """Returns the median with the 10 and 90 % quantiles, as text."""
-        values = self.values(case, key)
-        if not values:
-            return "no run"
-        low, middle, high = (scale * float(each) for each in np.quantile(values, [0.1, 0.5, 0.9]))
-        return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
+        return band_of(self.values(case, key), scale, digits)
+
+    def pairs(
+        self, case: Case, key: str, other: Case, other_key: str | None = None
+    ) -> list[tuple[float, float]]:
+        """Returns a number of each run of `case`, with one of the run of `other` that has the same seed.
+
+        Args:
+            other_key: the key of the latter; None: `key`.
+        """
+        other_key = other_key or key
+        of_seed = {
+            run.get(SEED): run[other_key] for run in self.runs(other) if run.get(other_key) is not None
+        }
+        return [
+            (float(run[key]), float(of_seed[run.get(SEED)]))
+            for run in self.runs(case)
+            if run.get(key) is not None and run.get(SEED) in of_seed
+        ]
 
     def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
         """Returns a curve of every run of a case."""
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
+
+
+def band_of(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:
+    """Returns the median of values with the 10 and 90 % quantiles, as text."""
+    if not values:
+        return "no run"
+    low, middle, high = (scale * float(each) for each in np.quantile(values, [0.1, 0.5, 0.9]))
+    return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
 
 
 #: The delay of simulated links.
@@ -133,8 +157,9 @@ class Reproduction(ABC):
         deviations: where the text of the paper is silent, contradicts itself, or is not followed, and why.
         measure: place `module:function` of a function of (`Direct`, `Experiment`) that returns the
             measurements of a run, as JSON holds them.
-        calculates: `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
-            simulations are: no network is needed, or the function simulates one by itself.
+        calculates: there is no network, or none that could be emulated: `run` answers for every case, or
+            `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
+            simulations are, and which may simulate a network by itself.
         emulated_scale: `time_scale` of an emulation.
         sizes: those of `SIZES` that it has.
         captures: the captures that a simulation keeps; `measure` needs no others.

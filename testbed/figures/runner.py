@@ -10,7 +10,7 @@ from typing import Any
 from testbed.config.hop_limit import load_checked
 from testbed.config.shipped import find_experiment
 from testbed.errors import InputError
-from testbed.figures.reproduction import Case, Reproduction, Results
+from testbed.figures.reproduction import SEED, Case, Reproduction, Results
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.runner import run_and_keep
 from testbed.sweeps.spec import Job, identity, keys_of
@@ -58,7 +58,7 @@ def reproduce(
         for seed in seeds:
             found = figure.run(case, seed)
             if found is not None:
-                measured[case].append(found)
+                measured[case].append({**found, SEED: seed})
             else:
                 job = _job(figure, case, seed, engine, len(jobs))
                 jobs[job.identity] = case, job
@@ -70,7 +70,7 @@ def reproduce(
     for key, (case, job) in jobs.items():
         row = rows[key]
         if row["error"] is None:
-            measured[case].append(row["keys"])
+            measured[case].append({**row["keys"], SEED: job.seed})
         else:
             failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
     return Reproduced(Results(measured), failures)

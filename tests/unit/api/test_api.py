@@ -63,7 +63,7 @@ def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
     figure = api.figure("match", size="small", seeds=1, folder=tmp_path)
     axes = figure.plot()
     assert axes.get_title() == figure.panels[0].title
-    assert len(figure.statements) == 3
+    assert len(figure.statements) == 6
     assert figure.holds == all(each.holds for each in figure.statements)
 
 

@@ -14,6 +14,7 @@ from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
 from testbed.figures.floor import PerfectTables, perfect_tables
+from testbed.figures.reproduction import FIGURES, Results
 from testbed.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
@@ -66,3 +67,41 @@ def test_a_network_with_static_predicates_lies_on_its_floor(tmp_path: Path, laye
         summary = direct.summary()
     measured = summary["false_positives"] / summary["messages_received_by_routers"]
     assert perfect_tables(experiment) == measured > 0
+
+
+def test_figure_12_calculates_the_floor_of_networks_that_it_does_not_simulate() -> None:
+    figure = FIGURES["fp"]()
+    cases = figure.cases("small")
+    alone = {case.label: figure.run(case, 1) for case in cases if case.label.endswith("floor alone")}
+    assert list(alone) == [
+        f"100 nodes, {layer}, predicates static, floor alone" for layer in ("spt", "spanning-tree")
+    ]
+    # On a spanning tree, only messages that nobody else receives are false positives.
+    on_spt, on_tree = (found["floor"] for found in alone.values() if found is not None)
+    assert on_spt > 0.2
+    assert on_tree < 0.02
+    assert [figure.run(case, 1) for case in cases if case.label not in alone] == [None] * (len(cases) - 2)
+
+
+def test_the_page_of_figure_12_has_the_floor_beside_what_was_measured() -> None:
+    figure = FIGURES["fp"]()
+    values = {}
+    for case in figure.cases("small"):
+        floor = {"floor": 0.24 if case.facts["nodes"] == 100 else 0.15}
+        values[case] = [floor if case.facts["policy"] is None else floor | {"steady": 0.175}]
+    (table,) = figure.tables(Results(values))
+    assert table.columns[2:6] == (
+        "floor, static",
+        "measured, static",
+        "floor, changes",
+        "measured, changes, SRs every 10 min",
+    )
+    low, high = "15 [15, 15] %", "17.5 [17.5, 17.5] %"
+    assert table.rows == [
+        cells
+        for layer in ("spt", "spanning-tree")
+        for cells in (
+            ["25", layer, low, high, low, high, "about 10 %"],
+            ["100", layer, "24 [24, 24] %", "-", "-", "-", "about 10 %"],
+        )
+    ]
