@@ -39,6 +39,7 @@ BENCHMARKS = {
     "columns": "all columns of frames decoded, by the codec and by compiled code, and written as Parquet",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "small_files": "a folder of thousands of small captures: CPU a file",
+    "sweep": "1,000 simulations of the default experiment: time of a run, two cores beside one",
     "cluster": "a sweep killed and continued, and a figure: on this machine and on two Spark workers (root)",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
