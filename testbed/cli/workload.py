@@ -23,7 +23,7 @@ from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
-from testbed.workload.script import write_script
+from testbed.workload.script import left_out, write_script
 
 _WRITERS = {"driver": write_driver, "jsonl": write_json}
 
@@ -48,6 +48,9 @@ def main(arguments: Namespace) -> int:
 
 def _generate(arguments: Namespace) -> int:
     experiment = load(arguments)
+    progress = Progress(Console(stderr=True))
+    for each in left_out(experiment):
+        progress.note(f"left out, since the file has no place for it: {each}")
     with _output(arguments.output) as out:
         write_script(experiment.topology, experiment.duration_s, generate(experiment).items, out)
     return 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed import api
 from testbed.cbcbsim.script import is_script, read_script
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
@@ -18,6 +21,8 @@ from testbed.events.applications import SendMessage, SetPredicate
 from testbed.workload.generate import generate
 from testbed.workload.model import Item
 from testbed.workload.script import write_script
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
 from topos.build import LinkSpec, build
 from topos.model import Node
 
@@ -120,7 +125,81 @@ def test_no_text_crashes_the_reader(text: str) -> None:
         assert str(error)
 
 
-def test_the_form_has_no_subscriptions() -> None:
-    item = Item(1.0, 0, "unsubscribe", subscription="s")
-    with pytest.raises(InputError, match=r"unsubscribe at node 0 at 1 s: the simulator's form has"):
+@pytest.mark.parametrize(
+    "item",
+    [
+        Item(1.0, 0, "unsubscribe", subscription="s"),
+        Item(1.0, 0, "publish", attributes={"a": 1}),
+        Item(1.0, 0, "subscribe", subscription="s", predicate="a > 1"),
+    ],
+    ids=lambda item: item.action,
+)
+def test_the_form_has_no_subscriptions_and_publications(item: Item) -> None:
+    with pytest.raises(InputError, match=rf"{item.action} at node 0 at 1 s: the simulator's form has"):
         write_script(build("line", [Node(0)], []), 2.0, [item], io.StringIO())
+
+
+@pytest.mark.parametrize("content", [{"predicate": "a > 1"}, {"attributes": {"a": 1}}], ids=str)
+def test_a_second_application_of_a_node_is_refused(content: dict[str, Any]) -> None:
+    """The reader would take its predicate for a change of the first one's."""
+    action = "set_predicate" if "predicate" in content else "send_message"
+    item = Item(1.0, 3, action, app="workload-2", **content)
+    expected = f"{action} of application 'workload-2' at node 3 at 1 s: the simulator's form has one"
+    with pytest.raises(InputError, match=expected):
+        write_script(build("line", [Node(0)], []), 2.0, [item], io.StringIO())
+
+
+def test_what_the_form_has_no_place_for_is_printed(tmp_path: Path) -> None:
+    path = tmp_path / "berne.toml"
+    path.write_text(
+        """\
+duration_s = 10
+workload = false
+[topology]
+node = [{ id = 0, name = "Bern" }, { id = 1 }, { id = 2 }]
+link = [{ u = 0, v = 1, delay_ms = 2 }, { u = 1, v = 2 }, { u = 2, v = 0 }]
+[[events]]
+at_s = 1
+action = "send_message"
+node = "Bern"
+message = "a = 2"
+[[events]]
+at_s = 2
+action = "link_down"
+link = [0, 1]
+[[events]]
+at_s = 4
+action = "link_up"
+link = [0, 1]
+[[events]]
+at_s = 6
+action = "link_down"
+link = [0, 1]
+"""
+    )
+    done = subprocess.run(
+        [*CBCB, "workload", "generate", str(path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        f"left out, since the file has no place for it: {each}"
+        for each in ("2 events link_down", "1 event link_up", "names of nodes", "delay_ms of links")
+    ]
+    assert "send_message 0 1000000 a = 2 ;" in done.stdout.splitlines()
+
+
+def test_a_written_workload_file_is_simulated_as_its_experiment(tmp_path: Path) -> None:
+    settings = {"workload.first_message_s": 5, "workload.messages_per_minute": 60}
+    experiment = api.experiment(topology="waxman,8", settings=settings, duration_s=60, time_scale=1)
+    out = io.StringIO()
+    write_script(experiment.topology, experiment.duration_s, generate(experiment).items, out)
+    again = api.experiment(_written(tmp_path, out.getvalue()))
+    deliveries, verdicts = [], []
+    for each in (experiment, again):
+        result = api.simulate(each, runs=tmp_path, accounting="duckdb")
+        rows = result.arrow("deliveries").select(["source", "seq", "node", "app"])
+        deliveries.append(sorted(map(tuple, (row.values() for row in rows.to_pylist()))))
+        verdicts.append(result.verdict)
+    assert verdicts == ["holds", "holds"]
+    assert len(deliveries[0]) > 10
+    assert deliveries[0] == deliveries[1]
