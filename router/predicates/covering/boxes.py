@@ -26,8 +26,8 @@ CANDIDATES_MAX = 16
 _Box = dict[str, Intervals]
 
 
-def covered_jointly(filter_: NormalFilter, index: FilterIndex, members: Bits) -> bool:
-    """Whether members of the index are known to cover the filter together.
+def covered_jointly(filter_: NormalFilter, index: FilterIndex, members: Bits) -> bool | None:
+    """Whether members of the index are known to cover the filter together; None: the search was cut off.
 
     A member with a suffix or substring is considered only if all values that the filter allows have it, so
     True is always right. The answer is exact for filters that constrain intervals only, if the search stays
@@ -40,19 +40,23 @@ def covered_jointly(filter_: NormalFilter, index: FilterIndex, members: Bits) ->
     waiting: list[_Box] = [{name: values.intervals for name, values in filter_.attributes.items()}]
     for _ in range(BOXES_MAX):
         box = waiting.pop()
-        best = _widest_at_corner(filter_, box, index, members, patterned)
+        best, all_seen = _widest_at_corner(filter_, box, index, members, patterned)
         if best is None:
-            return False
+            return False if all_seen else None
         waiting += _cut(box, best)
         if not waiting:
             return True
-    return False
+    return None
 
 
 def _widest_at_corner(
     filter_: NormalFilter, box: _Box, index: FilterIndex, members: Bits, patterned: dict[NormalFilter, bool]
-) -> NormalFilter | None:
-    """The member that contains the lowest corner of the box and falls short on the fewest attributes."""
+) -> tuple[NormalFilter | None, bool]:
+    """The member that contains the lowest corner of the box and falls short on the fewest attributes.
+
+    Returns:
+        The member, and whether all were considered that may contain the corner.
+    """
     for attribute in filter_.signature:
         known = index.attribute(attribute)
         if known is not None:
@@ -70,7 +74,7 @@ def _widest_at_corner(
         )
         if short < fewest:
             best, fewest = member, short
-    return best
+    return best, members.bit_count() <= CANDIDATES_MAX
 
 
 def _has_patterns(member: NormalFilter, filter_: NormalFilter) -> bool:

@@ -197,6 +197,8 @@ class FilterPool:
         #: Pairs that each question uses up; set by `bounded`.
         self.question = QUESTION_PAIRS
         self.heaviest = 0
+        #: Searches for several filters that cover another together which were cut off (`boxes`).
+        self.undecided = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -384,9 +386,11 @@ class FilterPool:
         key = number, near, jointly
         answer = self._covered.get(key)
         if answer is None:
-            answer = self._on_one_attribute(number, near) or (
-                jointly and covered_jointly(self.filter(number), self._index, near)
-            )
+            answer = self._on_one_attribute(number, near)
+            if jointly and not answer:
+                found = covered_jointly(self.filter(number), self._index, near)
+                self.undecided += found is None
+                answer = bool(found)
             _store(self._covered, key, answer)
         return answer
 

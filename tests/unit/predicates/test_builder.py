@@ -73,6 +73,17 @@ def test_beyond_the_bound_the_answer_is_no() -> None:
     assert not covers(grid(30, hole=False), square), "true, but it takes too many cuts to see"
 
 
+@pytest.mark.parametrize(("sides", "hole", "undecided"), [(6, False, 0), (6, True, 0), (30, False, 1)])
+def test_searches_that_were_cut_off_are_counted(sides: int, hole: bool, undecided: int) -> None:
+    pool = FilterPool()
+    builder = PredicateBuilder(grid(sides, hole=hole), pool=pool)
+    side = 10 * sides
+    square = parse_predicate(f"x >= 0 and x < {side} and y >= 0 and y < {side}")
+    before = pool.undecided
+    assert builder.covers(square) == (sides == 6 and not hole)
+    assert pool.undecided - before == undecided
+
+
 def test_a_large_table_grows_in_milliseconds() -> None:
     random = Random(3)
     texts = []
