@@ -55,7 +55,8 @@ STATE = {
 }
 
 
-def _size(predicate: Predicate) -> Size:
+def size_of(predicate: Predicate) -> Size:
+    """Returns the size of a predicate."""
     if isinstance(predicate, BloomPredicate):
         return Size(len(predicate), 0, len(private.encode_predicate(predicate)))
     return Size(len(predicate), sum(map(len, predicate)), len(encode_predicate(predicate)))
@@ -87,7 +88,7 @@ def held(inputs: Inputs) -> pa.Table:
             key = entry.get("encoded"), entry["predicate"]
             if (size := sizes.get(key)) is None:
                 try:
-                    size = sizes[key] = _size(predicate_of(entry))
+                    size = sizes[key] = size_of(predicate_of(entry))
                 except ValueError as error:
                     raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
             for part, copies in _parts(entry, senders):

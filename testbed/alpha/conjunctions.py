@@ -3,8 +3,8 @@
 A conjunction has constraints on different names, so one covers another exactly if each of its constraints is
 implied by a constraint of the other on the same name and type. A conjunction that no other covers is kept; of
 equal ones, one. The result is a property of the set: the order of the conjunctions makes no difference.
-Filters are not merged, and a filter that only several others cover together is kept (the pool of
-`router.predicates.covering` removes it): alpha is slightly too large by that.
+Filters are not merged, and a filter that only several others cover together is kept; both is done by
+`testbed.alpha.merging`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Filter
+from router.matching.common.columns import ConstraintColumns
+from router.predicates.model import Filter, Type
+from router.wire.predicate import encode_filter
 from testbed.alpha.constraints import (
     CODES,
     FIRST_STRING,
@@ -24,9 +26,13 @@ from testbed.alpha.constraints import (
     INTEGERS,
     STRING_SHARES,
     WORDS,
+    codes_of,
     constraint,
+    constraint_bytes,
     implies,
     implies_another,
+    name_bytes,
+    name_of,
     word_of_rank,
 )
 from testbed.alpha.formulas import zipf_weights
@@ -54,6 +60,21 @@ class Conjunctions:
     codes: Ints
     sizes: Rows
 
+    @classmethod
+    def of_columns(cls, table: ConstraintColumns) -> Conjunctions:
+        """Returns the filters of a table of the slides' workload (`testbed.siena_ff.generate.draw_table`).
+
+        Its names are at most 16,383, and the constraints of a filter have different names.
+        """
+        sizes = np.diff(table.start)
+        rows = np.repeat(np.arange(table.filters), sizes)
+        places = np.arange(table.constraints) - np.repeat(table.start[:-1], sizes)
+        keys = np.full((table.filters, MOST), np.iinfo(np.int16).max, np.int64)
+        keys[rows, places] = 2 * table.name.astype(np.int64) + (table.type == Type.STRING)
+        values = np.full((table.filters, MOST), -1, np.int64)
+        values[rows, places] = codes_of(table.type, table.operator, table.value)
+        return _ordered(keys, values, sizes)
+
     def first(self, count: int) -> Conjunctions:
         """Returns the first `count`."""
         return self.part(0, count)
@@ -63,10 +84,17 @@ class Conjunctions:
         rows = slice(start, start + count)
         return Conjunctions(self.names[rows], self.codes[rows], self.sizes[rows])
 
+    def wire_bytes(self) -> Rows:
+        """Returns the bytes of each conjunction's FILTER TLV (docs/wire-format.md)."""
+        held = self.names >= 0
+        names = name_bytes()[np.where(held, self.names // 2, 0)] + constraint_bytes()[self.codes]
+        found: Rows = len(encode_filter(Filter(()))) + np.where(held, names, 0).sum(axis=1)
+        return found
+
     def filters(self) -> list[Filter]:
         """Returns the conjunctions as filters."""
         return [
-            Filter(tuple(constraint(f"a{name // 2}", code) for name, code in zip(*pair, strict=True)))
+            Filter(tuple(constraint(name_of(name // 2), code) for name, code in zip(*pair, strict=True)))
             for row, size in enumerate(self.sizes.tolist())
             for pair in [(self.names[row, :size].tolist(), self.codes[row, :size].tolist())]
         ]
@@ -84,27 +112,42 @@ def draw(
     sizes = rng.integers(low, high, count, endpoint=True)
     chosen = _distinct_names(count, names, rng, zipf)
     strings = rng.random((count, MOST)) < 0.5
-    codes = np.where(strings, _string_codes((count, MOST), rng), _integer_codes((count, MOST), rng))
+    drawn = np.where(strings, _string_codes((count, MOST), rng), _integer_codes((count, MOST), rng))
     keys = chosen * 2 + strings
-    beyond = np.arange(MOST)[None, :] >= sizes[:, None]
-    keys[beyond] = np.iinfo(np.int16).max
+    keys[_beyond(sizes)] = np.iinfo(np.int16).max
+    return _ordered(keys, drawn, sizes)
+
+
+def _beyond(sizes: Rows) -> Bools:
+    """Returns bool [k, MOST]: the places behind the last constraint of each conjunction."""
+    return np.arange(MOST)[None, :] >= sizes[:, None]
+
+
+def _ordered(keys: Rows, values: Rows, sizes: Rows) -> Conjunctions:
+    """Returns conjunctions with the constraints of each in the order of their keys."""
     order = np.argsort(keys, axis=1)
-    keys, codes = np.take_along_axis(keys, order, axis=1), np.take_along_axis(codes, order, axis=1)
-    keys[beyond], codes[beyond] = -1, -1
-    return Conjunctions(keys.astype(np.int16), codes.astype(np.int16), sizes)
+    keys, values = np.take_along_axis(keys, order, axis=1), np.take_along_axis(values, order, axis=1)
+    beyond = _beyond(sizes)
+    keys[beyond], values[beyond] = -1, -1
+    return Conjunctions(keys.astype(np.int16), values.astype(np.int16), sizes)
 
 
-def one_integer_constraint(count: int, names: int, rng: np.random.Generator, operator: str) -> Conjunctions:
-    """Returns conjunctions of one constraint each, `equal` or `less`, on uniform names and integers.
+def integer_constraints(
+    count: int, names: int, rng: np.random.Generator, operator: str, constraints: int = 1
+) -> Conjunctions:
+    """Returns conjunctions of constraints with one operator, `equal` or `less`: uniform names and integers.
 
-    Their alpha is known: of equality constraints none covers another but equal ones; of `<` on one name, the
-    one with the greatest value covers all.
+    Alpha is known of equality constraints, of which only equal conjunctions cover each other, and of one
+    constraint `<`: on each name, the constraint with the greatest value covers all.
+
+    Args:
+        names: number of attribute names, at least as many as the constraints of a conjunction.
     """
-    keys = np.full((count, MOST), -1, np.int16)
-    codes = keys.copy()
-    keys[:, 0] = 2 * rng.integers(0, names, count)
-    codes[:, 0] = rng.integers(0, INTEGERS, count) + (INTEGERS if operator == "less" else 0)
-    return Conjunctions(keys, codes, np.ones(count, np.int64))
+    keys = 2 * _distinct_names(count, names, rng, zipf=False)
+    values = rng.integers(0, INTEGERS, (count, MOST)) + (INTEGERS if operator == "less" else 0)
+    sizes = np.full(count, constraints)
+    keys[_beyond(sizes)] = np.iinfo(np.int16).max
+    return _ordered(keys, values, sizes)
 
 
 def _distinct_names(count: int, names: int, rng: np.random.Generator, zipf: bool) -> Rows:
@@ -145,10 +188,12 @@ def kept(conjunctions: Conjunctions) -> Rows:
     sizes = conjunctions.sizes[alone]
     needed = np.ones(len(alone), np.bool_)
     singles = np.flatnonzero(sizes == 1)
-    by_one = _covered_by_one(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)
     for name in np.unique(names[singles, 0]):
         here = singles[names[singles, 0] == name]
         needed[here] = ~implies_another()[np.ix_(codes[here, 0], codes[here, 0])].any(axis=1)
+    if len(singles) == len(alone):
+        return np.sort(alone[needed])
+    by_one = _covered_by_one(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)
     for size in range(2, MOST + 1):
         here = np.flatnonzero(sizes == size)
         here = here[~by_one[names[here, :size], codes[here, :size]].any(axis=1)]
@@ -218,6 +263,15 @@ def _pairs(rows: Rows, first: Rows, end: Rows) -> Iterator[tuple[Rows, Rows]]:
             np.repeat(first[start:stop], some) + np.arange(int(some.sum())) - begins,
         )
         start = stop
+
+
+def alphas(conjunctions: Conjunctions) -> dict[str, float]:
+    """Returns alpha by unit of M: the disjunction in constraints, and in bytes, over all conjunctions."""
+    rows = kept(conjunctions)
+    return {
+        unit: float(each[rows].sum() / each.sum())
+        for unit, each in (("constraints", conjunctions.sizes), ("bytes", conjunctions.wire_bytes()))
+    }
 
 
 def alpha(conjunctions: Conjunctions) -> float:

@@ -2,26 +2,27 @@
 
 An integer constraint is one of =, < and > (60, 20 and 20 %) with one of 100 values. A string constraint is
 one of =, prefix, suffix, substring, < and > (35, 15, 15, 15, 10 and 10 %) with one of 1,000 words, of Zipf
-frequency.
+frequency. Operators and words are those of the tables with which matching is measured (`testbed.siena_ff`).
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Constraint, Operator, Type
+from router.predicates.model import Constraint, Filter, Type
+from router.wire.predicate import encode_filter
+from testbed.siena_ff.dictionary import dictionary
+from testbed.siena_ff.parameters import INTEGER_OPERATORS, STRING_OPERATORS
 
 INTEGERS, WORDS = 100, 1_000
-_INTEGER_OPERATORS = (Operator.EQ, Operator.LT, Operator.GT)
-_STRING_OPERATORS = (
-    *(Operator.EQ, Operator.PREFIX, Operator.SUFFIX, Operator.SUBSTRING),
-    *(Operator.LT, Operator.GT),
-)
-INTEGER_SHARES, STRING_SHARES = (0.6, 0.2, 0.2), (0.35, 0.15, 0.15, 0.15, 0.1, 0.1)
+#: Attribute names, at most.
+NAMES = 8_192
+_INTEGER_OPERATORS, _STRING_OPERATORS = tuple(INTEGER_OPERATORS), tuple(STRING_OPERATORS)
+INTEGER_SHARES = tuple(weight / 100 for weight in INTEGER_OPERATORS.values())
+STRING_SHARES = tuple(weight / 100 for weight in STRING_OPERATORS.values())
 #: Numbers of integer constraints come first.
 FIRST_STRING = len(_INTEGER_OPERATORS) * INTEGERS
 CODES = FIRST_STRING + len(_STRING_OPERATORS) * WORDS
@@ -31,19 +32,29 @@ Bools = npt.NDArray[np.bool_]
 
 @lru_cache(maxsize=1)
 def words() -> tuple[str, ...]:
-    """Returns the dictionary in ascending order: words of one to three syllables."""
-    random = Random("alpha")
-    syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
-    found: set[str] = set()
-    while len(found) < WORDS:
-        found.add("".join(random.choices(syllables, k=random.choice((1, 2, 2, 3, 3)))))
-    return tuple(sorted(found))
+    """Returns the dictionary in ascending order."""
+    return tuple(sorted(dictionary(WORDS)))
 
 
 @lru_cache(maxsize=1)
 def word_of_rank() -> npt.NDArray[np.int64]:
-    """Returns the word by rank of frequency: an order of its own, since words are sorted."""
-    return np.random.default_rng(1).permutation(WORDS)
+    """Returns the number of the word of each rank of frequency in `words`."""
+    number = {word: index for index, word in enumerate(words())}
+    return np.array([number[word] for word in dictionary(WORDS)], np.int64)
+
+
+def codes_of(
+    types: npt.NDArray[np.uint8], operators: npt.NDArray[np.uint8], values: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Returns the numbers of constraints in columns; a string is the rank of its word."""
+    string = types == Type.STRING
+    place = np.zeros((2, 256), np.int64)
+    for row, known in enumerate((_INTEGER_OPERATORS, _STRING_OPERATORS)):
+        place[row, list(known)] = range(len(known))
+    operator = place[string.astype(np.int64), operators]
+    words_ = FIRST_STRING + operator * WORDS + word_of_rank()[np.where(string, values, 0)]
+    found: npt.NDArray[np.int64] = np.where(string, words_, operator * INTEGERS + values)
+    return found
 
 
 def constraint(name: str, code: int) -> Constraint:
@@ -52,6 +63,26 @@ def constraint(name: str, code: int) -> Constraint:
         return Constraint(name, Type.INTEGER, _INTEGER_OPERATORS[code // INTEGERS], code % INTEGERS)
     operator, word = divmod(code - FIRST_STRING, WORDS)
     return Constraint(name, Type.STRING, _STRING_OPERATORS[operator], words()[word])
+
+
+def name_of(number: int) -> str:
+    """Returns the attribute name with a number."""
+    return f"a{number}"
+
+
+@lru_cache(maxsize=1)
+def name_bytes() -> npt.NDArray[np.int64]:
+    """Returns the bytes of each attribute name."""
+    return np.array([len(name_of(number)) for number in range(NAMES)])
+
+
+@lru_cache(maxsize=1)
+def constraint_bytes() -> npt.NDArray[np.int64]:
+    """Returns the bytes that each constraint takes in a FILTER TLV, without those of its name."""
+    alone = len(encode_filter(Filter(())))
+    return np.array(
+        [len(encode_filter(Filter((constraint("a", code),)))) - alone - 1 for code in range(CODES)]
+    )
 
 
 @lru_cache(maxsize=1)

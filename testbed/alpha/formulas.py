@@ -35,10 +35,15 @@ def weighted(weights: npt.NDArray[np.float64], size: int, predicates: int) -> fl
 
 
 def sample_uniform(universe: int, size: int, predicates: int, rng: np.random.Generator) -> float:
-    """Returns alpha of one draw of uniform subsets."""
+    """Returns alpha of one draw of uniform subsets.
+
+    Subsets are drawn with replacement until no message is in one twice: `size` is small beside the universe.
+    """
+    drawn = rng.integers(0, universe, (predicates, size))
+    while len(again := np.flatnonzero((np.diff(np.sort(drawn, axis=1), axis=1) == 0).any(axis=1))):
+        drawn[again] = rng.integers(0, universe, (len(again), size))
     there = np.zeros(universe, np.bool_)
-    for _ in range(predicates):
-        there[rng.choice(universe, size, replace=False, shuffle=False)] = True
+    there[drawn] = True
     return int(there.sum()) / (predicates * size)
 
 

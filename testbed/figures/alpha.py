@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from testbed.figures.reproduction import LAYERS, Case, Panel, Reproduction, Results, Statement
+from testbed.figures.alpha_draws import ERROR, MERGED, UNITS, exact
+from testbed.figures.reproduction import LAYERS, Case, Panel, Reproduction, Results, Statement, Table
 
-_GRID = [scale * 10**power for power in range(1, 7) for scale in (1, 2, 5)][:-2]
-_ROWS = ((10_000, 10, 10), (10_000, 10, 100), (10_000, 10, 1_000), (10_000, 10, 10_000))
-#: Conjunctions that are drawn in all, at least: the variance is greatest at some thousand, and falls behind.
-_DRAWN = 100_000
-#: Disjoint parts are taken until the standard error of their mean is below this, and so many at least.
-_ERROR, _DRAWS = 0.005, 30
-#: Kinds of conjunctions of one constraint, for which alpha is known exactly.
+#: |M|, h and n of the generic model.
+_ROWS = (
+    *((10_000, 10, 10), (10_000, 10, 100), (10_000, 10, 1_000), (10_000, 10, 10_000)),
+    (1_000_000, 1, 1_000_000),
+)
+#: Conjunctions of integer constraints, whose alpha is known exactly: constraints, names, operator, kinds, and
+#: numbers of conjunctions of which several are equal.
 _EXACT = {
-    "one equality constraint of 50 names x 100 integers": (50, "equal", 5_000),
-    "one constraint `<` on one of 500 integer names": (500, "less", 500),
+    "one equality constraint, 50 names x 100 integers": (1, 50, "equal", 50 * 100, (200, 2_000, 20_000)),
+    "two equality constraints, 10 names x 100 integers": (
+        *(2, 10, "equal", math.comb(10, 2) * 100**2),
+        (2_000, 20_000),
+    ),
+    "three equality constraints, 10 names x 100 integers": (
+        *(3, 10, "equal", math.comb(10, 3) * 100**3),
+        (20_000,),
+    ),
+    "one constraint `<` on one of 500 integer names": (1, 500, "less", 500, (200, 2_000, 20_000)),
 }
+#: Names whose units and merging a panel shows: the slides' |A|.
+_SHOWN = 500
+#: Conjunctions of a fixed number of constraints, at most.
+_FIXED = 100_000
 
 
 class Alpha(Reproduction):
@@ -36,19 +48,23 @@ class Alpha(Reproduction):
         "Conjunctions are those of the slides' workload (part II): 1 to 6 constraints, half on strings of a "
         "dictionary of 1,000 words of Zipf frequency, half on integers of 100 values.",
         "M of a disjunction is its number of constraints, after conjunctions that another one covers have "
-        "been dropped. Conjunctions are not merged, and none is dropped that only several others cover "
-        "together.",
+        "been dropped; beside it are the bytes of its FILTER TLVs. Up to "
+        f"{MERGED:,} conjunctions, both also with what a router's predicate does besides: filters that "
+        "several others cover together are removed, and filters that differ in one attribute are merged. "
+        "The searches for several filters that were cut off, whose filter was kept, are counted.",
         "The tables of the schemes are those of a simulated network in which predicates do not change, for "
-        "messages of all nodes; M of an entry is its number of filters. Beside them is the curve of the "
-        "receivers of the same run, drawn at random: the predicates of the testbed's own workload, and few. "
+        "messages of all nodes; M is in filters, constraints and bytes. Beside them is the curve, in "
+        "filters, of the receivers of the same run, drawn at random: the predicates of the testbed's own "
+        "workload, and few. "
         "alpha(r / Delta), as the slides have it, is alpha of the mean number of receivers; most filters are "
         "in entries of many receivers, where alpha is less, so that it predicts too much.",
         "Alpha of a seed is the mean over disjoint parts of what was drawn: thirty parts or more, until the "
-        "standard error of the mean is below 0.005, or all has been used.",
+        "standard error of the mean is below 0.005, or all has been used. The standard error of the mean "
+        "over the seeds is that of their parts, or, where a seed has one part, that of the seeds.",
         "Zipf frequency has the exponent 1. In the generic model a Zipf predicate is h draws with "
         "replacement.",
     )
-    measure = "testbed.figures.alpha:measure"
+    measure = "testbed.figures.alpha_draws:measure"
     calculates = True
 
     def cases(self, size: str) -> list[Case]:
@@ -70,18 +86,27 @@ class Alpha(Reproduction):
             for universe, h, n in _ROWS
         ]
         found += [
-            Case(label, {}, {"model": kind, "names": names, "kinds": kinds, "n": 2_000})
-            for label, (names, kind, kinds) in _EXACT.items()
+            Case(
+                f"{label}, n {n}",
+                {},
+                {
+                    "model": "integers",
+                    "constraints": constraints,
+                    "names": names,
+                    "operator": operator,
+                    "kinds": kinds,
+                    "n": n,
+                },
+            )
+            for label, (constraints, names, operator, kinds, numbers) in _EXACT.items()
+            for n in numbers
         ]
         found += [
-            Case(
-                f"DNF, {'Zipf' if zipf else 'uniform'} names: |A| {names}",
-                {},
-                {"model": "dnf", "names": names, "zipf": zipf, "n": most},
-            )
+            _dnf(names, zipf, (1, 6), most, merged=True)
             for zipf in (False, True)
             for names in ((50, 100, 200, 500, 1000) if size == "paper" else (50, 500))
         ]
+        found += [_dnf(_SHOWN, False, (each, each), min(most, _FIXED), merged=False) for each in (1, 2, 3)]
         nodes = 100 if size == "paper" else 50
         found += [
             Case(
@@ -124,43 +149,62 @@ class Alpha(Reproduction):
             ("by_alpha", "formula with alpha(k) of each entry", 0.02),
             ("by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1),
         ):
-            if key == "by_alpha" or case.facts["scheme"] == "pif":
-                found.append(
-                    Statement(
-                        f"{case.label}: filters held / {formula}",
-                        f"1 within {100 * tolerance:.0f} %",
-                        results.band(case, key),
-                        abs(results.median(case, key) - 1) <= tolerance,
-                    )
+            found += [
+                Statement(
+                    f"{case.label}: {unit} held / {formula}",
+                    f"1 within {100 * tolerance:.0f} %",
+                    results.band(case, f"{key}_{unit}"),
+                    abs(results.median(case, f"{key}_{unit}") - 1) <= tolerance,
                 )
+                for unit in ("filters", *UNITS)
+                if key == "by_alpha" or case.facts["scheme"] == "pif"
+            ]
         return found
 
     def _shape(self, case: Case, results: Results) -> list[Statement]:
-        curves = [dict(curve) for curve in results.curves(case)]
+        curves = [dict(curve) for curve in results.curves(case, "constraints")]
         if not curves:
             return [Statement(f"{case.label}: alpha falls", "from about 1 towards 0", "no run", False)]
         first = [curve[min(curve)] for curve in curves]
         last = [curve[max(curve)] for curve in curves]
-        falls = all(0 < curve[k] <= 1 for curve in curves for k in curve)
-        errors = [
-            statistics.stdev(values) / math.sqrt(len(values))
-            for k in curves[0]
-            if len(values := [curve[k] for curve in curves]) > 1
-        ]
+        within = all(0 < curve[k] <= 1 for curve in curves for k in curve)
+        falls = within and min(first) > 0.8 and max(last) < 0.6 * min(first)
+        # A fixed number of constraints is none of the slides' workload: alpha may fall later.
+        fewest, most = case.facts["constraints"]
+        known = [dict(curve) for curve in results.curves(case, "errors")]
+        errors = [each for k in curves[0] if (each := _error(k, curves, known)) is not None]
         return [
             Statement(
-                f"{case.label}: greatest standard error of the mean of {len(curves)} draws",
-                "less than 0.005",
-                f"{max(errors):.2g}" if errors else "one draw",
-                max(errors) < 0.005 if errors else None,
+                f"{case.label}: greatest standard error of the mean over {len(curves)} seeds",
+                f"less than {ERROR}",
+                f"{max(errors):.2g}" if errors else "one part",
+                max(errors) < ERROR if errors else None,
             ),
             Statement(
                 f"{case.label}: alpha at 10 and at {max(curves[0]):.0f} conjunctions",
                 "from about 1 towards 0",
                 f"{statistics.median(first):.3g} and {statistics.median(last):.3g}",
-                falls and min(first) > 0.8 and max(last) < 0.6 * min(first),
+                falls if fewest < most or not within else None,
             ),
         ]
+
+    def tables(self, results: Results) -> list[Table]:
+        rows = []
+        for case in results:
+            if not case.facts.get("merged"):
+                continue
+            at = {
+                key: statistics.median(dict(curve)[k] for curve in curves)
+                for key in (*UNITS, *(f"merged_{unit}" for unit in UNITS), "undecided")
+                if (curves := results.curves(case, key)) and (k := min(MERGED, max(dict(curves[0]))))
+            }
+            if at:
+                rows.append([case.label, *(f"{value:.3g}" for value in at.values())])
+        columns = ("", "constraints", "bytes", "merged: constraints", "merged: bytes", "searches cut off")
+        title = (
+            f"Alpha at {MERGED:,} conjunctions by unit, covered ones dropped, and merged as well (medians)"
+        )
+        return [Table(title, columns, rows)]
 
     def _tables_panel(self, layer: str, measured: Sequence[Case], results: Results) -> Panel:
         """The entries of the tables on the curve of receivers drawn at random."""
@@ -178,72 +222,88 @@ class Alpha(Reproduction):
 
     def panels(self, results: Results) -> list[Panel]:
         measured = [case for case in results if case.facts["model"] == "tables"]
-        return [
-            *(self._tables_panel(layer, measured, results) for layer in LAYERS),
-            Panel(
-                "Conjunctions combined in one disjunction",
-                "alpha",
-                {
-                    case.label: [
-                        [(math.log10(k), value) for k, value in curve] for curve in results.curves(case)
-                    ]
-                    for case in results
-                    if case.facts["model"] == "dnf"
-                },
-                x="conjunctions (log10)",
-                percent=False,
-            ),
+        drawn = [case for case in results if case.facts["model"] == "dnf"]
+        spread = [case for case in drawn if case.facts["merged"]]
+        found = [
+            _exact_panel("Generic model", "predicates", results, ("uniform", "zipf")),
+            _exact_panel("Integer constraints", "conjunctions", results, ("integers",)),
         ]
-
-
-def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Returns the draws of a case; of the DNF model a curve (conjunctions, alpha)."""
-    import numpy as np
-
-    from testbed.alpha import conjunctions, formulas
-
-    if facts["model"] == "tables":
-        from testbed.figures.alpha_tables import measure_tables
-
-        return measure_tables(facts, seed)
-    rng = np.random.default_rng([seed, *str(sorted(facts.items())).encode()])
-    model, n = facts["model"], int(facts["n"])
-    if model == "dnf":
-        total = max(n, _DRAWN)
-        drawn = conjunctions.draw(total, facts["names"], rng, zipf=facts["zipf"])
-        return {
-            "curve": [
-                (k, _mean(conjunctions.alpha(drawn.part(start, k)) for start in range(0, total - k + 1, k)))
-                for k in _GRID
-                if k <= n
-            ]
+        for zipf in (False, True):
+            names = "Zipf names" if zipf else "uniform names"
+            cases = [case for case in spread if case.facts["zipf"] == zipf]
+            curves = {f"|A| = {case.facts['names']}": results.curves(case, "constraints") for case in cases}
+            found.append(_panel(f"DNF model, {names}", curves))
+            shown = [case for case in cases if case.facts["names"] == _SHOWN]
+            units = {
+                f"{unit}, {how}": results.curves(case, key + unit)
+                for case in shown
+                for key, how in (("", "covered dropped"), ("merged_", "merged"))
+                for unit in UNITS
+            }
+            found.append(_panel(f"DNF model, {names}, |A| = {_SHOWN}", units))
+        fixed = {
+            f"{case.facts['constraints'][0]} constraints": results.curves(case, "constraints")
+            for case in drawn
+            if not case.facts["merged"]
         }
-    if model in ("equal", "less"):
-        one = [conjunctions.one_integer_constraint(n, facts["names"], rng, model) for _ in range(20)]
-        return {
-            "draws": [conjunctions.alpha(each) for each in one],
-            "exact": formulas.uniform(facts["kinds"], 1, n),
-        }
-    universe, h = facts["universe"], facts["h"]
-    times = 20 if n <= 1_000 else 4
-    if model == "uniform":
-        draws = [formulas.sample_uniform(universe, h, n, rng) for _ in range(times)]
-        return {"draws": draws, "exact": formulas.uniform(universe, h, n)}
-    weights = formulas.zipf_weights(universe)
-    alone = n * float((1 - (1 - weights) ** h).sum())
-    drawn_sizes = [formulas.sample_weighted(weights, h, n, rng) for _ in range(times)]
-    # E|P| over the expected sum: the ratio of expectations, as the formula.
-    return {
-        "draws": [together / alone for together, _ in drawn_sizes],
-        "exact": formulas.weighted(weights, h, n),
-    }
+        found.append(_panel(f"DNF model, uniform names, |A| = {_SHOWN}", fixed))
+        return [*found, *(self._tables_panel(layer, measured, results) for layer in LAYERS)]
 
 
-def _mean(values: Iterator[float]) -> float:
-    """The mean of values that are taken until it is known well enough, or none is left."""
-    taken: list[float] = []
-    for value in values:
-        taken.append(value)
-        if len(taken) >= _DRAWS and statistics.stdev(taken) < _ERROR * math.sqrt(len(taken)):
-            break
-    return statistics.fmean(taken)
+def _dnf(names: int, zipf: bool, constraints: tuple[int, int], n: int, *, merged: bool) -> Case:
+    fewest, most = constraints
+    how = f", {fewest} constraint{'s' if fewest > 1 else ''}" if fewest == most else ""
+    return Case(
+        f"DNF, {'Zipf' if zipf else 'uniform'} names{how}: |A| {names}",
+        {},
+        {
+            "model": "dnf",
+            "names": names,
+            "zipf": zipf,
+            "constraints": constraints,
+            "n": n,
+            "merged": merged,
+        },
+    )
+
+
+def _error(
+    k: float, curves: Sequence[Mapping[float, float]], known: Sequence[Mapping[float, float]]
+) -> float | None:
+    """The standard error of the mean of alpha(k) over the seeds; None: one seed with one part."""
+    errors = [each[k] for each in known if k in each]
+    if len(errors) == len(curves):
+        return math.sqrt(sum(error**2 for error in errors)) / len(errors)
+    values = [curve[k] for curve in curves]
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def _panel(
+    title: str,
+    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]],
+    x: str = "conjunctions combined in one disjunction",
+    formulas: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Panel:
+    return Panel(title, "alpha", curves, x=x, formulas=formulas or {}, percent=False, points=True)
+
+
+def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) -> Panel:
+    """The means of the draws as points, and the formulas as lines."""
+    curves: dict[str, list[list[tuple[float, float]]]] = {}
+    formulas: dict[str, list[tuple[float, float]]] = {}
+    for case in results:
+        facts = case.facts
+        if facts["model"] not in models or not results.runs(case):
+            continue
+        label = case.label.rsplit(" n ", 1)[0].rstrip(",").replace("generic, ", "")
+        points = curves.setdefault(label, [[] for _ in results.runs(case)])
+        for point, run in zip(points, results.runs(case), strict=False):
+            point.append((facts["n"], statistics.fmean(run["draws"])))
+        formulas[label] = [(n, exact(facts, n)) for n in _dense(points[0])]
+    return _panel(title, curves, x, formulas)
+
+
+def _dense(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Numbers for a line through the first to the last of some points."""
+    first, last = points[0][0], points[-1][0]
+    return sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})

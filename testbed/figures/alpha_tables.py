@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from captures.accounting.schemes import size_of
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
 from router.predicates.covering.builder import PredicateBuilder
@@ -22,7 +24,7 @@ from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import LAYERS, Forest
 from testbed.figures.reproduction import common
-from testbed.figures.scheme_memory import measured_alpha, predicted_by_alpha, receivers_below
+from testbed.figures.scheme_memory import UNITS, measured_alpha, predicted_by_alpha, receivers_below
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 
@@ -34,9 +36,9 @@ def measure_tables(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         facts: `scheme` (`pif`, `psf` or `ips`), `layer`, `nodes`.
 
     Returns:
-        curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random; by_alpha: filters
-        held over the formula with alpha(k) of each entry; by_mean_alpha, with `pif`: over
-        (n - 1) r M_p alpha(r / Delta).
+        curve: (k, alpha) of the entries; random: (k, alpha) of receivers drawn at random, both in
+        filters; by_alpha_UNIT: M held over the formula with alpha(k) of each entry; by_mean_alpha_UNIT, with
+        `pif`: over (n - 1) r M_p alpha(r / Delta).
     """
     overrides = common(
         seed=seed,
@@ -64,23 +66,24 @@ def _measured(
     sizes = {node: len(PredicateBuilder(predicate)) for node, predicate in predicates.items()}
     together: dict[int, int] = {}
     alone: dict[int, int] = {}
-    held = 0
+    held: Counter[str] = Counter()
     for node, rows in tables.items():
         for row, receivers, copies in _entries(experiment, forest, node, rows, sizes):
-            filters = len(predicate_of(row))
-            held += copies * filters
+            size = size_of(predicate_of(row))
+            held.update({unit: copies * value for unit, value in size._asdict().items()})
             k = len(receivers)
-            together[k] = together.get(k, 0) + filters
+            together[k] = together.get(k, 0) + size.filters
             alone[k] = alone.get(k, 0) + sum(sizes[each] for each in receivers)
     scheme = experiment.routing.scheme
     formula = predicted_by_alpha(forest, predicates, list(forest.trees), rng)
     found: dict[str, Any] = {
         "curve": [(k, together[k] / alone[k]) for k in sorted(together)],
-        "random": list(enumerate(measured_alpha(list(predicates.values()), rng), 1)),
-        "by_alpha": held / formula[scheme],
+        "random": list(enumerate(measured_alpha(list(predicates.values()), rng)["filters"], 1)),
     }
-    if scheme == "pif":
-        found["by_mean_alpha"] = held / formula["pif by mean"]
+    for unit in UNITS:
+        found[f"by_alpha_{unit}"] = held[unit] / formula[scheme][unit]
+        if scheme == "pif":
+            found[f"by_mean_alpha_{unit}"] = held[unit] / formula["pif by mean"][unit]
     return found
 
 

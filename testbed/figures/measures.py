@@ -144,7 +144,7 @@ _TIMED = 60
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
     from captures.accounting.schemes import SENDERS, held
-    from testbed.figures.scheme_memory import predicted, predicted_by_alpha
+    from testbed.figures.scheme_memory import UNITS, index_bits, predicted, predicted_by_alpha
 
     summary = run.summary()
     state, crossed = summary["state"], summary["message_crossings"]
@@ -177,14 +177,17 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         total = sum(sizes["filters"].values())
         found["n_r"] = found["filters"] / (len(topology.nodes) * total)
         found["n_squared"] = found["n_r"] / len(topology.nodes)
+    if scheme == "ips":
+        found["index_bits"] = index_bits(read_routing_tables(run.inputs.run), len(topology.nodes))
     if experiment.protocol.covering == "full":
         by_alpha = predicted_by_alpha(
             forest, _local_predicates(run), run.inputs.senders, random.Random(experiment.seed)
         )
-        if scheme in by_alpha:
-            found["by_alpha"] = found["filters"] / by_alpha[scheme]
-        if scheme == "pif":
-            found["by_mean_alpha"] = found["filters"] / by_alpha["pif by mean"]
+        for unit in UNITS:
+            if scheme in by_alpha:
+                found[f"by_alpha_{unit}"] = found[unit] / by_alpha[scheme][unit]
+            if scheme == "pif":
+                found[f"by_mean_alpha_{unit}"] = found[unit] / by_alpha["pif by mean"][unit]
     return found | _scheme_traffic(run, summary) | _scheme_matching(run, experiment, forest)
 
 

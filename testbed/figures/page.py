@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 STATEMENT_COLUMNS = ("statement", "predicted", "measured: median [10 %, 90 %]", "holds")
 #: Points of the common grid on which the curves of several runs are compared.
 _POINTS = 400
+#: More panels than this are in several rows.
+_IN_A_ROW = 4
 
 
 def write_page(
@@ -96,6 +99,8 @@ def draw(panel: Panel, axes: Axes) -> None:
         if not kept:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
+        if formula := panel.formulas.get(label):
+            axes.plot(*zip(*formula, strict=True), color=colour, linestyle="--", linewidth=1)
         if panel.points:
             _draw_points(axes, kept, colour, label)
             continue
@@ -151,7 +156,9 @@ def _draw_points(axes: Axes, curves: Sequence[npt.NDArray[np.float64]], colour: 
 
 def _draw(panels: Sequence[Panel], path: Path) -> None:
     with styled(), mpl.rc_context({"svg.hashsalt": path.stem}):
-        figure = empty_figure(5.2 * max(1, len(panels)), 3.4)
+        columns = max(1, len(panels)) if len(panels) <= _IN_A_ROW else 3
+        rows = max(1, math.ceil(len(panels) / columns))
+        figure = empty_figure(5.2 * columns, 3.4 * rows)
         for number, panel in enumerate(panels, 1):
-            draw(panel, figure.add_subplot(1, len(panels), number))
+            draw(panel, figure.add_subplot(rows, columns, number))
         figure.savefig(path, facecolor="white", metadata={"Date": None})

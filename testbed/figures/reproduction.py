@@ -60,6 +60,8 @@ class Panel:
 
     Attributes:
         floor: label -> values that a calculation predicts; drawn as a dashed line.
+        formulas: label -> points of the curve that a formula predicts; dashed, in the colour of the curves
+            of the label.
         points: the curves are values at points of a parameter, joined by straight lines over a logarithmic
             axis; else each value holds until the next one.
     """
@@ -69,6 +71,7 @@ class Panel:
     curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]
     x: str = "experiment time (s)"
     floor: Mapping[str, float] = field(default_factory=dict)
+    formulas: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     percent: bool = True
     points: bool = False
 

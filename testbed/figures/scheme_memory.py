@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
+from captures.accounting.schemes import Size, size_of
+from captures.rundir.routing_tables import TableRow
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.model import Predicate
+from router.predicates.covering.pool import POOL
+from router.predicates.model import NOTHING, Predicate
 from testbed.controller.trees import Forest, Tree
+
+#: Units of M.
+UNITS = Size._fields
 
 
 def predicted(forest: Forest, sizes: Mapping[int, int], sources: Collection[int]) -> dict[str, int]:
@@ -49,56 +57,109 @@ def receivers_below(tree: Tree, receivers: Container[int]) -> Iterator[tuple[int
 
 def predicted_by_alpha(
     forest: Forest, predicates: Mapping[int, Predicate], sources: Collection[int], rng: random.Random
-) -> dict[str, float]:
-    """Returns scheme -> forwarding state in filters, with covering, by alpha measured on the predicates.
+) -> dict[str, dict[str, float]]:
+    """Returns scheme -> unit -> forwarding state with covering, by alpha measured on the predicates.
 
-    An entry for k receivers has alpha(k) of the sum of their filters. alpha is that of the run's own
-    predicates, at the k of each entry: receivers are drawn at random, whereas those of an entry are
+    An entry for k receivers has alpha(k) of the sum of their M, in the same unit. alpha is that of the run's
+    own predicates, at the k of each entry: receivers are drawn at random, whereas those of an entry are
     neighbours. `pif by mean` is the slides' formula with n - 1 for n: (n - 1) r M_p alpha(r / Delta), where
     Delta is the mean number of interfaces.
 
     Args:
         predicates: of the receivers; none is empty.
     """
-    sizes = {node: len(PredicateBuilder(predicate)) for node, predicate in predicates.items()}
+    alone = {node: _Growing(predicate).size for node, predicate in predicates.items()}
     alpha = measured_alpha(list(predicates.values()), rng)
-
-    def state(entries: Iterable[int]) -> float:
-        return sum(_size(entry, sizes) * alpha[entry.bit_count() - 1] for entry in entries)
-
-    psf = [place for source in sources for place in receivers_below(forest.trees[source], sizes)]
+    psf = [place for source in sources for place in receivers_below(forest.trees[source], alone)]
     pif = [
         below
         for node, tree in forest.trees.items()
-        for parent, _, below in receivers_below(tree, sizes)
+        for parent, _, below in receivers_below(tree, alone)
         if parent == node
     ]
-    total, nodes = sum(sizes.values()), len(forest.trees)
+    entries: dict[str, Collection[int]] = {
+        "psf": [below for _, _, below in psf],
+        "ips": [below for _, _, below in set(psf)],
+        "pif": pif,
+    }
+    nodes = len(forest.trees)
     interfaces = 2 * len(forest.links) / nodes
-    mean = min(max(1.0, len(sizes) / interfaces), float(len(sizes)))
+    mean = min(max(1.0, len(alone) / interfaces), float(len(alone)))
     low = int(mean)
-    high = min(low + 1, len(sizes))
-    between = alpha[low - 1] + (mean - low) * (alpha[high - 1] - alpha[low - 1])
+    high = min(low + 1, len(alone))
+    found: dict[str, dict[str, float]] = {scheme: {} for scheme in (*entries, "pif by mean")}
+    for unit in UNITS:
+        sizes = {node: size[unit] for node, size in alone.items()}
+        of_unit = alpha[unit]
+        for scheme, those in entries.items():
+            state = (_size(entry, sizes) * of_unit[entry.bit_count() - 1] for entry in those)
+            found[scheme][unit] = sum(state)
+        between = of_unit[low - 1] + (mean - low) * (of_unit[high - 1] - of_unit[low - 1])
+        found["pif by mean"][unit] = (nodes - 1) * sum(sizes.values()) * between
+    return found
+
+
+def measured_alpha(
+    predicates: Sequence[Predicate], rng: random.Random, draws: int = 40
+) -> dict[str, list[float]]:
+    """Returns unit -> alpha(1), alpha(2), ...: of k predicates drawn at random, the mean of M of the
+    disjunction over the mean of the sum of M."""
+    whole = {unit: [0] * len(predicates) for unit in UNITS}
+    parts = {unit: [0] * len(predicates) for unit in UNITS}
+    sizes = [_Growing(predicate).size for predicate in predicates]
+    for _ in range(draws):
+        union, alone = _Growing(), Counter[str]()
+        for k, number in enumerate(rng.sample(range(len(predicates)), len(predicates))):
+            union.add(predicates[number])
+            alone += sizes[number]
+            for unit in UNITS:
+                whole[unit][k] += union.size[unit]
+                parts[unit][k] += alone[unit]
     return {
-        "psf": state(below for _, _, below in psf),
-        "ips": state(below for _, _, below in set(psf)),
-        "pif": state(pif),
-        "pif by mean": (nodes - 1) * total * between,
+        unit: [together / apart for together, apart in zip(whole[unit], parts[unit], strict=True)]
+        for unit in UNITS
     }
 
 
-def measured_alpha(predicates: Sequence[Predicate], rng: random.Random, draws: int = 40) -> list[float]:
-    """Returns alpha(1), alpha(2), ... in filters: of k predicates drawn at random, the mean of M of the
-    disjunction over the mean of the sum of M."""
-    whole, parts = [0] * len(predicates), [0] * len(predicates)
-    for _ in range(draws):
-        union, alone = PredicateBuilder(), 0
-        for k, predicate in enumerate(rng.sample(predicates, len(predicates))):
-            union.add(predicate)
-            alone += len(PredicateBuilder(predicate))
-            whole[k] += len(union)
-            parts[k] += alone
-    return [together / apart for together, apart in zip(whole, parts, strict=True)]
+class _Growing:
+    """A predicate that grows, with its size.
+
+    Attributes:
+        size: by unit.
+    """
+
+    def __init__(self, predicate: Predicate = NOTHING) -> None:
+        self._builder = PredicateBuilder()
+        self.size: Counter[str] = Counter()
+        self.add(predicate)
+
+    def add(self, predicate: Predicate) -> None:
+        before = self._builder.members
+        self._builder.add(predicate)
+        after = self._builder.members
+        # The filters that are new, and those that are not needed any more: a large predicate changes little.
+        self.size.update(_counted(after & ~before))
+        self.size.subtract(_counted(before & ~after))
+
+
+def _counted(members: Bits) -> dict[str, int]:
+    return size_of(POOL.predicate(members))._asdict() if members else {}
+
+
+def index_bits(tables: Mapping[int, Sequence[TableRow]], nodes: int) -> int:
+    """Returns the bits of the index of `ips`: for each source and interface one of its classes, or none.
+
+    Args:
+        tables: router -> the rows of its routing table; a class of an interface is a row with its sources.
+        nodes: the number of sources.
+    """
+    classes = Counter(
+        (router, row["interface"])
+        for router, rows in tables.items()
+        for row in rows
+        if row.get("part") == "forwarding" and row.get("sources") is not None
+    )
+    return sum(nodes * count.bit_length() for count in classes.values())
 
 
 def _routers_on_paths(tree: Tree, sources: Collection[int]) -> int:

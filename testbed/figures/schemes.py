@@ -18,11 +18,11 @@ from testbed.figures.reproduction import (
     Table,
     common,
 )
+from testbed.figures.scheme_memory import UNITS
 
 SCHEMES = ("pif", "pif-classes", "psf", "ips", "drp")
 #: Schemes that claim to cross the links towards receivers alone, on symmetric trees.
 _MINIMAL = ("psf", "ips", "drp")
-_UNITS = ("filters", "constraints", "bytes")
 
 #: How predicates are compared and whether they change.
 #: No covering, predicates that do not change: the formulas are exact.
@@ -37,6 +37,8 @@ _ASKED = "covering, changes, SRs"
 #: Shares of receivers and senders in percent: those of the protocol paper, and the whole grid.
 _RECEIVERS, _SENDERS = 75, 20
 _ALL_RECEIVERS, _ALL_SENDERS = (25, 50, 75, 100), (5, 20, 100)
+#: A layer whose broadcasts cross all links, on which drp runs too.
+_REVERSE_PATHS = "rpf"
 #: Of networks beyond the paper's.
 _FEW_RECEIVERS = 2
 #: Emulated routers that wait for a processor are late; what is late is not missed.
@@ -72,9 +74,15 @@ class Schemes(Reproduction):
         "PIF's n^2 is a misprint: each receiver is behind one interface of every other router, so that the "
         "tables hold r (n - 1) predicates. Both ratios are shown.",
         "Minimal is not defined: here it means that a message crosses the links of the paths to its "
-        "receivers on the tree of its source and no other.",
+        "receivers on the tree of its source and no other. The slides call DRP non-minimal. It would be "
+        "where the paths from one source part and meet again, which needs next hops that are not unique. The "
+        "trees of every layer here have unique, symmetric paths, and so have those on which "
+        f"`{_REVERSE_PATHS}` accepts frames: drp is run on that layer too, and is minimal.",
         "Forwarding state is counted for the sources that send, as in the slides, at the end of the run. The "
-        "predicates that psf and ips keep beside it (RIB), broadcast and unicast state are counted apart.",
+        "predicates that psf and ips keep beside it (RIB), broadcast and unicast state are counted apart, "
+        "and so is the index of ips: for each of n sources and each interface the number of one of its c "
+        "classes, or none, n log2(c + 1) bits. s log n is no state that could be counted: it is the number "
+        "of a sender's own router, ceil(log2 n) bits, and the wire format has 32 for it.",
         f"Four settings. `{_NONE}`: filters are kept as declared and predicates do not change; the memory is "
         "the formula's but for equal filters of several receivers, which a table has once. "
         f"`{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
@@ -91,10 +99,10 @@ class Schemes(Reproduction):
         "measured beside other work.",
         f"The size `small` varies r, s and n one at a time, on `spt`; `paper` has every combination of r and "
         f"s, on both layers, on 50, 100 and 200 nodes, with `{_FULL}`, and the other settings at r "
-        f"{_RECEIVERS} %, s {_SENDERS} %; `large` has few receivers, since each of the schemes with "
-        "identified RAs keeps the predicate of every receiver at every router; `emulated`, for "
-        "`--engine run`, has the networks of `paper` at their usual shares, and waits longer before it calls "
-        "a delivery missed.",
+        f"{_RECEIVERS} %, s {_SENDERS} %; `large` has few receivers, on `spt` alone, since each of the "
+        "schemes with identified RAs keeps the predicate of every receiver at every router; `emulated`, for "
+        "`--engine run`, has the networks of `paper` at their usual shares, on `spt` alone, which is where "
+        "the schemes differ, and waits longer before it calls a delivery missed.",
     )
     measure = "testbed.figures.measures:schemes"
     emulated_scale = "auto"
@@ -123,12 +131,16 @@ class Schemes(Reproduction):
             grid += [(25, *shares, "spt", (_FULL,)) for shares in others]
         of_setting = {_STATIC: ("pif",), _ASKED: ("pif", "pif-classes")}
         more = {"oracle__in_flight_window_s": _EMULATED_WINDOW_S} if size == "emulated" else {}
-        return [
+        found = [
             _case(nodes, layer, scheme, setting, receivers, senders, **more)
             for nodes, receivers, senders, layer, settings in grid
             for setting in settings
             for scheme in of_setting.get(setting, SCHEMES)
         ]
+        if size in ("small", "paper"):
+            nodes = 25 if size == "small" else 100
+            found.append(_case(nodes, _REVERSE_PATHS, "drp", _STATIC, *usual))
+        return found
 
     def judge(self, results: Results) -> list[Statement]:
         return [
@@ -235,7 +247,7 @@ def _identities(results: Results) -> list[Statement]:
     found: list[Statement] = []
     if not _chosen(results, setting=_NONE):
         return found
-    for scheme, unit in product(SCHEMES, _UNITS):
+    for scheme, unit in product(SCHEMES, UNITS):
         values = _all(results, _chosen(results, scheme=scheme, setting=_NONE), f"{unit}_ratio")
         text = f"{scheme}, {_NONE}: {unit} held / formula"
         found.append(Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1)))
@@ -257,19 +269,18 @@ def _identities(results: Results) -> list[Statement]:
 
 def _by_alpha(results: Results) -> list[Statement]:
     found = []
-    for scheme, key, formula, tolerance in (
-        ("psf", "by_alpha", "formula with alpha(k) of each entry", 0.02),
-        ("ips", "by_alpha", "formula with alpha(k) of each entry", 0.02),
-        ("pif", "by_alpha", "formula with alpha(k) of each entry", 0.02),
-        ("pif", "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1),
-    ):
+    by_alpha = "by_alpha", "formula with alpha(k) of each entry", 0.02
+    by_mean = "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1
+    formulas = (("psf", by_alpha), ("ips", by_alpha), ("pif", by_alpha), ("pif", by_mean))
+    for (scheme, (key, formula, tolerance)), unit in product(formulas, UNITS):
         cases = _chosen(results, scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL)
         if not cases:
             continue
-        medians = [results.median(case, key) for case in cases if results.values(case, key)]
+        measured = [each for case in cases if (each := results.values(case, f"{key}_{unit}"))]
+        medians = [median(each) for each in measured]
         found.append(
             Statement(
-                f"{scheme}, covering: filters held / {formula}, medians of {len(medians)} cases",
+                f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
                 f"1 within {100 * tolerance:.0f} %",
                 f"{min(medians):.4g} to {max(medians):.4g}, median {median(medians):.4g}"
                 if medians
@@ -283,7 +294,7 @@ def _by_alpha(results: Results) -> list[Statement]:
 def _crossings(results: Results) -> list[Statement]:
     """Crossings beyond the minimal tree, by scheme and layer."""
     found = []
-    for scheme, layer in product(SCHEMES, LAYERS):
+    for scheme, layer in product(SCHEMES, (*LAYERS, _REVERSE_PATHS)):
         exact = _chosen(results, scheme=scheme, layer=layer, setting=_NONE)
         exact += _chosen(results, scheme=scheme, layer=layer, setting=_STATIC)
         if scheme in _MINIMAL:
@@ -300,7 +311,8 @@ def _crossings(results: Results) -> list[Statement]:
         more = f" ({min(share):.0f} to {max(share):.0f} % more, medians)" if share and not minimal else ""
         if scheme == "drp":
             more += "; the slides say non-minimal, which needs paths that part and meet again"
-        where = "all settings" if scheme in _MINIMAL else "predicates that do not change"
+        all_settings = scheme in _MINIMAL and layer in LAYERS
+        where = "all settings" if all_settings else "predicates that do not change"
         found.append(
             Statement(
                 f"{scheme}, {layer}, {where}: crossings beyond the minimal tree once converged",
@@ -410,8 +422,9 @@ def _memory(results: Results) -> Table:
 def _covered(results: Results) -> Table:
     return _table(
         results,
-        "Memory with covering, a fifth of the predicates changing (medians). RIB, TABLE, next hops and the "
-        "numbers of the sources (s log n) are no part of the filters held",
+        "Memory with covering, a fifth of the predicates changing (medians). RIB, TABLE, next hops, the "
+        "index from sources to classes and the numbers of the sources (s log n) are no part of the filters "
+        "held",
         _chosen(results, setting=_FULL),
         (
             ("filters", "filters", 1),
@@ -422,6 +435,7 @@ def _covered(results: Results) -> Table:
             ("engines kB", "engine_bytes", 1e-3),
             ("TABLE kB", "table_bytes", 1e-3),
             ("next hops, bits", "unicast_bits", 1),
+            ("source to class, bits", "index_bits", 1),
             ("s log n, bits", "nodes_bits", 1),
         ),
     )

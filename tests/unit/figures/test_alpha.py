@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from router.matching.common.columns import to_predicates
 from router.predicates.covering.algebra import covers
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
+from router.wire.predicate import encode_filter, encode_predicate
 from testbed.alpha import constraints, formulas
-from testbed.alpha.conjunctions import Conjunctions, alpha, draw, kept, one_integer_constraint
-from testbed.figures.alpha import Alpha, measure
+from testbed.alpha.conjunctions import Conjunctions, alpha, alphas, draw, integer_constraints, kept
+from testbed.alpha.merging import merged
+from testbed.figures.alpha import Alpha
+from testbed.figures.alpha_draws import measure
 from testbed.figures.reproduction import Results
+from testbed.siena_ff.generate import draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
 
 
 def test_values_of_the_exact_formula() -> None:
@@ -64,27 +73,133 @@ def test_the_order_of_conjunctions_makes_no_difference() -> None:
     assert alpha(drawn.first(1)) == 1.0
 
 
-@pytest.mark.parametrize(("operator", "names", "kinds"), [("equal", 50, 5_000), ("less", 500, 500)])
-def test_one_constraint_each_gives_the_exact_value(operator: str, names: int, kinds: int) -> None:
+@pytest.mark.parametrize(("names", "zipf"), [(500, False), (50, True)])
+def test_ten_thousand_conjunctions_are_reduced_as_a_routers_predicate(names: int, zipf: bool) -> None:
+    drawn = draw(10_000, names, np.random.default_rng(1), zipf=zipf)
+    filters, rows = drawn.filters(), kept(drawn)
+    needed = [filters[row] for row in rows.tolist()]
+    pool = FilterPool()
+    every, reduced = (PredicateBuilder(Predicate(tuple(each)), pool=pool) for each in (filters, needed))
+    assert reduced.covers(Predicate(tuple(filters)))
+    assert every.covers(Predicate(tuple(needed)))
+    # A router's predicate is smaller only by what several filters do together.
+    assert len(every) < len(needed) < len(set(filters))
+    sample = np.random.default_rng(2).choice(len(needed), 100, replace=False).tolist()
+    by_names = [(frozenset(constraint.name for constraint in each), each) for each in needed]
+    for number in sample:
+        names_of, own = by_names[number]
+        covering = [
+            str(each)
+            for other_names, each in by_names
+            if other_names <= names_of and each != own and covers(Predicate((each,)), Predicate((own,)))
+        ]
+        assert covering == []
+
+
+def test_alpha_with_merging_is_that_of_a_routers_predicate() -> None:
+    drawn = draw(600, 20, np.random.default_rng(4))
+    union = PredicateBuilder()
+    constraints = size = 0
+    for each in drawn.filters():
+        alone = PredicateBuilder(Predicate((each,))).predicate
+        union.add(alone)
+        constraints, size = constraints + sum(map(len, alone)), size + len(encode_predicate(alone))
+    found = merged(drawn)
+    held = PredicateBuilder(Predicate(tuple(drawn.filters()))).predicate
+    assert found.constraints == pytest.approx(sum(map(len, held)) / constraints)
+    assert found.bytes == pytest.approx(len(encode_predicate(held)) / size)
+    dropped = alphas(drawn)
+    assert 0 < found.constraints < dropped["constraints"] < 1
+    assert 0 < found.bytes < dropped["bytes"] < 1
+
+
+def test_bytes_are_those_of_the_wire_format() -> None:
+    drawn = draw(300, 1_000, np.random.default_rng(9), zipf=True)
+    assert drawn.wire_bytes().tolist() == [len(encode_filter(each)) for each in drawn.filters()]
+
+
+def test_the_filters_of_a_table_are_conjunctions() -> None:
+    """A name is its number in the table."""
+    table = draw_table(MatchingWorkload(constraints=700, interfaces=3, seed=5))
+    named = {f"a{number}": name.decode() for number, name in enumerate(table.names)}
+    found = [
+        {replace(constraint, name=named[constraint.name]) for constraint in each}
+        for each in Conjunctions.of_columns(table).filters()
+    ]
+    assert found == [set(each) for own in to_predicates(table).values() for each in own]
+
+
+@pytest.mark.parametrize(
+    ("operator", "names", "constraints", "kinds"),
+    [("equal", 50, 1, 5_000), ("less", 500, 1, 500), ("equal", 3, 2, 30_000), ("equal", 3, 3, 1_000_000)],
+)
+def test_integer_constraints_give_the_exact_value(
+    operator: str, names: int, constraints: int, kinds: int
+) -> None:
     rng = np.random.default_rng(7)
-    found = [alpha(one_integer_constraint(2_000, names, rng, operator)) for _ in range(30)]
+    found = [alpha(integer_constraints(2_000, names, rng, operator, constraints)) for _ in range(30)]
     error = statistics.stdev(found) / math.sqrt(len(found))
     assert abs(statistics.fmean(found) - formulas.uniform(kinds, 1, 2_000)) < 4 * error
 
 
-def test_every_statement_of_the_small_figure_holds() -> None:
-    """Without that of alpha(r / Delta), which is too large, and that of the error, great with two draws."""
-    figure = Alpha()
-    results = Results(
+def test_uniform_subsets_have_different_messages() -> None:
+    """All messages are in the union of predicates of the whole universe."""
+    rng = np.random.default_rng(2)
+    assert formulas.sample_uniform(6, 6, 20, rng) == 6 / (20 * 6)
+    found = [formulas.sample_uniform(50, 5, 20, rng) for _ in range(400)]
+    error = statistics.stdev(found) / math.sqrt(len(found))
+    assert abs(statistics.fmean(found) - formulas.uniform(50, 5, 20)) < 4 * error
+
+
+@pytest.fixture(scope="module")
+def small() -> Results:
+    """The small figure with one seed of the tables and of the DNF model, and two of the others."""
+    return Results(
         {
             case: [
-                measure(case.facts, seed) for seed in ((1,) if case.facts["model"] == "tables" else (1, 2))
+                measure(case.facts, seed)
+                for seed in ((1,) if case.facts["model"] in ("tables", "dnf") else (1, 2))
             ]
-            for case in figure.cases("small")
+            for case in Alpha().cases("small")
         }
     )
-    judged = figure.judge(results)
+
+
+def test_every_statement_of_the_small_figure_holds(small: Results) -> None:
+    """Without that of alpha(r / Delta), which is too large, and those that are shown only."""
+    judged = Alpha().judge(small)
     open_ = [each.text for each in judged if not each.holds]
-    assert [text for text in open_ if "alpha(r / Delta)" not in text and "standard error" not in text] == []
-    assert sum("alpha(k) of each entry" in each.text for each in judged) == 6
-    assert all(panel.curves and all(panel.curves.values()) for panel in figure.panels(results))
+    shown = [
+        f"DNF, uniform names, {each}: |A| 500: alpha"
+        for each in ("1 constraint", "2 constraints", "3 constraints")
+    ]
+    assert [
+        text for text in open_ if "alpha(r / Delta)" not in text and not text.startswith(tuple(shown))
+    ] == []
+    assert sum("alpha(k) of each entry" in each.text for each in judged) == 18
+    assert any("|M| 1000000, h 1, n 1000000" in each.text and "0.632121" in each.predicted for each in judged)
+
+
+def test_every_panel_has_few_curves_over_the_numbers_themselves(small: Results) -> None:
+    panels = {panel.title: panel for panel in Alpha().panels(small)}
+    assert all(panel.points and 0 < len(panel.curves) <= 6 for panel in panels.values())
+    assert all(all(panel.curves.values()) for panel in panels.values())
+    generic = panels["Generic model"]
+    assert {label: line[-1][0] for label, line in generic.formulas.items()} == {
+        f"{model}: |M| {universe}, h {h}": n
+        for model in ("uniform", "Zipf")
+        for universe, h, n in ((10_000, 10, 10_000), (1_000_000, 1, 1_000_000))
+    }
+    (curve,) = panels["DNF model, uniform names"].curves["|A| = 500"]
+    assert [k for k, _ in curve] == [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000]
+
+
+def test_bytes_and_merging_are_in_a_table(small: Results) -> None:
+    (table,) = Alpha().tables(small)
+    rows = {row[0]: [float(cell) for cell in row[1:]] for row in table.rows}
+    assert set(rows) == {
+        f"DNF, {how} names: |A| {names}" for how in ("uniform", "Zipf") for names in (50, 500)
+    }
+    for label, (dropped, _, merged_too, *_) in rows.items():
+        # Of few names; the parts that are merged are fewer than those of which covered ones are dropped.
+        assert merged_too < 0.95 * dropped if label.endswith(" 50") else merged_too < 1.05 * dropped

@@ -12,16 +12,17 @@ from testbed.controller.trees import spt_trees
 from testbed.figures.reproduction import Case, Results
 from testbed.figures.runner import _job
 from testbed.figures.scheme_matching import matching_cost
-from testbed.figures.schemes import _COMPARED, _FULL, _NONE, SCHEMES, Schemes, _case
+from testbed.figures.schemes import _COMPARED, _FULL, _NONE, _STATIC, SCHEMES, Schemes, _case
 from testbed.sweeps.job import simulate_job
 from topos.generators import line
 
 
 @pytest.fixture(scope="module")
 def results() -> Results:
-    """Every scheme on 12 nodes, with and without covering."""
+    """Every scheme on 12 nodes, with and without covering; drp on reverse paths, too."""
     figure = Schemes()
     cases = [_case(12, "spt", scheme, setting, 75, 50) for setting in (_NONE, _FULL) for scheme in SCHEMES]
+    cases.append(_case(12, "rpf", "drp", _STATIC, 75, 50))
     found: dict[Case, list[dict[str, Any]]] = {}
     for case in cases:
         row = simulate_job(_job(figure, case, 1, "simulate", 0))
@@ -42,6 +43,24 @@ def test_statements_of_a_run_of_each_scheme(results: Results) -> None:
     assert drp.predicted == "0"
     (ips,) = (each for text, each in statements.items() if text.startswith("ips: bytes of the controller"))
     assert ips.holds
+    reverse = statements[
+        "drp, rpf, predicates that do not change: crossings beyond the minimal tree once converged"
+    ]
+    assert (reverse.predicted, reverse.holds) == ("0", True)
+    for scheme in ("psf", "ips"):
+        for unit in ("filters", "constraints", "bytes"):
+            assert statements[
+                f"{scheme}, covering: {unit} held / formula with alpha(k) of each entry, medians of 1 cases"
+            ].measured.startswith(("0.9", "1"))
+
+
+def test_only_ips_has_an_index_of_its_classes(results: Results) -> None:
+    (table,) = (each for each in Schemes().tables(results) if each.title.startswith("Memory with covering"))
+    column = list(table.columns).index("source to class, bits")
+    found = {row[4]: row[column] for row in table.rows}
+    assert {scheme for scheme, bits in found.items() if bits} == {"ips"}
+    # 12 sources, at least a bit for each of the 22 ends of a tree's links.
+    assert int(found["ips"].replace(",", "")) >= 12 * 22
 
 
 def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(results: Results) -> None:
