@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from types import FunctionType, ModuleType
 
 import psutil
 
@@ -21,4 +24,20 @@ def proportional_bytes(pids: Iterable[int]) -> int:
     for pid in pids:
         with suppress(psutil.Error):
             total += psutil.Process(pid).memory_full_info().pss
+    return total
+
+
+def object_bytes(root: object) -> int:
+    """Returns the memory of an object and of all that it refers to, in bytes.
+
+    An object that several refer to counts once. Classes, functions and modules do not count.
+    """
+    seen, waiting, total = {id(root)}, [root], 0
+    while waiting:
+        found = waiting.pop()
+        total += sys.getsizeof(found)
+        for each in gc.get_referents(found):
+            if id(each) not in seen and not isinstance(each, type | FunctionType | ModuleType):
+                seen.add(id(each))
+                waiting.append(each)
     return total

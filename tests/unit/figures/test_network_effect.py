@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 
 from router.matching.common.columns import to_predicates
 from router.matching.common.loading import load
 from router.matching.factory import factory
+from router.predicates.covering.algebra import covers
+from router.predicates.model import Predicate
 from testbed.controller.trees import spt_trees
-from testbed.figures.network_effect import at_router, measure, regrouped
+from testbed.figures.network_effect import NetworkEffect, crossing
+from testbed.figures.network_effect_runs import NETWORKS, measured
+from testbed.figures.network_effect_tables import (
+    ABSENT,
+    LOCAL,
+    at_router,
+    covered,
+    engines,
+    own_receivers,
+    regrouped,
+)
+from testbed.figures.reproduction import Results
+from testbed.memory import object_bytes
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 from topos.generators import line, waxman
 
-_WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3, words=40)
+_WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3)
 
 
 def test_regrouped_tables_hold_the_same_filters() -> None:
@@ -28,43 +45,149 @@ def test_regrouped_tables_hold_the_same_filters() -> None:
         assert sorted(map(repr, after[interface])) == sorted(map(repr, united))
 
 
+def test_covering_keeps_the_filters_of_an_interface_that_no_other_covers() -> None:
+    table = draw_table(MatchingWorkload(constraints=900, interfaces=3, seed=3))
+    before, after = to_predicates(table), to_predicates(covered(table))
+    dropped = 0
+    for interface, predicate in before.items():
+        filters = [Predicate((each,)) for each in dict.fromkeys(predicate)]
+        needed = [own for own in filters if not any(covers(each, own) and each != own for each in filters)]
+        assert set(after[interface]) == {each for own in needed for each in own}
+        dropped += len(predicate) - len(needed)
+    assert dropped > 20
+
+
 def test_the_interfaces_of_a_router_lead_towards_the_receivers() -> None:
     """In the line 0-1-2, receivers 1 and 4 are at node 1, 2 at node 2, 3 at node 0."""
-    forest = spt_trees(line(3))
-    assert at_router(forest, 0, 4, 3).tolist() == [0, 1, 1, 1_000_003, 1]
-    assert at_router(forest, 1, 4, 3).tolist() == [0, 1_000_001, 2, 0, 1_000_004]
+    trees = spt_trees(line(3)).trees
+    assert at_router(trees, 0, 4).tolist() == [ABSENT, 1, 1, LOCAL, 1]
+    assert at_router(trees, 1, 4).tolist() == [ABSENT, LOCAL, 2, 0, LOCAL]
+    assert own_receivers(trees, 1, 4).tolist() == [ABSENT, 1, ABSENT, ABSENT, 4]
 
 
-def test_a_message_finds_its_receivers_hop_by_hop() -> None:
+@pytest.mark.parametrize("covering", [False, True])
+@pytest.mark.parametrize("engine", ["counting", "compiled"])
+def test_a_message_finds_its_receivers_hop_by_hop(engine: str, covering: bool) -> None:
     """From any router, the tables of the network lead to the receivers that the single table matches."""
     table, routers = draw_table(_WORKLOAD), 5
-    forest = spt_trees(waxman(routers, seed=2))
+    trees = spt_trees(waxman(routers, seed=2)).trees
     single = factory("compiled")
     load(single, table)
-    matchers = []
-    for router in range(routers):
-        matcher = factory("compiled")
-        load(matcher, regrouped(table, at_router(forest, router, 12, routers)))
-        matchers.append(matcher)
+    engine_of = engines(engine, table, covering)
+    matchers, applications = (
+        [engine_of(place(trees, router, 12)) for router in range(routers)]
+        for place in (at_router, own_receivers)
+    )
     deliveries = 0
     for message in draw_messages(_WORKLOAD):
-        found, pending = set(), [(0, 0)]
+        found: set[int] = set()
+        pending = [(0, 0)]
         while pending:
             router, parent = pending.pop()
             for interface in matchers[router].match(message):
-                if interface >= 1_000_000:
-                    found.add(interface - 1_000_000)
-                elif interface != parent and forest.trees[0].parents[interface] == router:
+                if interface == LOCAL:
+                    found |= applications[router].match(message)
+                elif interface != parent and trees[0].parents[interface] == router:
                     pending.append((interface, router))
         assert found == single.match(message)
         deliveries += len(found)
     assert deliveries
 
 
+@pytest.mark.parametrize("covering", [False, True])
 @pytest.mark.parametrize("engine", ["counting", "compiled"])
-def test_both_arrangements_are_measured(engine: str) -> None:
-    found = measure(engine, 400, 20, 4, 40, seed=1)
+def test_both_arrangements_are_measured(engine: str, covering: bool) -> None:
+    facts = {
+        "engine": engine,
+        "network": "4 Waxman routers",
+        "receivers": 20,
+        "constraints": 400,
+        "covering": covering,
+    }
+    found = measured(facts, seed=1)
     assert found["pairs"] > 0
-    assert found["busiest_us"] > 0
     assert 0 < found["hops"] < 4
-    assert min(found["single_us"], found["path_us"], found["forward_us"]) > 0
+    times = ("single_us", "path_us", "forward_us", "busiest_us", "single_total_us")
+    assert min(found[key] for key in (*times, "single_bytes", "busiest_bytes")) > 0
+
+
+def test_every_network_of_the_figure_exists() -> None:
+    figure = NetworkEffect()
+    cases = [case for size in figure.sizes for case in figure.cases(size)]
+    assert {case.facts["network"] for case in cases} <= NETWORKS.keys()
+    assert len(NETWORKS["tree of 121 routers"](1).nodes) == 121
+    # Receivers one a router in some cases, several in others; with and without covering.
+    assert {
+        (case.facts["receivers"] // int(case.facts["network"].split()[0]))
+        for case in cases
+        if "Waxman" in case.facts["network"]
+    } == {1, 10, 100}
+    assert {case.facts["covering"] for case in cases} == {False, True}
+
+
+def test_an_object_counts_once_with_all_that_it_refers_to() -> None:
+    text = "x" * 1_000
+    assert object_bytes([text, text]) == sys.getsizeof([text, text]) + sys.getsizeof(text)
+    assert object_bytes({1: [text]}) > sys.getsizeof(text)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "size"),
+    [
+        ([], None),
+        ([(10, 0.1), (100, 0.5)], None),
+        ([(10, 1.5), (100, 2.0)], 10),
+        ([(10, 0.1), (1000, 10.0)], 100),
+        # It wins, loses and wins: from the last crossing on.
+        ([(1, 2.0), (10, 0.1), (1000, 10.0)], 100),
+    ],
+)
+def test_the_crossing_point_is_where_both_are_equally_fast(
+    ratios: list[tuple[int, float]], size: float | None
+) -> None:
+    assert crossing(ratios) == (None if size is None else pytest.approx(size))
+
+
+def _results(path_us: float) -> Results:
+    run: dict[str, Any] = {
+        "single_us": 1_000.0,
+        "path_us": path_us,
+        "forward_us": path_us / 2,
+        "hops": 4.0,
+        "busiest_us": 10.0,
+        "single_total_us": 100.0,
+        "single_bytes": 3e6,
+        "busiest_bytes": 2e6,
+    }
+    return Results({case: [dict(run)] for case in NetworkEffect().cases("paper")})
+
+
+@pytest.mark.parametrize(
+    ("path_us", "holds"), [(200.0, [True, True]), (201.0, [False, True]), (401.0, [False, False])]
+)
+def test_the_largest_table_of_the_papers_algorithm_is_judged(path_us: float, holds: list[bool]) -> None:
+    """Along the path, and without own receivers, which takes half the time here."""
+    judged = [each for each in NetworkEffect().judge(_results(path_us)) if each.holds is not None]
+    assert [each.holds for each in judged] == 3 * holds
+    assert all(
+        each.text.startswith("counting, ")
+        and ", 1,000 receivers" in each.text
+        and "1,000,000 con" in each.text
+        for each in judged
+    )
+
+
+def test_crossing_points_and_memory_of_every_engine_are_on_the_page() -> None:
+    figure, results = NetworkEffect(), _results(400.0)
+    crossings = [each for each in figure.judge(results) if "from which on" in each.text]
+    assert [each.text for each in crossings] == [
+        f"{engine}: constraints from which on the network is faster, with {us} us a hop"
+        for engine in ("counting", "compiled")
+        for us in ("43.1", "2.65")
+    ]
+    # 400 us and 4 hops of 43.1 us are less than 1,000 us.
+    assert all("100 Waxman routers, 1,000 receivers: at most 10,000" in each.measured for each in crossings)
+    (table,) = figure.tables(results)
+    assert len(table.rows) == len(figure.cases("paper"))
+    assert all(row[-2:] == ["3", "2"] and row[7] == "150" for row in table.rows)
+    assert all(panel.points and panel.curves["one router"] for panel in figure.panels(results))
