@@ -31,6 +31,7 @@ BENCHMARKS = {
     "load": "delay of a hop at 10, 50 and 90 % load, and an overload (root)",
     "hop": "a live router woken for one message at a time: CPU, system calls, functions (root)",
     "emulated_hops": "CPU of a message at each router of the default experiment (root)",
+    "network_effect": "one router with all receivers, or a network: delays at 10, 50 and 90 % load (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
     "trees": "broadcast trees and tables of growing networks: CPU, memory, bytes of a TABLE",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
