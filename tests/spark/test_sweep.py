@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +18,9 @@ from rich.console import Console
 
 from testbed.sweeps import sweep as module
 from testbed.sweeps.folder import SweepFolder
-from testbed.sweeps.job import Row
-from testbed.sweeps.spec import load_spec
+from testbed.sweeps.job import Measured, Row, row_of
+from testbed.sweeps.runner import run_and_keep
+from testbed.sweeps.spec import Job, load_spec
 from testbed.sweeps.sweep import sweep
 from testbed.terminal.progress import Progress
 from tests.support.command import CBCB
@@ -53,6 +56,16 @@ def keeping(self, row):
 SweepFolder.keep = keeping
 sys.exit(main(sys.argv[1:]))
 """
+
+
+#: A job that is a call of a function of this project's tests.
+_CALCULATED: dict[str, Any] = {"measure": "tests.support.killing:measured", "calculates": True}
+
+
+def _written(folder: Path) -> Path:
+    path = folder / "s.toml"
+    path.write_text(_SPEC)
+    return path
 
 
 class StoppedError(Exception):
@@ -141,3 +154,46 @@ def test_a_signal_to_all_processes_ends_a_sweep_with_one_line(tmp_path: Path) ->
     assert (sweeping.returncode, errors.splitlines()[-1]) == (130, "cbcb: interrupted")
     assert "Traceback" not in errors
     assert {json.loads(row.read_text())["error"] for row in rows.glob("*.json")} == {None}
+
+
+def test_a_run_that_failed_is_repeated_on_request_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(_SPEC.replace("seeds = 3", "seeds = 1"))
+    spec, progress, folder = load_spec(path), Progress(Console(quiet=True)), tmp_path / "sweeps" / "s"
+    whole = sweep(spec, folder, progress).table.read_bytes()
+    place, (job, _) = SweepFolder(folder), spec.jobs()
+
+    def fails(_: Job) -> Measured:
+        raise RuntimeError("the disk was full")
+
+    place.keep(row_of(job, fails))
+    complaints = sweep(spec, folder, progress).complaints
+    assert complaints == ["run 0 failed (routing.scheme = pif, seed = 1): RuntimeError: the disk was full"]
+    kept = {row: row.stat().st_mtime_ns for row in (folder / "rows").glob("*.json")}
+    command = [*CBCB, "sweep", str(path), "--runs", str(tmp_path), "--retry-failed"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "runs.parquet").read_bytes() == whole
+    changed = {row.stem for row, time in kept.items() if row.stat().st_mtime_ns != time}
+    assert changed == {job.identity}
+
+
+def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -> None:
+    (job, *_) = load_spec(_written(tmp_path)).jobs()
+    jobs = [
+        replace(job, number=number, identity=str(number), parameters={"kills": kills}, **_CALCULATED)
+        for number, kills in enumerate((0, 1, 0, 0))
+    ]
+    rows = run_and_keep(
+        jobs,
+        SweepFolder(tmp_path / "swept"),
+        "sweep_s",
+        master="local[2]",
+        progress=Progress(Console(quiet=True)),
+        datapath="user",
+    )
+    assert {name: row["keys"] for name, row in rows.items() if row["error"] is None} == {
+        name: {"kills": 0, "seed": 1} for name in ("0", "2", "3")
+    }
+    assert "Python worker exited unexpectedly" in rows["1"]["trace"]
+    assert SweepFolder(tmp_path / "swept").rows(jobs) == rows

@@ -1,0 +1,89 @@
+"""A sweep and a figure whose runs are emulated one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from testbed import api
+from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.figures.runner import reproduce
+from testbed.machine.probes import datapath
+from testbed.terminal.progress import Progress
+
+pytestmark = pytest.mark.emulation
+
+#: A workload file of the protocol authors' simulator: a line of three.
+_WORKLOAD = """\
+time_unit 0.1 ; sim_length 40 ;
+node 0 0 0 , node 1 10 0 , node 2 20 0 ,
+link 0 1 1 , link 1 2 1 ,
+set_predicate 2 0 0 a > 3 ;
+send_message 0 30 a = 4 ;
+send_message 0 31 a = 3 ;
+send_message 2 32 a = 9 ;
+"""
+_SPEC = """\
+experiment = "three.wl"
+engine = "run"
+[grid]
+"routing.scheme" = ["pif", "flooding"]
+"""
+
+
+def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> None:
+    (tmp_path / "three.wl").write_text(_WORKLOAD)
+    path = tmp_path / "s.toml"
+    path.write_text(_SPEC)
+    folder = tmp_path / "swept"
+    swept = api.sweep(path, folder=folder, master="local[1]")
+    assert (swept.complaints, swept.unfinished) == ([], 0)
+    columns = ("routing.scheme", "verdict", "messages_sent", "deliveries_made", "message_crossings.cbcb")
+    assert [tuple(row[column] for column in columns) for row in swept.runs.to_pylist()] == [
+        ("pif", "holds", 3, 2, 2),
+        ("flooding", "holds", 3, 2, 6),
+    ]
+    runs = sorted(each.name for each in (folder / "runs").iterdir())
+    assert len(runs) == 2
+    # What has ended is not emulated a second time.
+    table = swept.table.read_bytes()
+    assert api.sweep(path, folder=folder, retry=True).table.read_bytes() == table
+    assert sorted(each.name for each in (folder / "runs").iterdir()) == runs
+
+
+class _Ring(Reproduction):
+    """Half an experiment minute of the ring of five."""
+
+    title = "A ring"
+    paper = ()
+    measure = "testbed.figures.measures:false_negatives"
+    emulated_scale = 10.0
+
+    def cases(self, size: str) -> list[Case]:
+        overrides = {"duration_s": "31", "links.delay_ms": "1"}
+        return [Case(f"ring, {size}", overrides, base="ring5")]
+
+    def judge(self, results: Results) -> list[Statement]:
+        (case,) = results
+        return [
+            Statement("nodes", "5", results.band(case, "nodes"), results.median(case, "nodes") == 5),
+            Statement(
+                "deliveries", "some", results.band(case, "expected"), results.median(case, "expected") > 0
+            ),
+        ]
+
+    def panels(self, results: Results) -> list[Panel]:
+        (case,) = results
+        return [Panel("missed", "share", {"ring": results.curves(case)})]
+
+
+def test_a_figure_is_measured_on_an_emulation(tmp_path: Path) -> None:
+    figure = _Ring()
+    done = reproduce(
+        figure, "small", [1], tmp_path, Progress(Console(quiet=True)), engine="run", datapath=datapath()
+    )
+    assert done.failures == []
+    assert [each.holds for each in figure.judge(done.results)] == [True, True]
+    assert all(curve for panel in figure.panels(done.results) for curve in panel.curves["ring"])
