@@ -9,9 +9,13 @@ result.table("deliveries")  # pandas
 result.arrow("deliveries")  # Arrow
 result.plot("false_positive_curve")  # matplotlib axes
 
+other = testbed.simulate(testbed.experiment(settings={"routing.scheme": "flooding"}))
+testbed.compare(result, other)  # the keys that differ, side by side, as pandas
+
 swept = testbed.sweep({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
 figure = testbed.figure("match", size="small")
-figure.holds, figure.statements, figure.plot()
+figure.holds, figure.statements, figure.tables, figure.plot()
+figure.write("figures")  # the page of `cbcb figure`
 
 network = testbed.running()  # the emulation that `cbcb run --hold` keeps up
 with testbed.connect("r3") as client:  # an application on a node of it
@@ -54,7 +58,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-    from testbed.figures.reproduction import Panel, Statement
+    from testbed.figures.reproduction import Panel, Statement, Table
     from testbed.sweeps.sweep import Swept
 
 __all__ = [
@@ -64,6 +68,7 @@ __all__ = [
     "Reproduced",
     "Result",
     "Running",
+    "compare",
     "connect",
     "connect_async",
     "experiment",
@@ -164,7 +169,7 @@ class Result:
 def simulate(
     experiment: Experiment,
     *,
-    runs: Path = DEFAULT_RUNS,
+    runs: str | Path = DEFAULT_RUNS,
     accounting: str = "spark",
     master: str = "local[2]",
 ) -> Result:
@@ -182,11 +187,11 @@ def simulate(
 
     if accounting not in ("spark", "duckdb"):
         raise InputError(f'accounting is {accounting!r}; expected "spark" or "duckdb"')
-    path = simulated(experiment, runs, _quiet())
+    path = simulated(experiment, Path(runs), _quiet())
     return _accounted(experiment, path, accounting, master)
 
 
-def run(experiment: Experiment, *, runs: Path = DEFAULT_RUNS, master: str = "local[2]") -> Result:
+def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str = "local[2]") -> Result:
     """Emulates an experiment (as root) and accounts for it.
 
     Raises:
@@ -194,10 +199,9 @@ def run(experiment: Experiment, *, runs: Path = DEFAULT_RUNS, master: str = "loc
     """
     from testbed.emulation.emulation import emulate
     from testbed.machine.checks import require_machine
-    from testbed.machine.probes import datapath
 
     require_machine(experiment)
-    path = emulate(experiment, runs, datapath(), _quiet())
+    path = emulate(experiment, Path(runs), _datapath("run"), _quiet())
     return _accounted(experiment, path, "spark", master)
 
 
@@ -210,6 +214,32 @@ def open_run(path: str | Path) -> Result:
     if not RunLayout(Path(path)).summary.is_file():
         raise InputError(f"{path}: is not the folder of a run that has been accounted for")
     return Result(Path(path))
+
+
+def compare(*runs: Result | str | Path, differing: bool = True) -> pd.DataFrame:
+    """Returns the keys of several runs side by side, as `cbcb compare`: a row a key, a column a run.
+
+    Their curves over each other: `Result.plot` with the axes of the first.
+
+    Args:
+        runs: results, or run folders.
+        differing: only keys that differ.
+
+    Raises:
+        InputError: a folder is not that of a run that has been accounted for.
+    """
+    import pandas as pd
+
+    from testbed.report import comparison
+
+    paths = [(each if isinstance(each, Result) else open_run(each)).path for each in runs]
+    rows = [row for row in comparison.compare(paths) if row.differs or not differing]
+    return pd.DataFrame(
+        [row.values for row in rows],
+        index=pd.Index([row.key for row in rows], name="key"),
+        columns=comparison.names_of(paths),
+        dtype=object,
+    )
 
 
 def running(run: str | None = None) -> Running:
@@ -281,14 +311,19 @@ def listen(
 def sweep(
     spec: str | Path | Mapping[str, Any],
     *,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     master: str = "local[2]",
+    keep: bool = False,
+    retry: bool = False,
 ) -> Swept:
-    """Runs a sweep, or continues it.
+    """Runs a sweep, or continues it; with `engine = "run"`, emulates its runs (as root).
 
     Args:
         spec: the file of a sweep, or its content (`testbed.sweeps.spec`).
         folder: of the sweep; None: `sweeps/NAME` among the runs.
+        master: Spark's master URL.
+        keep: keep the run folders of simulations in the folder of the sweep.
+        retry: run what has failed a second time.
 
     Raises:
         TestbedError: as `cbcb sweep`.
@@ -297,7 +332,10 @@ def sweep(
     from testbed.sweeps.sweep import sweep as swept
 
     found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
-    return swept(found, folder or sweep_folder(DEFAULT_RUNS, found.name), _quiet(), master=master)
+    place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)
+    return swept(
+        found, place, _quiet(), master=master, datapath=_datapath(found.engine), keep=keep, retry=retry
+    )
 
 
 @dataclass(frozen=True)
@@ -306,11 +344,13 @@ class Reproduced:
 
     Attributes:
         failures: runs that failed.
+        tables: of the page, in which nothing is judged.
     """
 
     statements: Sequence[Statement]
     panels: Sequence[Panel]
     failures: Sequence[str]
+    tables: Sequence[Table]
 
     @property
     def holds(self) -> bool:
@@ -331,10 +371,18 @@ def figure(
     *,
     size: str = "paper",
     seeds: int = 5,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     master: str = "local[2]",
+    engine: str = "simulate",
 ) -> Reproduced:
     """Reproduces a figure of a paper, as `cbcb figure`.
+
+    Args:
+        size: one that the figure has (`cbcb figure --help`).
+        seeds: 1 to so many.
+        folder: keeps the measurements of runs that have ended; None: `figures/NAME` among the runs.
+        master: Spark's master URL.
+        engine: "simulate", or "run": emulated, as root.
 
     Raises:
         UnknownNameError: there is no such figure.
@@ -343,10 +391,23 @@ def figure(
     from testbed.figures.reproduction import FIGURES
     from testbed.figures.runner import reproduce
 
+    if engine not in ("simulate", "run"):
+        raise InputError(f'engine is {engine!r}; expected "simulate" or "run"')
     chosen = FIGURES[name]()
-    place = folder or reproduction_folder(DEFAULT_RUNS, name)
-    done = reproduce(chosen, size, range(1, seeds + 1), place, _quiet(), master=master)
-    return Reproduced(chosen.judge(done.results), chosen.panels(done.results), done.failures)
+    place = Path(folder) if folder is not None else reproduction_folder(DEFAULT_RUNS, name)
+    done = reproduce(
+        chosen,
+        size,
+        range(1, seeds + 1),
+        place,
+        _quiet(),
+        engine=engine,
+        master=master,
+        datapath=_datapath(engine),
+    )
+    return Reproduced(
+        chosen.judge(done.results), chosen.panels(done.results), done.failures, chosen.tables(done.results)
+    )
 
 
 def _accounted(experiment: Experiment, path: Path, accounting: str, master: str) -> Result:
@@ -369,6 +430,15 @@ def _accounted(experiment: Experiment, path: Path, accounting: str, master: str)
     else:
         account(path, master=master, publish=publish)
     return Result(path)
+
+
+def _datapath(engine: str) -> str:
+    """Returns Open vSwitch's datapath on this machine for an emulation; a simulation has none."""
+    if engine != "run":
+        return "user"
+    from testbed.machine.probes import datapath
+
+    return datapath()
 
 
 def _new_axes() -> Axes:

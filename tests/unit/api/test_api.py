@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import testbed
+from captures.rundir.layout import RunLayout
 from testbed import api
 from testbed.config.errors import ExperimentError
 from testbed.errors import InputError
@@ -49,6 +50,28 @@ def test_a_simulation_returns_its_keys(tmp_path: Path) -> None:
         api.simulate(experiment, runs=tmp_path, accounting="sqlite")
 
 
+def test_runs_are_compared_key_by_key(tmp_path: Path) -> None:
+    """Folders may be texts."""
+    results = [
+        api.simulate(
+            api.experiment(topology="ring,5", seed=2, duration_s=300.0, settings={"routing.scheme": scheme}),
+            runs=str(tmp_path / scheme),
+            accounting="duckdb",
+        )
+        for scheme in ("pif", "flooding")
+    ]
+    table = api.compare(results[0], str(results[1].path))
+    assert table.columns.tolist() == [result.path.name for result in results]
+    expected = [result.summary["message_crossings"]["cbcb"] for result in results]
+    assert table.loc["message_crossings.cbcb"].tolist() == expected
+    assert expected[0] < expected[1]
+    # Both have the network, and all keys.
+    assert "routers" not in table.index
+    assert api.compare(*results, differing=False).loc["routers"].tolist() == [5, 5]
+    with pytest.raises(InputError, match="is not the folder of a run"):
+        api.compare(results[0], tmp_path)
+
+
 @pytest.mark.spark
 def test_tables_are_pandas_and_arrow(tmp_path: Path) -> None:
     experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
@@ -65,6 +88,8 @@ def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
     assert axes.get_title() == figure.panels[0].title
     assert len(figure.statements) == 6
     assert figure.holds == all(each.holds for each in figure.statements)
+    with pytest.raises(InputError, match='engine is \'emulate\'; expected "simulate" or "run"'):
+        api.figure("match", engine="emulate")
 
 
 def test_the_example_uses_names_that_exist() -> None:
@@ -76,8 +101,11 @@ def test_the_example_uses_names_that_exist() -> None:
 @pytest.mark.spark
 def test_a_sweep_is_a_mapping_or_a_file(tmp_path: Path) -> None:
     swept = api.sweep(
-        {"experiment": "ring5", "seeds": 2, "grid": {"routing.scheme": ["pif", "flooding"]}}, folder=tmp_path
+        {"experiment": "ring5", "seeds": 2, "grid": {"routing.scheme": ["pif", "flooding"]}},
+        folder=str(tmp_path),
+        keep=True,
     )
+    assert len([each for each in (tmp_path / "runs").iterdir() if RunLayout(each).manifest.is_file()]) == 4
     assert (swept.complaints, swept.unfinished) == ([], 0)
     crossings = swept.runs["message_crossings.cbcb"].to_pylist()
     # Flooding is the second half.
