@@ -55,7 +55,7 @@ _ARRANGEMENTS = {
         _Arrangement("10 Waxman routers", 100, False, _TO_100_000),
         _Arrangement("200 Waxman routers", 200, False, _TO_100_000),
         _Arrangement("tree of 121 routers", 121, False, _TO_100_000),
-        _Arrangement("tree of 121 routers", 121, True, _TO_1_000_000),
+        _Arrangement("tree of 121 routers", 121, True, _TO_100_000),
     ),
 }
 

@@ -11,7 +11,7 @@ def test_the_reference_of_the_interface_has_every_name_and_no_path_of_this_machi
     page = api_reference.document()
     headings = [line.removeprefix("## testbed.") for line in page.splitlines() if line.startswith("## ")]
     assert headings == sorted(testbed.api.__all__, key=str.lower)
-    assert "runs: Path = captures/runs" in page and "PosixPath" not in page
+    assert "runs: str | Path = captures/runs" in page and "PosixPath" not in page
     assert "master: str = 'local[2]'" in page
     assert "- `InputError`: " in page
 
