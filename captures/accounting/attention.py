@@ -8,9 +8,6 @@ from typing import Any
 from captures.accounting.inputs import Inputs
 from captures.rundir.subscriptions import Judgement
 
-#: Frame types of publications, and of subscriptions and notifications.
-_PUBLICATIONS = ("PUB",)
-_CONTROL = ("SUB", "OVERLOAD")
 #: Outcomes of the rounds that say something of the quality of the service.
 _DECIDED = ("satisfied", "starved", "short")
 
@@ -40,24 +37,29 @@ def service_keys(judged: Judgement, frames: Mapping[str, int], overload: int) ->
         frames: frames that crossed links, by type.
         overload: publications that came to a home in excess.
     """
-    publications = sum(frames.get(kind, 0) for kind in _PUBLICATIONS)
-    control = sum(frames.get(kind, 0) for kind in _CONTROL)
+    publications, flushes, subs, notifications = (
+        frames.get(kind, 0) for kind in ("PUB", "FLUSH", "SUB", "OVERLOAD")
+    )
+    control, cbr = subs + notifications, judged["cbr_crossings"]
     outcomes = judged["outcomes"]
     decided = sum(outcomes[each] for each in _DECIDED)
     return {
-        "saved_bandwidth": _share(judged["cbr_crossings"] - publications, judged["cbr_crossings"]),
+        "saved_bandwidth": _share(cbr - publications, cbr),
+        "saved_with_flushes": _share(cbr - publications - flushes, cbr),
         "control_overhead": _share(control, judged["cbr_control"]),
         "starvation": _share(outcomes["starved"], decided),
         "satisfied": _share(outcomes["satisfied"], decided),
         "publication_crossings": publications,
         "control_crossings": control,
-        "flush_crossings": frames.get("FLUSH", 0),
+        "notification_crossings": notifications,
+        "flush_crossings": flushes,
         "overload": overload,
-        "cbr_crossings": judged["cbr_crossings"],
+        "cbr_crossings": cbr,
         "cbr_control": judged["cbr_control"],
         "registrations": judged["registrations"],
         "publications": judged["publications"],
         "deliveries": judged["deliveries"],
+        "deliveries_from": dict(judged["deliveries_from"]),
         "outcomes": dict(outcomes),
         "violations": dict(judged["violations"]),
         "examples": list(judged["examples"]),

@@ -59,6 +59,11 @@ class Judgement(TypedDict):
     publications: Annotated[int, "publications uploaded"]
     registrations: Annotated[int, "registrations and refreshes"]
     deliveries: Annotated[int, "deliveries of publications to subscriptions"]
+    deliveries_from: Annotated[
+        Mapping[str, int],
+        "where the router had the publication -> deliveries: `upload`, an application of the router had just "
+        "uploaded it; `ppt`, `dpt` and `opt`, in that index; `remote`, another router sent it",
+    ]
     cbr_crossings: Annotated[
         int,
         "crossings of links by publications in an ideal content-based network with exhaustive semantics "

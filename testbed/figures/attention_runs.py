@@ -55,7 +55,11 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     found = service_keys(judged.summary, received(counters), overload(counters))
     return {
         **{key: value for key, value in found.items() if isinstance(value, int | float)},
-        **{f"outcomes.{name}": count for name, count in found["outcomes"].items()},
+        **{
+            f"{key}.{name}": count
+            for key in ("outcomes", "deliveries_from")
+            for name, count in found[key].items()
+        },
         "violations": sum(found["violations"].values()),
         "got_remote": sum(each.got_remote for each in judged.results),
         **_predicted(experiment),

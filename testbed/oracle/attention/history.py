@@ -19,6 +19,10 @@ Booleans = npt.NDArray[np.bool_]
 
 #: The number of a round or a publication that no record mentions.
 UNKNOWN = -1
+#: Where a router had a publication that it delivered, as its records say: an application had just uploaded
+#: it, in an index, or another router sent it.
+ORIGINS = ("upload", "ppt", "dpt", "opt", "remote")
+_REMOTE = ORIGINS.index("remote")
 
 
 @dataclass(slots=True)
@@ -64,7 +68,7 @@ class History:
         round_of: of deliveries, position in `rounds`, or UNKNOWN.
         publication_of: of deliveries, position among the publications, or UNKNOWN.
         delivered_s, age_s: of deliveries: when the router decided, and the age that it knew.
-        remote: of deliveries: whether another router sent the publication.
+        whence: of deliveries: where the router had the publication, place in `ORIGINS`.
         named: of deliveries: home, subscription, round, source, seq.
     """
 
@@ -79,8 +83,19 @@ class History:
     publication_of: Integers
     delivered_s: Floats
     age_s: Floats
-    remote: Booleans
+    whence: npt.NDArray[np.int8]
     named: npt.NDArray[np.uint64]
+
+    @property
+    def remote(self) -> Booleans:
+        """Whether another router sent the publication, for each delivery."""
+        remote: Booleans = self.whence == _REMOTE
+        return remote
+
+    def deliveries_from(self) -> dict[str, int]:
+        """Returns the deliveries by where the router had the publication."""
+        counts = np.bincount(self.whence, minlength=len(ORIGINS)).tolist()
+        return dict(zip(ORIGINS, counts, strict=True))
 
 
 class Collector:
@@ -103,10 +118,15 @@ class Collector:
         self._source, self._seq, self._uploaded = array("q"), array("Q"), array("d")
         self._content = array("q")
         self._round_of, self._named = array("q"), array("Q")
-        self._delivered, self._age, self._remote = array("d"), array("d"), array("b")
+        self._delivered, self._age, self._whence = array("d"), array("d"), array("b")
 
     def take(self, record: Mapping[str, Any]) -> None:
-        """Takes a record of `router.records.attention`; other events are left out."""
+        """Takes a record of `router.records.attention`; other events are left out.
+
+        Raises:
+            OverflowError: a number of the record does not fit its column.
+            ValueError: the record of a delivery has an unknown `whence`.
+        """
         event = record["event"]
         if event == "upload":
             self._source.append(record["source"])
@@ -119,7 +139,7 @@ class Collector:
             self._named.extend((home, subscription, number, record["source"], record["seq"]))
             self._delivered.append(record["at_s"])
             self._age.append(record["age_s"])
-            self._remote.append(record["whence"] == "remote")
+            self._whence.append(_origin(record["whence"]))
         elif event in ("register", "refresh"):
             self._begin(record)
         elif event in ("outcome", "unregister"):
@@ -151,7 +171,7 @@ class Collector:
             publication_of=_positions(source, seq, named[:, 3].astype(np.int64), named[:, 4]),
             delivered_s=np.array(self._delivered, np.float64),
             age_s=np.array(self._age, np.float64),
-            remote=np.array(self._remote, np.bool_),
+            whence=np.array(self._whence, np.int8),
             named=named,
         )
 
@@ -189,6 +209,12 @@ class Collector:
         if found.ended_s is None:
             found.ended_s = record["at_s"]
             found.withdrawn = record["event"] == "unregister" or record["outcome"] == "withdrawn"
+
+
+def _origin(whence: str) -> int:
+    if whence not in ORIGINS:
+        raise ValueError(f"whence: {whence!r}; expected {' or '.join(ORIGINS)}")
+    return ORIGINS.index(whence)
 
 
 def _positions(

@@ -61,6 +61,7 @@ class Judged:
             publications=len(self.history.source),
             registrations=len(self.history.rounds),
             deliveries=len(self.history.round_of),
+            deliveries_from=self.history.deliveries_from(),
             cbr_crossings=self.cost.publication_crossings,
             cbr_deliveries=self.cost.router_deliveries,
             cbr_control=self.cost.control_crossings,
@@ -150,7 +151,7 @@ def write_judgement(
         zero_s = max(zero_s, record["at_s"] - clock.experiment_s(record["t_ns"]))
         try:
             collector.take(record)
-        except OverflowError as error:
+        except (OverflowError, ValueError) as error:
             raise RunFolderError(f"{where}: {error}") from error
     try:
         history = collector.history()

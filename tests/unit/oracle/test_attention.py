@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
-from testbed.oracle.attention.history import Collector, History
+from router.protocol.attention.events import Whence
+from testbed.oracle.attention.history import ORIGINS, Collector, History
 from testbed.oracle.attention.outcomes import Verdict, results, starved
 from testbed.oracle.attention.safety import RULES, violations
 
@@ -102,6 +103,16 @@ def test_time_on_links_is_allowed_for() -> None:
     late = [*_RIGHT, delivered(25.2, 3, 1, age_s=11.9)]
     assert broken(late, 0.0) == {"stale": 1}
     assert broken(late, 0.5) == {}
+
+
+def test_deliveries_are_counted_by_where_the_publication_was() -> None:
+    whences = ("dpt", "remote", "dpt", "upload")
+    history = history_of([delivered(1.0, seq, whence=each) for seq, each in enumerate(whences)])
+    assert history.deliveries_from() == {"upload": 1, "ppt": 0, "dpt": 2, "opt": 0, "remote": 1}
+    assert history.remote.tolist() == [False, True, False, False]
+    assert tuple(each.value for each in Whence) == ORIGINS
+    with pytest.raises(ValueError, match="whence: 'nowhere'; expected upload or ppt or dpt or opt or remote"):
+        history_of([delivered(1.0, 1, whence="nowhere")])
 
 
 def test_types_of_values_are_those_of_messages() -> None:
