@@ -25,7 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--engine",
         choices=("simulate", "run"),
         default="simulate",
-        help="simulated as tasks of Spark, or emulated one after the other (simulate)",
+        help="simulated as tasks of Spark, or emulated one after the other (simulate); figures that are "
+        "calculated, such as attention, take simulate alone",
     )
     add_runs(parser)
     add_master(parser, "local[2]")

@@ -120,7 +120,8 @@ def draw(panel: Panel, axes: Axes) -> None:
         axes.set_xscale("log")
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.set_ylim(bottom=0)
+    # Saved bandwidth may be negative.
+    axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
     axes.set_title(panel.title, fontsize="medium")
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)

@@ -224,6 +224,13 @@ def test_steps_are_drawn_by_their_corners() -> None:
     assert np.interp(grid, x, y) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("least", "bottom"), [(-0.2, -0.2), (0.1, 0.0)])
+def test_an_axis_begins_at_0_or_at_the_least_value_below(least: float, bottom: float) -> None:
+    axes = Figure().add_subplot()
+    draw(Panel("t", "saved", {"eon": [[(10.0, 0.8), (100.0, least)]]}, points=True), axes)
+    assert axes.get_ylim()[0] == pytest.approx(bottom)
+
+
 def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "fig99"]) == 2
     assert f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}" in capsys.readouterr().err
