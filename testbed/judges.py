@@ -64,6 +64,8 @@ def starvation_expected(experiment: Experiment, rate: float) -> str | None:
     options = experiment.service.of_kind
     if options.pace_mbps is not None:
         return "routers pace their interfaces: publications wait, and a full queue drops them"
+    if options.fan_out == "divided":
+        return "SUBs ask each child for a share: a child may have less, and others more"
     # A publication is sent `beta_s` before the first deadline, and must arrive before that.
     if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s * rate:
         return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"

@@ -6,6 +6,7 @@ Attention paper, sections 3.1, 4.1 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
@@ -224,7 +225,7 @@ class Homes:
         return [] if self._state.settled else self._ask(box, now, SubscriptionFlags.TOP_UP)
 
     def _ask(self, box: Box, now: float, flags: SubscriptionFlags = SubscriptionFlags.NONE) -> list[Action]:
-        """Sends the SUB of a round to all children on this router's tree."""
+        """Sends the SUB of a round to the children on this router's tree."""
         context = self._context
         if context.tables.current is None:
             box.unsent = True
@@ -247,9 +248,13 @@ class Homes:
             flags,
             tuple(sorted(offered)[:MAX_OFFERED]),
         )
-        box.forwarded_to |= interfaces
         context.counters.subs_issued += 1
-        return [Send(interfaces, context.issued(FrameType.SUB, box.number, body))]
+        actions: list[Action] = []
+        for asked, through in self._state.fan_out(box.remaining, interfaces).items():
+            box.forwarded_to |= through
+            part = replace(body, remaining=asked)
+            actions.append(Send(through, context.issued(FrameType.SUB, box.number, part)))
+        return actions
 
 
 def _unknown(event: Refresh | Unregister) -> Refused:

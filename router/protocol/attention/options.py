@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from router.options import SECONDS_MAX, Unit, check, option
+from router.protocol.attention.fan_out import FAN_OUTS
 from router.protocol.attention.policies import POLICIES
 from router.protocol.attention.schedulers import SCHEDULERS
 from router.protocol.attention.strategies import STRATEGIES
@@ -30,6 +31,10 @@ class AttentionOptions:
             "The publications of other routers that a new subscription takes: pending ones, or those of all"
             " indexes (sections 4.1.1 and 4.2). A refreshed subscription takes pending ones."
         ),
+    )
+    fan_out: str = field(
+        default="whole",
+        metadata=option("What a SUB that leaves through several children asks for.", choices=FAN_OUTS),
     )
     cache_publications: int = field(
         default=2500, metadata=option("Publications that a router caches.", low=1, high=10_000_000)

@@ -209,17 +209,17 @@ class Relay:
             return actions
         if frame.hop_limit <= 1:
             return actions + context.drop(Drop.HOP_LIMIT)
-        entry.forwarded_to |= branch.on_tree
         context.counters.subs_forwarded += 1
         ids = body.offered + tuple(offered) if everything else body.offered
-        onward = frame.one_hop_less()
-        if entry.remaining != body.remaining or len(ids) != len(body.offered) or now != came_at:
-            left_us = body.lifetime_left_us if now == came_at else microseconds(entry.deadline - now)
-            rest = replace(
-                body, remaining=entry.remaining, offered=ids[:MAX_OFFERED], lifetime_left_us=left_us
-            )
-            onward = _carrying(rest, frame)
-        return [*actions, Send(branch.on_tree, onward)]
+        left_us = body.lifetime_left_us if now == came_at else microseconds(entry.deadline - now)
+        for asked, through in state.fan_out(entry.remaining, branch.on_tree).items():
+            entry.forwarded_to |= through
+            onward = frame.one_hop_less()
+            if asked != body.remaining or len(ids) != len(body.offered) or now != came_at:
+                rest = replace(body, remaining=asked, offered=ids[:MAX_OFFERED], lifetime_left_us=left_us)
+                onward = _carrying(rest, frame)
+            actions = [*actions, Send(through, onward)]
+        return actions
 
     def _offer(
         self,

@@ -6,6 +6,7 @@ from router.predicates.model import Message
 from router.protocol.attention.boxes import Boxes
 from router.protocol.attention.cache import Cache, Cached, PublicationId
 from router.protocol.attention.events import Index, IndexChanged
+from router.protocol.attention.fan_out import FAN_OUTS
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.recent import Recent
 from router.protocol.attention.strategies import STRATEGIES
@@ -34,6 +35,7 @@ class State:
         assert isinstance(options, AttentionOptions)
         self.context = context
         self.options = options
+        self.fan_out = FAN_OUTS[options.fan_out]
         self.strategy = STRATEGIES[options.strategy](options.beta_s, options.count_in_transit)
         self.cache = Cache(options)
         self.boxes = Boxes()

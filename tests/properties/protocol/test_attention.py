@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from router.protocol.attention.boxes import Box
 from router.protocol.attention.cache import PublicationId
+from router.protocol.attention.fan_out import FAN_OUTS
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.policies import POLICIES
 from router.protocol.attention.schedulers import SCHEDULERS
@@ -21,6 +22,7 @@ _OPTIONS = st.builds(
     AttentionOptions,
     strategy=st.sampled_from(tuple(STRATEGIES)),
     remote=st.sampled_from(["pending", "all"]),
+    fan_out=st.sampled_from(tuple(FAN_OUTS)),
     cache_publications=st.sampled_from([1, 2, 5, 1000]),
     selection=st.sampled_from(tuple(POLICIES)),
     selection_types=st.booleans(),

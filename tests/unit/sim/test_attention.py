@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from captures.accounting.direct import Direct
+from captures.accounting.direct import Direct, flat
 from captures.rundir.attention import read_attention
 from captures.rundir.layout import RunLayout
 from captures.rundir.subscriptions import read_subscriptions
 from captures.rundir.topology import read_topology
+from router.protocol.attention.events import Whence
 from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand
 from testbed.config.load import load_experiment
@@ -21,6 +23,7 @@ from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
 from testbed.errors import InputError
+from testbed.figures.attention_runs import measured
 from testbed.judges import judge_run, starvation_expected
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
@@ -79,6 +82,8 @@ def test_traffic_is_that_of_the_captures(ran: Any) -> None:
     assert found["cbr_crossings"] == cost.publication_crossings
     assert found["saved_bandwidth"] == 1 - frames["PUB"] / cost.publication_crossings > 0.3
     assert (frames.get("OVERLOAD", 0) > 0) == (experiment.service.of_kind.strategy == "eon")
+    assert found["notification_crossings"] == frames.get("OVERLOAD", 0)
+    assert found["saved_with_flushes"] == found["saved_bandwidth"]
 
 
 def test_rounds_agree_with_the_records(ran: Any) -> None:
@@ -130,6 +135,37 @@ def test_a_full_cache_leaves_starvation_open(tmp_path: Path) -> None:
     assert set(found["violations"].values()) == {0}
 
 
+def test_flushes_are_traffic(tmp_path: Path) -> None:
+    run = _run(tmp_path, _experiment(service__cache_publications="5", service__flushing="neighbour"))
+    with Direct(run.path) as direct:
+        summary = direct.summary()
+    found, frames = summary["attention"], summary["frames_by_type"]
+    assert found["flush_crossings"] == frames["FLUSH"] > 0
+    sent = frames["PUB"] + frames["FLUSH"]
+    assert found["saved_with_flushes"] == (found["cbr_crossings"] - sent) / found["cbr_crossings"]
+    assert found["saved_with_flushes"] < found["saved_bandwidth"]
+
+
+def test_deliveries_by_where_the_publications_were(ran: Any) -> None:
+    _, run, _, summary = ran
+    found = summary["attention"]
+    whence = Counter(record["whence"] for _, record in read_attention(run) if record["event"] == "deliver")
+    assert found["deliveries_from"] == {each.value: whence[each.value] for each in Whence}
+    assert sum(found["deliveries_from"].values()) == found["deliveries"]
+
+
+def test_a_measured_run_of_the_figures_is_the_accounted_run(ran: Any) -> None:
+    """It keeps no file, and counts the frames that routers received in place of captured ones."""
+    experiment, _, _, summary = ran
+    facts = {"base": "diallo-small", "strategy": experiment.service.of_kind.strategy, "max": 10}
+    found = measured({**facts, "overrides": _SMALL}, 1)
+    expected = flat({"": summary["attention"]})
+    expected = {key.removeprefix("."): value for key, value in expected.items()}
+    shared = found.keys() & expected.keys()
+    assert {"saved_bandwidth", "saved_with_flushes", "outcomes.satisfied", "deliveries_from.remote"} <= shared
+    assert {key: found[key] for key in shared} == {key: expected[key] for key in shared}
+
+
 def test_trace_of_a_publication(ran: Any) -> None:
     """From the upload, through the indexes of the caches, to every delivery."""
     _, run, _, summary = ran
@@ -172,6 +208,7 @@ def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
         ({"links__loss_percent": "1"}, " loses frames"),
         ({"links__bandwidth_mbps": "1"}, " has a bandwidth"),
         ({"service__pace_mbps": "1"}, "pace their interfaces"),
+        ({"service__fan_out": "divided"}, "each child for a share"),
         ({"service__strategy": "pdp", "service__beta_s": "0.1"}, "beta_s is below the time"),
         ({"service__strategy": "pdp", "service__beta_s": "0.9"}, "beta_s is below the time"),
         ({"service__strategy": "pdp", "service__beta_s": "1.1"}, None),

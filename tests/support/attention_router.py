@@ -1,0 +1,63 @@
+"""A router with the attention-limited service that handles frames of a test (`tests.support.one_router`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.protocol.attention.events import Register, Registered, Upload
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.service import Attention
+from router.protocol.attention.state import State
+from router.protocol.events import Action
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import Body, Frame, FrameType, Subscription
+from tests.support.one_router import sent, set_up
+
+#: A SUB of 10 s for two publications of at most 100 s.
+SUB = Subscription(0, 1, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"))
+
+
+def attention_router(**options: Any) -> Router:
+    """Returns a router with the service that has committed epoch 1 on `one_router.TABLE`."""
+    return set_up(RouterOptions(service="attention", service_options=AttentionOptions(**options)))
+
+
+def state_of(router: Router) -> State:
+    assert isinstance(router._service, Attention)
+    return router._service.state
+
+
+def frame_of(kind: FrameType, issuer: int, seq: int, body: Body) -> Frame:
+    return Frame(kind, issuer, seq, 1, 9, body)
+
+
+def sub(issuer: int = 11, seq: int = 1, body: Subscription = SUB) -> Frame:
+    return frame_of(FrameType.SUB, issuer, seq, body)
+
+
+def upload(router: Router, now: float = 0.0, **attributes: int) -> list[Action]:
+    return router.handle(Upload(1, Message(attributes)), now)
+
+
+def register(
+    router: Router,
+    most: int,
+    lifetime_s: float = 10.0,
+    freshness_s: float = 100.0,
+    now: float = 0.0,
+    predicate: str = "x = 1",
+    refreshed: bool = False,
+) -> tuple[int, list[Action]]:
+    """Registers a subscription; returns its number, and the actions."""
+    event = Register(1, parse_predicate(predicate), most, lifetime_s, freshness_s, refreshed)
+    actions = router.handle(event, now)
+    (began,) = [each for each in actions if isinstance(each, Registered)]
+    return began.subscription, actions
+
+
+def types(actions: list[Action]) -> list[str]:
+    """Returns the types of the frames that are sent."""
+    return [frame.type.name for _, frame in sent(actions)]
