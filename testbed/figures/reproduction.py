@@ -239,6 +239,11 @@ for _name, _place, _doc in (
         "Attention-limited dissemination against exhaustive semantics (Diallo et al., figure 2).",
     ),
     (
+        "attention-open",
+        "testbed.figures.attention_open:AttentionOpen",
+        "What the paper of attention-limited dissemination leaves open: options, losses, delays, full links.",
+    ),
+    (
         "precision",
         "testbed.figures.precision:Precision",
         "False matches of encoded filters: by the hash, by the operators (slides, part IV).",
