@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 
 from testbed.cli.arguments import add_experiment, add_force, add_runs
 from testbed.cli.experiments import load
@@ -81,20 +82,32 @@ def _refused(experiment: Experiment) -> list[str]:
 def describe(experiment: Experiment, workload: Workload) -> str:
     """A few lines on what the experiment does."""
     topology = experiment.topology
-    messages = sum(item.attributes is not None for item in workload.items)
     return "\n".join(
         [
             f"{experiment.name}: valid",
             f"  topology    {topology.name}: {len(topology.nodes)} routers, {len(topology.links)} links",
             f"  broadcast   {experiment.broadcast.layer}",
             f"  duration    {_duration(experiment)}",
-            f"  workload    {counted(len(workload.senders), 'sender')}, "
-            f"{counted(len(workload.receivers), 'receiver')}, {counted(messages, 'message')}, "
-            f"{len(workload.items) - messages} changes of predicates",
+            f"  workload    {_requests(workload)}",
             *_privacy(experiment),
             f"  events      {len(experiment.events)}",
             f"  seed        {experiment.seed}",
         ]
+    )
+
+
+def _requests(workload: Workload) -> str:
+    """Counts what applications do, in one pass: a workload may be generated as it is read."""
+    actions = Counter(item.action for item in workload.items)
+    if actions["register"] or actions["publish"]:
+        return (
+            f"{counted(actions['publish'], 'publication')}, {counted(actions['register'], 'subscription')}, "
+            f"{counted(actions['refresh'], 'renewal')}"
+        )
+    messages = actions["send_message"]
+    return (
+        f"{counted(len(workload.senders), 'sender')}, {counted(len(workload.receivers), 'receiver')}, "
+        f"{counted(messages, 'message')}, {actions.total() - messages} changes of predicates"
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from router.protocol.registries import SERVICES
 from testbed.config.model import AUTO, Experiment
 from testbed.emulation.estimate import Estimate
 from testbed.emulation.governor import CAUTION
@@ -32,6 +33,8 @@ _PROCESSES, _PROCESSES_PER_GROUP = 3, 2
 #: for each group of switches, and for each predicate at each router that it has spread to.
 _MEMORY, _MEMORY_PER_ROUTER, _MEMORY_PER_PAIR, _MEMORY_PER_GROUP = 255e6, 5.6e6, 3.3e3, 15.2e6
 _MEMORY_PER_PREDICATE = 25e3
+#: Bytes of a cached publication that a frame brought, with one integer attribute.
+_MEMORY_PER_PUBLICATION = 1.1e3
 #: Wall seconds of bring-up and take-down: of a run, for each router, and for each pair of routers, which
 #: are in each other's broadcast tables.
 _BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
@@ -92,12 +95,24 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
     return Demand(
         processes=_PROCESSES + routers + _PROCESSES_PER_GROUP * groups,
         # In the opening, every predicate crosses a link to each of the other routers.
-        memory_bytes=network + _MEMORY_PER_GROUP * groups + _MEMORY_PER_PREDICATE * work.opening_hops,
+        memory_bytes=network
+        + _MEMORY_PER_GROUP * groups
+        + _MEMORY_PER_PREDICATE * work.opening_hops
+        + _MEMORY_PER_PUBLICATION * routers * _cached(experiment),
         descriptors=descriptors_needed(routers),
         disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
         bring_up_s=up_s,
         wall_s=up_s + work.opening_s + experiment.duration_s / rate + down_s,
     )
+
+
+def _cached(experiment: Experiment) -> int:
+    """Returns the publications that a router caches at most."""
+    service, options = experiment.service, experiment.attention
+    if options is None or SERVICES[service.kind].sends_messages:
+        return 0
+    capacity: int = service.of_kind.cache_publications
+    return min(capacity, options.publications)
 
 
 def capacity(runs: Path) -> Capacity:

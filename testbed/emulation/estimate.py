@@ -1,7 +1,8 @@
 """Estimates, before an emulation starts, how much it will cost the machine.
 
 The work of a run is that of its frames. A message takes a hop for each link of the tree that joins its sender
-to the receivers that want it; an RA goes to every router, as long as no other covers it. What a hop costs was
+to the receivers that want it; an RA goes to every router, as long as no other covers it.
+`testbed.attention.traffic` estimates the hops of publications and subscriptions. What a hop costs was
 measured in emulations (`./run.sh bench emulated_hops`), on a machine that does `_REFERENCE_LOOPS` loops of
 Python a second; a measurement of this machine scales it.
 """
@@ -10,13 +11,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches
+from router.protocol.registries import SERVICES
+from testbed.attention.traffic import traffic_at_most, traffic_of_table_1
 from testbed.config.model import AUTO, RATE_MAX, Experiment
 from testbed.events.applications import Place
 from testbed.workload.model import Item, Workload
@@ -38,11 +41,12 @@ class Estimate:
     """The estimated work of an emulation.
 
     Attributes:
-        message_hops: messages over links, per experiment second.
-        ra_hops: RAs over links, per experiment second, after the opening.
+        message_hops: messages, or publications, over links, per experiment second.
+        ra_hops: RAs, or SUBs and OVERLOADs, over links, per experiment second, after the opening.
         opening_hops: RAs over links in the opening.
         opening_s: wall seconds until the predicates of second 0 have spread.
         rate: the greatest rate of the experiment clock at which nothing is late.
+        kinds: of the frames of `message_hops` and `ra_hops`.
     """
 
     message_hops: float
@@ -50,12 +54,15 @@ class Estimate:
     opening_hops: float
     opening_s: float
     rate: float
+    kinds: tuple[str, str] = ("messages", "RAs")
 
     def describe(self) -> str:
         """Describes the cost of the run."""
+        data, control = self.kinds
         return (
-            f"{self.message_hops:.3g} messages and {self.ra_hops:.3g} RAs over links per experiment second: "
-            f"a time scale of about {_two_digits(self.rate)} at most; {self.opening_s:.2g} s for the opening"
+            f"{self.message_hops:.3g} {data} and {self.ra_hops:.3g} {control} over links per experiment "
+            f"second: a time scale of about {_two_digits(self.rate)} at most; "
+            f"{self.opening_s:.2g} s for the opening"
         )
 
     def warning(self, experiment: Experiment) -> str | None:
@@ -71,6 +78,8 @@ class Estimate:
 
 def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     """Estimates the work of an emulation, in less than a second."""
+    if not SERVICES[experiment.service.kind].sends_messages:
+        return _of_publications(experiment, workload)
     topology = experiment.topology
     cpus = len(os.sched_getaffinity(0))
     slow = _REFERENCE_LOOPS / _calibrate()
@@ -85,14 +94,40 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
             first.setdefault(item.place, item)
     message_hops = len(messages) * _hops(topology, list(first.values()), messages) / experiment.duration_s
     ra_hops = changes * links / experiment.duration_s
-    cpu_s = slow * (message_hops * _MESSAGE_S + ra_hops * _RA_S)
     return Estimate(
         message_hops,
         ra_hops,
         opening_hops=float(len(opening) * links),
         opening_s=slow * len(opening) * links * _RA_S / cpus,
-        rate=_BUSY * cpus / cpu_s if cpu_s else float("inf"),
+        rate=_rate(slow * (message_hops * _MESSAGE_S + ra_hops * _RA_S)),
     )
+
+
+def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
+    """Estimates the work of the attention-limited service, whose frames the core handles as it does RAs."""
+    if experiment.attention is not None:
+        traffic = traffic_of_table_1(experiment)
+    else:
+        actions = Counter(item.action for item in workload.items)
+        registrations = actions["register"] + actions["refresh"]
+        traffic = traffic_at_most(len(experiment.topology.nodes), actions["publish"], registrations)
+    publications, subscriptions = (
+        crossings / experiment.duration_s for crossings in (traffic.publications, traffic.subscriptions)
+    )
+    slow = _REFERENCE_LOOPS / _calibrate()
+    return Estimate(
+        publications,
+        subscriptions,
+        opening_hops=0.0,
+        opening_s=0.0,
+        rate=_rate(slow * (publications + subscriptions) * _RA_S),
+        kinds=("publications", "subscriptions and notifications"),
+    )
+
+
+def _rate(cpu_s: float) -> float:
+    """The greatest rate, where an experiment second takes so much time of a processor."""
+    return _BUSY * len(os.sched_getaffinity(0)) / cpu_s if cpu_s else float("inf")
 
 
 def _two_digits(rate: float) -> str:

@@ -53,6 +53,14 @@ def test_the_demand_is_that_of_the_measured_networks() -> None:
     assert (middle.descriptors, large.descriptors) == (descriptors_needed(200), descriptors_needed(1000))
 
 
+def test_the_memory_has_the_caches_of_the_routers() -> None:
+    small, large = (
+        demand(load_experiment(find_experiment("diallo"), {"service.cache_publications": size}), WORK)
+        for size in ("1000", "2500")
+    )
+    assert large.memory_bytes - small.memory_bytes == pytest.approx(100 * 1500 * 1.1e3)
+
+
 def test_the_disk_is_that_of_the_frames_over_links() -> None:
     # 12 frames a second for 100 s and 100 in the opening; files of each router.
     assert _demand("ring,10").disk_bytes == pytest.approx(1.5e6 + 10 * 20e3 + 1300 * 1500)

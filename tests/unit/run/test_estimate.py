@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli.main import main
 from testbed.config.load import load_experiment
 from testbed.emulation.estimate import Estimate, estimate
 from testbed.workload.generate import generate
@@ -52,6 +53,50 @@ def test_hops_are_those_to_the_receivers_that_want_a_message(
     made = estimate(experiment, generate(experiment))
     assert (made.message_hops, made.ra_hops) == (hops / 100, 4 / 100)
     assert made.rate > 100 and 0 < made.opening_s < 1
+
+
+PUBLISHED = """
+[service]
+kind = "attention"
+[[events]]
+at_s = 0
+action = "register"
+node = 0
+subscription = "s"
+predicate = "a = 1"
+max = 2
+lifetime_s = 10
+freshness_s = 10
+[[events]]
+at_s = 20
+action = "refresh"
+node = 0
+subscription = "s"
+[[events]]
+at_s = 21
+action = "publish"
+node = 4
+message = "a = 1"
+"""
+
+
+def test_publications_and_subscriptions_of_events_cross_every_link_at_most_once(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(LINE + PUBLISHED)
+    experiment = load_experiment(path)
+    made = estimate(experiment, generate(experiment))
+    assert (made.message_hops, made.ra_hops, made.opening_hops) == (4 / 100, 8 / 100, 0)
+    assert made.describe().startswith(
+        "0.04 publications and 0.08 subscriptions and notifications over links per experiment second: "
+    )
+
+
+def test_a_check_of_table_1_names_publications_and_renewals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "diallo-small", "--force"]) == 0
+    printed = capsys.readouterr().out
+    assert "20000 publications, 400 subscriptions, 293 renewals\n" in printed
+    assert " publications and " in printed
+    assert "messages" not in printed and "predicates" not in printed
 
 
 def test_a_rate_beyond_the_estimate_is_warned_of(tmp_path: Path) -> None:

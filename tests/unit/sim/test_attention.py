@@ -18,6 +18,7 @@ from captures.rundir.topology import read_topology
 from router.protocol.attention.events import Whence
 from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand
+from testbed.attention.traffic import traffic_of_table_1
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
@@ -164,6 +165,13 @@ def test_a_measured_run_of_the_figures_is_the_accounted_run(ran: Any) -> None:
     shared = found.keys() & expected.keys()
     assert {"saved_bandwidth", "saved_with_flushes", "outcomes.satisfied", "deliveries_from.remote"} <= shared
     assert {key: found[key] for key in shared} == {key: expected[key] for key in shared}
+
+
+def test_the_traffic_is_that_of_the_estimate_within_a_factor_of_four(ran: Any) -> None:
+    experiment, _, _, summary = ran
+    expected, found = traffic_of_table_1(experiment), summary["attention"]
+    assert expected.publications / 4 < found["publication_crossings"] < 4 * expected.publications
+    assert expected.subscriptions / 4 < found["control_crossings"] < 4 * expected.subscriptions
 
 
 def test_trace_of_a_publication(ran: Any) -> None:
