@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
 import time
@@ -72,9 +73,14 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
     Args:
         keep: folder that keeps the run folder; None: it is removed.
     """
-    if job.calculates:
-        return row_of(job, lambda job: (measure_of(job)(job.parameters, job.seed), {}))
-    return row_of(job, lambda job: _simulated(job, keep))
+    try:
+        if job.calculates:
+            return row_of(job, lambda job: (measure_of(job)(job.parameters, job.seed), {}))
+        return row_of(job, lambda job: _simulated(job, keep))
+    finally:
+        # A simulation runs without the collection of cycles, in which it leaves its routers; a worker makes
+        # one after the other.
+        gc.collect()
 
 
 def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,8 @@ from testbed.config.shipped import find_experiment
 from testbed.figures.attention import Attention
 from testbed.figures.reproduction import Results
 from testbed.figures.runner import _job
+from testbed.sim.simulation import Simulation
+from testbed.sweeps.job import simulate_job
 
 _SAME = {"fluid": 0.8, "fluid_control": 0.01, "matching": 272.0, "violations": 0, "starvation": 0.0}
 _SMALL = (10, 20, 50, 100, 200, 400)
@@ -50,3 +55,18 @@ def test_a_run_is_known_by_the_experiment_that_it_simulates(
     places = {"diallo-small": other}
     monkeypatch.setattr("testbed.figures.runner.find_experiment", lambda name: places[name])
     assert _job(figure, case, 1, "simulate", 0).identity != before
+
+
+def test_a_run_leaves_no_simulation_in_the_memory_of_its_worker() -> None:
+    figure = Attention()
+    case = figure.cases("small")[0]
+    short = {"duration_s": "2", "workload.attention.publications": "20", "topology.nodes": "5"}
+    parameters: dict[str, Any] = {**case.facts, "overrides": short}
+    before = _simulations()
+    row = simulate_job(replace(_job(figure, case, 1, "simulate", 0), parameters=parameters))
+    assert (row["error"], row["keys"]["publications"]) == (None, 20)
+    assert _simulations() <= before
+
+
+def _simulations() -> set[int]:
+    return {id(each) for each in gc.get_objects() if isinstance(each, Simulation)}
