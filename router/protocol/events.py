@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from router.predicates.model import Message, Predicate
+from router.values import value
 from router.wire.frames import Frame
 
 
@@ -23,7 +24,7 @@ class Tick:
     """Time has passed; what is due at `now` is done."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FrameReceived:
     """A whole frame came in from the router of node `sender` (read from its source address)."""
 
@@ -109,7 +110,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Send `frame` out of every interface of the set, which is never empty and never holds 0."""
 

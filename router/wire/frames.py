@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.predicates.model import Message, Predicate
+from router.values import value
 from router.wire.format import Flags, FrameType, PublicationFlags, SubscriptionFlags
 from router.wire.tree_classes import CLASS_DTYPE, TreeClass, TreeClasses
 
@@ -205,7 +206,7 @@ class EncodedPredicate:
         return hash(self.encoded)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subscription:
     """Body of a SUB: a subscription that travels down its home's tree (attention paper, section 4.2).
 
@@ -230,7 +231,7 @@ class Subscription:
     offered: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Publication:
     """Body of a PUB or FLUSH: a publication between routers (attention paper, section 4.1).
 
@@ -275,7 +276,7 @@ Body = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Frame:
     """One protocol data unit, whole (after reassembly).
 

@@ -16,10 +16,14 @@ from typing import Any
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import ServiceAction, ServiceEvent
+from router.values import value
 
 
 class Index(StrEnum):
     """The index of a router that references a cached publication (section 4.1)."""
+
+    # An enumeration's own hash is computed in Python.
+    __hash__ = str.__hash__
 
     #: Pending publications: uploaded at this router, sent to no other router.
     PPT = "ppt"
@@ -181,7 +185,7 @@ class Uploaded(ServiceAction):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeliverPublication(ServiceAction):
     """Pass a publication up to one application, for one subscription.
 
@@ -205,12 +209,11 @@ class DeliverPublication(ServiceAction):
         return self.app
 
     def line(self) -> Mapping[str, Any]:
-        return {**self._shared(), "attributes": self.message}
+        line = self.record()
+        del line["whence"], line["at_s"]
+        return {**line, "attributes": self.message}
 
-    def record(self) -> Mapping[str, Any]:
-        return {**self._shared(), "whence": self.whence, "at_s": self.at_s}
-
-    def _shared(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {
             "event": "deliver",
             "subscription": self.subscription,
@@ -218,6 +221,8 @@ class DeliverPublication(ServiceAction):
             "source": self.source,
             "seq": self.seq,
             "age_s": self.age_s,
+            "whence": self.whence,
+            "at_s": self.at_s,
         }
 
 
