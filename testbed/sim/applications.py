@@ -119,7 +119,9 @@ class Applications:
 
     def tell(self, node: int, action: Deliver | Accepted | Refused | ServiceAction) -> None:
         """Handles an action of a router for its applications."""
-        if isinstance(action, Deliver) and self._members:
+        if isinstance(action, ServiceAction):
+            self._of_service(node, action)
+        elif isinstance(action, Deliver) and self._members:
             for number in action.apps:
                 self._opened((node, self._name_of[node, number]), action)
         elif isinstance(action, Deliver):
@@ -133,8 +135,6 @@ class Applications:
             answer = {"source": action.source, "seq": action.seq}
             place = node, self._name_of[node, action.app]
             self._served(place, {"op": "send_message", "attributes": self._pending}, answer)
-        elif isinstance(action, ServiceAction):
-            self._of_service(node, action)
         else:
             raise RunError(f"node {node}: request refused: {action.reason}")
 
@@ -230,7 +230,9 @@ class Applications:
         self._handle(place[0], Unregister(self._number(place), self._numbers.pop((place, subscription))))
 
     def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        self._handle(place[0], Upload(self._number(place), Message(attributes)))
+        # Publications of one event share their attributes.
+        message = attributes if isinstance(attributes, Message) else Message(attributes)
+        self._handle(place[0], Upload(self._number(place), message))
 
     def _subscriptions_of(self, place: Place) -> Subscriptions:
         return self._subscriptions.setdefault(place, Subscriptions(self._content))
