@@ -27,6 +27,9 @@ STRING_MAX_BYTES = 65_535
 class Type(IntEnum):
     """Attribute types; the numbers are those of the wire format."""
 
+    # An enumeration's own hash is computed in Python.
+    __hash__ = int.__hash__
+
     STRING = 1
     INTEGER = 2
     DOUBLE = 3
@@ -191,11 +194,23 @@ class Message(dict[str, Value]):
         ValueError, TypeError: a name or value is outside the model.
     """
 
+    #: `_typed` is kept by `typed`: routers that cache a publication ask for it again and again.
+    __slots__ = ("__weakref__", "_typed")
+    _typed: tuple[tuple[str, Type, Value], ...]
+
     def __init__(self, attributes: Mapping[str, Value]) -> None:
         for name, value in attributes.items():
             _check_name(name)
             _check_value(name, value)
         super().__init__(attributes)
+
+    def typed(self) -> tuple[tuple[str, Type, Value], ...]:
+        """Returns the attributes with the types of their values, in their order."""
+        try:
+            return self._typed
+        except AttributeError:
+            self._typed = tuple((name, type_of(value), value) for name, value in self.items())
+            return self._typed
 
     @property
     def unreadable(self) -> str | None:

@@ -52,17 +52,20 @@ class Branches(Sequence[Branch]):
         classes: the table's.
         nodes_beyond: interface -> how many sources have it as their parent: the nodes beyond the interface on
             this router's own tree.
+
+    Attributes:
+        made: the branches by their place; None: `numbered` has not yet made it.
     """
 
-    __slots__ = ("_beyond", "_classes", "_made")
+    __slots__ = ("_beyond", "_classes", "made")
 
     def __init__(self, classes: TreeClasses, nodes_beyond: Mapping[int, int]) -> None:
         self._classes = classes
         self._beyond = nodes_beyond
-        self._made: list[Branch | None] = [None] * len(classes)
+        self.made: list[Branch | None] = [None] * len(classes)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self.made)
 
     @overload
     def __getitem__(self, index: int) -> Branch: ...
@@ -73,7 +76,7 @@ class Branches(Sequence[Branch]):
     def __getitem__(self, index: int | slice) -> Branch | Sequence[Branch]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return self._made[index] or self._make(index)
+        return self.made[index] or self._make(index)
 
     @property
     def arrays(self) -> TreeClasses:
@@ -95,7 +98,7 @@ class Branches(Sequence[Branch]):
 
     def numbered(self, number: int) -> Branch:
         """The branch of the class with this number, from 1."""
-        return self._made[number - 1] or self._make(number - 1)
+        return self.made[number - 1] or self._make(number - 1)
 
     def _make(self, index: int) -> Branch:
         each = self._classes[index]
@@ -104,7 +107,7 @@ class Branches(Sequence[Branch]):
         number = range(len(self))[index] + 1
         depth = max((self._beyond.get(child, 0) for child in on_tree), default=0)
         made = Branch(each.parent, children, number, _shared(each.reusable), on_tree, depth)
-        self._made[index] = made
+        self.made[index] = made
         return made
 
 
@@ -136,8 +139,8 @@ class EpochTable:
     def branch(self, source: int) -> Branch | None:
         """The router's part in the tree of `source`; None if the source cannot be reached."""
         class_of = self.class_of
-        number = class_of.item(source) if source < class_of.size else 0
-        return self.classes.numbered(number) if number else None
+        number: int = class_of.item(source) if source < class_of.size else 0
+        return self.classes.made[number - 1] or self.classes.numbered(number) if number else None
 
 
 def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from router.content.base import Content
-from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
@@ -53,6 +53,9 @@ class Context:
         self.signatures = Signatures(verifier)
         self.outgoing = Outgoing()
         self.now = 0.0
+        #: The own branch, and the table that has it.
+        self._own = _CUT_OFF
+        self._own_of: EpochTable | None = None
 
     @property
     def epoch(self) -> int:
@@ -63,8 +66,10 @@ class Context:
     def own_branch(self) -> Branch:
         """The root's part in this router's own tree; no children if the router is cut off from everyone."""
         current = self.tables.current
-        own = current.branch(self.node) if current is not None else None
-        return own if own is not None else _CUT_OFF
+        if current is not self._own_of:
+            own = current.branch(self.node) if current is not None else None
+            self._own, self._own_of = own if own is not None else _CUT_OFF, current
+        return self._own
 
     def sequence_number(self, count: int) -> int:
         """The `count`-th number of this incarnation, from 1."""

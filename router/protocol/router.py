@@ -98,6 +98,8 @@ class Router:
         for part in self._parts:
             self._frames.add(part.frames())
             self._events.update(part.events())
+        if self._service.apart and confirmation is None:
+            self._set_apart()
         if confirmation is not None:
             self._events[FrameReceived] = confirmation.confirmed(self._events[FrameReceived])
             self._events = {event: confirmation.confirming(each) for event, each in self._events.items()}
@@ -214,6 +216,31 @@ class Router:
         self._context.now = now
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
+
+    def _set_apart(self) -> None:
+        """Lets the service's frames, events and ticks leave all other parts alone."""
+        parts, frames = self._parts, self._frames
+        # Bits: an enumeration computes its hash in Python.
+        types = sum(1 << kind for kind in self._service.frames())
+        signatures, received = self._context.signatures, self._intake.frame_received
+        parts.set_apart(self._service)
+
+        def others(handler: EventHandler) -> EventHandler:
+            def handle(event: Event, now: float) -> list[Action]:
+                parts.forget()
+                return handler(event, now)
+
+            return handle
+
+        def frame_received(event: FrameReceived, now: float) -> list[Action]:
+            if types >> event.frame.type & 1 and not signatures.asked_for:
+                return frames.from_router(event, now)
+            parts.forget()
+            return received(event, now)
+
+        own = {*self._service.events(), Tick}
+        self._events = {kind: each if kind in own else others(each) for kind, each in self._events.items()}
+        self._events[FrameReceived] = frame_received
 
     def _controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
         if self._context.refuses(event.frame, CONTROLLER, CONTROLLER):

@@ -81,6 +81,8 @@ class Service(Part, ABC):
         sends_messages: whether applications send messages of the routing scheme.
         keeps_records: whether its actions have records (`ServiceAction.record`), for which drivers open a
             file.
+        apart: its frames, events and ticks concern no other part of the router, and ask nothing of the
+            algebra of predicates (`router.protocol.parts.Parts.set_apart`).
 
     Args:
         context: of the router.
@@ -92,6 +94,7 @@ class Service(Part, ABC):
     options: ClassVar[type] = NoOptions
     sends_messages: ClassVar[bool] = True
     keeps_records: ClassVar[bool] = False
+    apart: ClassVar[bool] = False
 
     def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
         self.context = context

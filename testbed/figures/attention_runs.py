@@ -34,7 +34,7 @@ class _Records:
     def write(self, t_ns: int, node: int, app: str | None, record: Mapping[str, Any]) -> None:
         """As `router.records.attention.ServiceRecords.write`."""
         del t_ns
-        self.collector.take({"node": node, "app": app, **record})
+        self.collector.take({**record, "node": node, "app": app})
 
 
 def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:

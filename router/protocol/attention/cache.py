@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.semantics import matches_filter
 from router.protocol.attention.events import Index
-from router.protocol.attention.index import Attribute, attributes_of, equalities_of
+from router.protocol.attention.index import Attribute, equalities_of
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.policies import POLICIES, Policy
 from router.protocol.attention.turns import COMPARISONS_A_TURN
@@ -28,6 +28,11 @@ _REPLACED_BY_TYPE = {
     "pending-first": {Index.PPT: 0, Index.OPT: 1, Index.DPT: 2},
     "disseminated-first": {Index.DPT: 0, Index.OPT: 1, Index.PPT: 2},
 }
+
+
+#: A place in the order of replacement: rank of the index, value of the policy, number of the addition, and
+#: the publication, which has another place if this is a former one.
+Place = tuple[float, float, int, "Cached"]
 
 
 class Cached:
@@ -70,7 +75,7 @@ class Cached:
         self.uses = 0
         self.used_at = now
         #: Its place in the order of replacement; None: it is not in the cache.
-        self.place: tuple[float, float, int] | None = None
+        self.place: Place | None = None
 
     @property
     def untouched(self) -> bool:
@@ -94,7 +99,7 @@ class Cache:
         self._publications: dict[PublicationId, Cached] = {}
         self._by_attribute: dict[Attribute, dict[Cached, None]] = {}
         #: Places in the order of replacement, some of them former ones.
-        self._order: list[tuple[tuple[float, float, int], Cached]] = []
+        self._order: list[Place] = []
         self._added = 0
         #: Constraints, of equalities that are all of a filter the publications, that were compared so far.
         self.compared = 0
@@ -113,7 +118,7 @@ class Cache:
     def add(self, cached: Cached, index: Index, dispatched: bool = False) -> None:
         """Adds a publication that is not in the cache, which may exceed its capacity until `evict`."""
         self._publications[cached.id] = cached
-        for attribute in attributes_of(cached.message):
+        for attribute in cached.message.typed():
             self._by_attribute.setdefault(attribute, {})[cached] = None
         self._added += 1
         cached.index, cached.dispatched = index, dispatched
@@ -137,7 +142,7 @@ class Cache:
         """Removes a publication of the cache."""
         del self._publications[cached.id]
         self.sizes[cached.index] -= 1
-        for attribute in attributes_of(cached.message):
+        for attribute in cached.message.typed():
             objects = self._by_attribute[attribute]
             del objects[cached]
             if not objects:
@@ -148,8 +153,9 @@ class Cache:
         """Removes the publications that exceed the capacity, by the replacement policy."""
         evicted = []
         while len(self._publications) > self._capacity:
-            place, cached = heappop(self._order)
-            if cached.place == place:
+            place = heappop(self._order)
+            cached = place[3]
+            if cached.place is place:
                 self.remove(cached)
                 evicted.append(cached)
         return evicted
@@ -158,9 +164,9 @@ class Cache:
         """Whether the cache would keep a further publication: it has room, or would replace another first."""
         if len(self._publications) < self._capacity:
             return True
-        while self._order and self._order[0][1].place != self._order[0][0]:
+        while self._order and self._order[0][3].place is not self._order[0]:
             heappop(self._order)
-        first = self._order[0][0] if self._order else None
+        first = self._order[0] if self._order else None
         return first is not None and (self._rank[index], self._replacement(cached)) > first[:2]
 
     def select(
@@ -184,19 +190,22 @@ class Cache:
             fit: a further condition.
         """
         found: list[Cached] = []
-        for cached in self._matching(predicate):
-            if cached is None:
+        for batch in self._matching(predicate):
+            if not batch:
                 yield
-            elif cached.index in indexes and cached.uploaded_at >= oldest_at and fit(cached):
-                found.append(cached)
-        return nsmallest(most, found, key=self._selected)
+            found += [
+                cached
+                for cached in batch
+                if cached.index in indexes and cached.uploaded_at >= oldest_at and fit(cached)
+            ]
+        return nsmallest(most, found, key=self._selected) if found else found
 
     def _selected(self, cached: Cached) -> tuple[float, float, PublicationId]:
         rank = _SELECTED_BY_TYPE[cached.index] if self._selection_types else 0
         return rank, self._selection(cached), cached.id
 
-    def _matching(self, predicate: Predicate) -> Iterator[Cached | None]:
-        """The publications that match a predicate, each once; None after each turn's comparisons."""
+    def _matching(self, predicate: Predicate) -> Iterator[list[Cached]]:
+        """The publications that match a predicate, each once; an empty list after each turn's comparisons."""
         found: set[Cached] = set()
         others: list[Filter] = []
         enough = self.compared + COMPARISONS_A_TURN
@@ -207,33 +216,48 @@ class Cache:
                 others.append(filter_)
                 continue
             weight = len(filter_)
-            for cached in tuple(smallest):
-                self.compared += weight
-                if self.compared >= enough:
-                    yield None
-                    enough = self.compared + COMPARISONS_A_TURN
-                if cached not in found and (weight == 1 or matches_filter(filter_, cached.message)):
-                    found.add(cached)
-                    yield cached
+            if weight == 1 and len(smallest) < enough - self.compared and not found:
+                # All of them match, in this turn.
+                self.compared += len(smallest)
+                batch = list(smallest)
+                if len(predicate) > 1:
+                    found.update(batch)
+            else:
+                batch = []
+                for cached in tuple(smallest):
+                    self.compared += weight
+                    if self.compared >= enough:
+                        yield from (batch, []) if batch else ([],)
+                        batch = []
+                        enough = self.compared + COMPARISONS_A_TURN
+                    if cached not in found and (weight == 1 or matches_filter(filter_, cached.message)):
+                        found.add(cached)
+                        batch.append(cached)
+            if batch:
+                yield batch
         if others:
+            batch = []
             weight = sum(map(len, others)) or 1
             for cached in tuple(self):
                 self.compared += weight
                 if self.compared >= enough:
-                    yield None
+                    yield from (batch, []) if batch else ([],)
+                    batch = []
                     enough = self.compared + COMPARISONS_A_TURN
                 if cached not in found and any(matches_filter(each, cached.message) for each in others):
-                    yield cached
+                    batch.append(cached)
+            if batch:
+                yield batch
 
     def _place(self, cached: Cached, number: int) -> None:
-        cached.place = (self._rank[cached.index], self._replacement(cached), number)
-        heappush(self._order, (cached.place, cached))
+        place = cached.place = (self._rank[cached.index], self._replacement(cached), number, cached)
+        heappush(self._order, place)
         if len(self._order) > 4 * len(self._publications) + 64:
-            self._order = [(each.place, each) for each in self if each.place is not None]
+            self._order = [each.place for each in self if each.place is not None]
             heapify(self._order)
 
     def _placed_again(self, cached: Cached) -> None:
         place = cached.place
         assert place is not None
-        if (self._rank[cached.index], self._replacement(cached)) != place[:2]:
+        if self._replacement(cached) != place[1] or self._rank[cached.index] != place[0]:
             self._place(cached, place[2])

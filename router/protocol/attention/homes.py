@@ -33,6 +33,7 @@ from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFl
 from router.wire.predicate import encode_predicate
 
 _ALL = frozenset(Index)
+_WHENCE = {index: Whence(index.value) for index in Index}
 _STATES = {Outcome.SATISFIED: BoxState.FULL, Outcome.EXPIRED: BoxState.EXPIRED}
 
 
@@ -107,12 +108,6 @@ class Homes:
 
     # Deliveries.
 
-    def takers(
-        self, id_: PublicationId, message: Message, age_s: float, first: float, now: float
-    ) -> list[Box]:
-        """The boxes that may get a publication; see `Box.lacks`."""
-        return self._state.boxes.takers(id_, message, age_s, first, now)
-
     def deliver(
         self,
         boxes: Iterable[Box],
@@ -167,9 +162,10 @@ class Homes:
         """Delivers from the cache (row L1), then asks other routers for the rest."""
         state, round_ = self._state, box.round
         indexes = _ALL if not box.refreshed or box.ever is not None else {Index.OPT, Index.PPT}
-        fit: Callable[[Cached], bool] = lambda cached: box.lacks(  # noqa: E731
-            cached.id, NEVER if cached.untouched else UNKNOWN
-        )
+        got = box.got
+        fit: Callable[[Cached], bool] = lambda cached: cached.id not in got  # noqa: E731
+        if box.refreshed or box.ever is not None:
+            fit = lambda cached: box.lacks(cached.id, NEVER if cached.untouched else UNKNOWN)  # noqa: E731
         search = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
         found, now = yield from ended(search, now)
         actions: list[Action] = []
@@ -184,7 +180,7 @@ class Homes:
             usable = cached.place is not None and cached.index in indexes
             if usable and cached.uploaded_at >= oldest_at and fit(cached):
                 age_s = now - cached.uploaded_at
-                whence = Whence(cached.index.value)
+                whence = _WHENCE[cached.index]
                 actions += self.taken(cached, now)
                 actions += self.deliver([box], cached.id, cached.message, age_s, whence, now)
         if not box.collects(round_, now):

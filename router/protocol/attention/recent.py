@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -18,6 +19,9 @@ class Recent(Generic[T]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._members: dict[T, int] = {}
+        #: In the order of their additions: to search a dictionary for its oldest key takes as long as it has
+        #: deleted ones.
+        self._order: deque[T] = deque()
         #: Additions so far.
         self.added = 0
 
@@ -32,9 +36,10 @@ class Recent(Generic[T]):
         if member in self._members:
             return False
         if len(self._members) >= self._capacity:
-            del self._members[next(iter(self._members))]
+            del self._members[self._order.popleft()]
         self.added += 1
         self._members[member] = self.added
+        self._order.append(member)
         return True
 
     def number(self, member: T) -> int | None:

@@ -41,6 +41,7 @@ _PENDING = frozenset({Index.PPT})
 _ALL = frozenset(Index)
 #: SUBs of one round that a router takes; a home sends one, and one to top up.
 _SUBS_A_ROUND = 8
+_SEQ_BITS = 64
 #: PUBs of which a router remembers issuer and number.
 _PUBS_REMEMBERED = 16_384
 
@@ -60,8 +61,9 @@ class Relay:
         self._homes = homes
         self._flushing = flushing
         self._uploaded = self._issued = 0
-        #: Issuer and number of the PUBs that came: a copy may come after the publication was evicted.
-        self._came: Recent[tuple[int, int]] = Recent(_PUBS_REMEMBERED)
+        #: Issuer and number, as one integer, of the PUBs that came: a copy may come after the publication was
+        #: evicted.
+        self._came: Recent[int] = Recent(_PUBS_REMEMBERED)
         #: SUBs that came so far, and home -> the number of its last one.
         self._subs = 0
         self._last_sub: dict[int, int] = {}
@@ -91,7 +93,7 @@ class Relay:
             flushed: this router takes custody of it; what it replaces is not flushed.
         """
         state, age_s = self._state, now - uploaded_at
-        boxes = self._homes.takers(id_, message, age_s, NEVER, now)
+        boxes = state.boxes.takers(id_, message, age_s, NEVER, now)
         entries = self._reachable(state.table.matching(message, age_s, now))
         pushed = state.strategy.pushes(entries, now)
         row = transition(Occasion.UPLOAD, bool(boxes), pushed)
@@ -159,7 +161,7 @@ class Relay:
         assert isinstance(body, Subscription)
         id_ = (frame.issuer, frame.seq)
         context.counters.subs_received += 1
-        known = state.table.get(id_)
+        known = state.table.get(id_, now)
         if known is not None and (
             body.round < known.round or (body.round == known.round and body.nonce in known.nonces)
         ):
@@ -175,17 +177,16 @@ class Relay:
             id_, body.round, body.predicate, deadline, freshness_s, body.remaining, weight, branch.parent
         )
         if known is not None and known.round == body.round:
-            entry.nonces |= known.nonces
+            entry.nonces = known.nonces
             entry.forwarded_to = known.forwarded_to
-        entry.nonces.add(body.nonce)
+        entry.nonces += (body.nonce,)
         state.table.add(entry)
-        entry.timers.append(state.timers.set(deadline, lambda _: self._expired(entry)))
         self._subs += 1
         self._last_sub[frame.issuer] = self._subs
         state.table.activate(entry)
         push_at = state.strategy.push_at(entry)
         if push_at is not None and push_at > now:
-            entry.timers.append(state.timers.set(push_at, lambda at: self._push(entry, at)))
+            entry.timers = (state.timers.set(push_at, lambda at: self._push(entry, at)),)
         return state.turns.start(self._serve(entry, frame, body, now), branch.parent)
 
     def _serve(self, entry: Entry, frame: Frame, body: Subscription, now: float) -> Work:
@@ -198,7 +199,7 @@ class Relay:
             indexes = _ALL if everything else _PENDING
             actions = yield from self._offer(entry, indexes, frozenset(body.offered), offered, now)
             now = context.now
-        if not entry.active:
+        if not entry.active or now >= entry.deadline:
             return actions
         # The SUB came in an epoch that may have been retired since.
         table = context.tables.get(frame.epoch)
@@ -272,18 +273,14 @@ class Relay:
             self._count([entry])
         return actions
 
-    def _expired(self, entry: Entry) -> list[Action]:
-        self._state.table.remove(entry)
-        return []
-
     # OVERLOADs.
 
-    def overload_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:  # noqa: ARG002
+    def overload_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
         """A home needs nothing more for a subscription in a round."""
         body, context = frame.body, self._context
         assert isinstance(body, Overload)
         context.counters.overloads_received += 1
-        entry = self._state.table.get((frame.issuer, frame.seq))
+        entry = self._state.table.get((frame.issuer, frame.seq), now)
         if entry is None or entry.round > body.round:
             return context.drop(Drop.OVERLOAD_LATE)
         self._state.table.deactivate(entry)
@@ -301,13 +298,14 @@ class Relay:
         context, body = self._context, frame.body
         assert isinstance(body, Publication)
         context.counters.pubs_received += 1
-        if not self._came.add((frame.issuer, frame.seq)):
+        if not self._came.add(frame.issuer << _SEQ_BITS | frame.seq):
             return context.drop(Drop.PUB_DUPLICATE)
         if self.forged(body):
             return context.drop(Drop.PUBLICATION_FORGED)
         parts = partition(context, branch, frame.epoch, self._unserved(body))
         addressed = context.node in body.homes
-        pending = bool(body.flags & PublicationFlags.PENDING)
+        # Most have no flag, and enumerations combine flags in Python.
+        pending = body.flags is not PublicationFlags.NONE and bool(body.flags & PublicationFlags.PENDING)
         actions = self.arrived(body, now, pending, addressed, parts, self._state.options.en_route)
         if parts:
             if frame.hop_limit > 1:
@@ -366,7 +364,7 @@ class Relay:
         elif pending and number is not None:
             # A copy without the flag may overtake the one with it.
             first = number
-        boxes = self._homes.takers(id_, body.message, age_s, first, now)
+        boxes = state.boxes.takers(id_, body.message, age_s, first, now)
         if addressed and not boxes:
             self._context.counters.publications_overload += 1
         actions: list[Action] = []

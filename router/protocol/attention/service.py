@@ -42,6 +42,7 @@ class Attention(Service):
     options = AttentionOptions
     sends_messages = False
     keeps_records = True
+    apart = True
 
     def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
         super().__init__(context, routing, messages)
@@ -78,11 +79,14 @@ class Attention(Service):
 
     def next_deadline(self) -> float | None:
         state = self.state
-        at = state.timers.next_deadline() if state.turns.idle else state.turns.next_deadline()
+        at = state.turns.next_deadline()
+        if at is None:
+            at = earlier(state.timers.next_deadline(), state.table.next_deadline())
         return at if self._pacing is None else earlier(at, self._pacing.next_deadline())
 
     def tick(self, now: float) -> list[Action]:
         state = self.state
+        state.table.tick(now)
         actions = state.timers.tick(now, lambda: state.compared)
         actions += state.turns.tick(now)
         if self._pacing is None:

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from router.predicates.model import Message, Predicate
+from router.protocol.attention.deadlines import Deadlines
 from router.protocol.attention.index import PredicateIndex
 from router.protocol.attention.timers import Timer
+
+#: Entries that are removed at once when their deadlines have passed.
+_EXPIRED_AT_ONCE = 512
+#: Least time between two alarms for deadlines, seconds. An alarm for each of them would wake a router as
+#: often as SUBs come; nothing is sent to an entry behind its deadline, and the next lookup removes it.
+_REST_S = 1.0
+#: Deadlines that are not searched for those of entries that are gone.
+_FEW = 64
 
 #: A subscription: its home, and its number there.
 SubscriptionId = tuple[int, int]
@@ -23,7 +33,7 @@ class Entry:
     Attributes:
         id: see `SubscriptionId`.
         round: the round of its last SUB.
-        nonces: of the SUBs of the round.
+        nonces: of the SUBs of the round, few.
         deadline: the end of the round, seconds of this router's clock.
         freshness_s: greatest age of a publication.
         remaining: publications that it lacks, as far as this router knows.
@@ -69,10 +79,10 @@ class Entry:
         self.remaining = remaining
         self.weight = weight
         self.interface = interface
-        self.nonces: set[int] = set()
+        self.nonces: tuple[int, ...] = ()
         self.forwarded_to: frozenset[int] = frozenset()
         self.active = False
-        self.timers: list[Timer] = []
+        self.timers: tuple[Timer, ...] = ()
 
 
 class SubscriptionTable:
@@ -82,6 +92,12 @@ class SubscriptionTable:
         self._entries: dict[SubscriptionId, Entry] = {}
         self._active: PredicateIndex[Entry] = PredicateIndex()
         self._of_home: dict[int, dict[Entry, None]] = {}
+        #: Entries, some of which are gone: at most as many as others, and a few.
+        self._ends: Deadlines[Entry] = Deadlines()
+        #: The deadline of the first of them; infinity: there is none.
+        self._end = inf
+        #: No alarm before.
+        self._rested_at = 0.0
         #: Filters and constraints of all entries.
         self.weight = 0
         #: Interface -> the entries whose SUB came in on it, and their filters and constraints.
@@ -99,8 +115,39 @@ class SubscriptionTable:
         """The constraints that were compared with publications so far."""
         return self._active.compared
 
-    def get(self, id_: SubscriptionId) -> Entry | None:
-        return self._entries.get(id_)
+    def get(self, id_: SubscriptionId, now: float) -> Entry | None:
+        """The entry of a subscription, if its deadline has not passed."""
+        if self._end <= now:
+            self._expire(now)
+        entry = self._entries.get(id_)
+        return entry if entry is None or now < entry.deadline else None
+
+    def next_deadline(self) -> float | None:
+        """When `tick` is to be called at the latest; None: there is no entry."""
+        return None if self._end == inf else max(self._end, self._rested_at)
+
+    def tick(self, now: float) -> None:
+        """Removes entries whose deadlines have passed, as many as one turn allows."""
+        if self._end <= now:
+            self._expire(now)
+            # What a turn leaves is due at once.
+            self._rested_at = now if self._end <= now else now + _REST_S
+
+    def _expire(self, now: float) -> None:
+        for _ in range(_EXPIRED_AT_ONCE):
+            if self._end > now:
+                return
+            entry = self._ends.take()
+            self._ended()
+            if self._is_kept(entry):
+                self.remove(entry)
+
+    def _ended(self) -> None:
+        end = self._ends.next()
+        self._end = inf if end is None else end
+
+    def _is_kept(self, entry: Entry) -> bool:
+        return self._entries.get(entry.id) is entry
 
     def of_home(self, home: int) -> Iterable[Entry]:
         """The entries of a router."""
@@ -114,6 +161,11 @@ class SubscriptionTable:
         self._entries[entry.id] = entry
         self._of_home.setdefault(entry.id[0], {})[entry] = None
         self._add(entry, 1)
+        self._ends.add(entry.deadline, entry)
+        if len(self._ends) >= 2 * len(self._entries) + _FEW:
+            self._ends.keep_only(self._is_kept)
+            self._ended()
+        self._end = min(self._end, entry.deadline)
 
     def activate(self, entry: Entry) -> None:
         """Makes publications go to a subscription."""
@@ -144,6 +196,8 @@ class SubscriptionTable:
 
     def matching(self, message: Message, age_s: float, now: float) -> list[Entry]:
         """The active entries to which a publication of this age may go."""
+        if self._end <= now:
+            self._expire(now)
         if not self._active:
             return []
         return [

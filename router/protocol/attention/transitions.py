@@ -20,6 +20,9 @@ class Occasion(Enum):
     The value names the conditions that matter then, in their order.
     """
 
+    # An enumeration's own hash is computed in Python.
+    __hash__ = object.__hash__
+
     #: An application uploads it, or the router takes custody of it.
     #: local: an unsatisfied local subscription matches; pushed: the strategy sends it at once.
     UPLOAD = ("local", "pushed")
