@@ -268,9 +268,10 @@ def _readings(measured: _Measured) -> list[Statement]:
             excess[_DIVIDED] < excess[_SHIPPED],
         ),
         Statement(
-            f"{name}: both account for the difference to the paper's number",
+            f"{name}: the saved bandwidth with both, beside the paper's",
             f"up to {PAPER_SAVES[measured.name.lower()]:.0%} saved",
-            f"{measured.band(_BOTH, 'saved_bandwidth', 100)} % with `{_BOTH}`",
+            f"`{_BOTH}`: {measured.band(_BOTH, 'saved_bandwidth', 100)} % saved, "
+            f"{measured.band(_BOTH, 'starvation', 100)} % of the rounds starved",
             None,
         ),
     ]
