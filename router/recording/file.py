@@ -62,6 +62,8 @@ _TYPES = frozenset({_CLOCK, ACTIONS, _END, _LATER, _ACTIONS_LATER, _PART, _PARTS
 _CODE = struct.Struct("<B")
 
 attention.register()
+#: Long contents that wait, of 16 MiB at most each: an event and its actions, and the next.
+_WAITING = 4
 #: Wall seconds between two readings of both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 
@@ -158,6 +160,11 @@ class Recorder:
     def behind(self) -> bool:
         """Whether `step` has something to do."""
         return bool(self._later)
+
+    @property
+    def full(self) -> bool:
+        """Whether so many long contents wait that the router should read no more frames."""
+        return len(self._later) >= _WAITING
 
     def step(self) -> None:
         """Writes a part of a long content.

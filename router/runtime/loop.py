@@ -280,11 +280,26 @@ class RouterLoop:
                 # What is left of the turn comes first in the next: no stage can keep others from theirs.
                 self._first = (stage + 1) % len(_STAGES)
                 break
-        if self._recorder is not None and self._recorder.behind:
-            self._record(Recorder.step)
+        self._write_long_records(began)
         end_turn()
         self._meter.ends_turn(began, self._began_cpu, self._work, self._clock)
         return bool(ready) or self._behind
+
+    def _write_long_records(self, began: float) -> None:
+        """Writes parts of long contents for the rest of a turn; at least one, so that they come to an end."""
+        while self._recorder is not None and self._recorder.behind:
+            self._record(Recorder.step)
+            if time.monotonic() - began > _TURN_S:
+                break
+
+    @property
+    def _recorder_full(self) -> bool:
+        return self._recorder is not None and self._recorder.full
+
+    @property
+    def _full(self) -> bool:
+        """Whether messages are to wait in the socket."""
+        return self._router.full or self._recorder_full
 
     @property
     def _behind(self) -> bool:
@@ -393,13 +408,14 @@ class RouterLoop:
         link = self._link
         if mask & select.EPOLLOUT:
             link.control.flush(now)
-        # No longer than messages, applications and deadlines can wait. Errors are read as frames are.
-        if mask & ~select.EPOLLOUT or link.behind:
+        # No longer than messages, applications and deadlines can wait. Errors are read as frames are. While
+        # much waits to be recorded, frames wait where there is a bound: in the socket.
+        if (mask & ~select.EPOLLOUT or link.behind) and not self._recorder_full:
             self._look_at_lag(now, link.sockets.control.waited_s)
             for event, wire in link.receive_control(now):
                 self._work = event.frame.type
                 self._handle(event, wire)
-                if time.monotonic() - now > _TURN_S:
+                if time.monotonic() - now > _TURN_S or self._recorder_full:
                     break
 
     def _messages_ready(self, mask: int, now: float) -> None:
@@ -408,7 +424,7 @@ class RouterLoop:
             link.messages.flush(now)
             self._changed = True
         # While many wait to be delivered, those behind them wait where there is a bound: in the socket.
-        if (mask & ~select.EPOLLOUT or link.messages_behind) and not self._router.full:
+        if (mask & ~select.EPOLLOUT or link.messages_behind) and not self._full:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
@@ -417,7 +433,7 @@ class RouterLoop:
                 self._work = event.frame.type
                 self._handle(event, wire)
                 handled = True
-                if time.monotonic() - now > _TURN_S or self._router.full:
+                if time.monotonic() - now > _TURN_S or self._full:
                     link.put_off_messages()
                     break
             if handled:

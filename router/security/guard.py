@@ -50,8 +50,8 @@ class Refusal(StrEnum):
 class Guard:
     """Tags what one router, or the controller, sends, and verifies what it receives.
 
-    Messages and all other frames are two streams with counters of their own: they wait in queues of their own
-    and overtake each other.
+    Messages, publications among them, and all other frames are two streams with counters of their own: they
+    wait in queues of their own and overtake each other.
 
     Args:
         own: its Ethernet source address.

@@ -351,8 +351,8 @@ TRAILER = (
         Layout.U64,
         "Counter of the hop",
         "greater than in every frame of the same stream that the sender sent before; a sender has two "
-        "streams: MSG and XMSG, and all other types. The high 32 bits are its incarnation, so that a restart "
-        "goes on above",
+        "streams: MSG, XMSG and PUB, and all other types. The high 32 bits are its incarnation, so that a "
+        "restart goes on above",
     ),
     Field("tag_count", Layout.U8, "Number of tags", "one for each receiver"),
 )

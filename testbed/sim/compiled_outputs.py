@@ -2,7 +2,8 @@
 
 Most messages match a large p_i by one of a few filters, and a small p_i has few filters. A row of samples
 has, for each row of filters, up to `SAMPLED` of them: all filters of a small p_i, and of a large one those
-by which messages have matched it. Samples take one line of the processor's cache where the row takes many.
+by which messages have matched it. Samples take one or two lines of the processor's cache where the row takes
+many.
 """
 
 from __future__ import annotations

@@ -163,8 +163,9 @@ HOPS, NEXT, OFFSET, COUNT, ROOM, LEVEL_WIDTH = range(6)
 
 
 #: A row of samples (int32): how many filters a row of p_i has, `SAMPLED + 1` standing for more, `UNKNOWN`
-#: after a change; and the numbers of `SAMPLED` of them. It takes a line of the processor's cache.
-SAMPLED, SAMPLE_BYTES, UNKNOWN = 15, 64, -1
+#: after a change; and the numbers of `SAMPLED` of them. It is as long as a line of the processor's cache.
+SAMPLED, UNKNOWN = 15, -1
+SAMPLE_BYTES = 4 * (1 + SAMPLED)
 
 #: Columns of an arrival: time, number of the event, wire, changes of the link when it was sent, row of the
 #: message, hop limit, interfaces that the frame was addressed to (bits).

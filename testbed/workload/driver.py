@@ -314,6 +314,8 @@ class Driver:
                 break
             self._turn(clock.timeout(zero_s + due_s))
         self._await_answers()
+        # What comes after the workload is no turn.
+        self._turn_ends = None
         mean = lateness_sum / count if count else 0.0
         sent = self._sent
         predicates = self._answers.total() - sent

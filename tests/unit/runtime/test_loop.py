@@ -27,6 +27,7 @@ from router.protocol.events import Event, FrameReceived, Tick
 from router.protocol.messages import _Local
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.recording import file as recordings
 from router.recording.file import Origin, Recorder
 from router.recording.replay import check
 from router.records.applications import ApplicationRecords
@@ -162,6 +163,8 @@ def test_a_long_content_is_recorded_in_parts_a_part_in_a_turn(
     loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The router does not wait for input before it has written all of them."""
+    # No turn has time for more than it must do.
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
     recorder = Recorder(tmp_path / "r.rec", ORIGIN)
     loop = loops.of(ORIGIN.router(), recorder)
     turn, step, written = loop._turn, recorder.step, [0]
@@ -190,6 +193,34 @@ def test_a_long_content_is_recorded_in_parts_a_part_in_a_turn(
     assert max(written) == 1
     # Of 1,000 constraints or 64 KiB each, and one that ends them.
     assert sum(written) >= 5
+    assert check(tmp_path / "r.rec").difference is None
+
+
+def test_frames_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
+    wire: Wire, loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No turn has time for more than one part, which is less than came in.
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
+    monkeypatch.setattr(recordings, "_WAITING", 1)
+    recorder = Recorder(tmp_path / "r.rec", ORIGIN)
+    loop = loops.of(ORIGIN.router(), recorder)
+    waiting: list[int] = []
+    handle = loop._handle
+
+    def noted(event: Event, *arguments: Any) -> None:
+        handle(event, *arguments)
+        if isinstance(event, FrameReceived):
+            waiting.append(len(recorder._later))
+            if len(waiting) == 20:
+                loop.stop()
+
+    monkeypatch.setattr(loop, "_handle", noted)
+    text = " or ".join(f's = "{letter * 40_000}"' for letter in "ab")
+    for seq in range(20):
+        for payload in fragment(ra(1, text, seq=seq)):
+            wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+    loop.run()
+    assert max(waiting) == 1
     assert check(tmp_path / "r.rec").difference is None
 
 
