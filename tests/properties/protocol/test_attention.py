@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -18,7 +19,7 @@ from router.protocol.attention.strategies import STRATEGIES
 from tests.support.attention_network import AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
 
-_OPTIONS = st.builds(
+_ANY = st.builds(
     AttentionOptions,
     strategy=st.sampled_from(tuple(STRATEGIES)),
     remote=st.sampled_from(["pending", "all"]),
@@ -39,6 +40,8 @@ _OPTIONS = st.builds(
     count_in_transit=st.booleans(),
     record_caches=st.booleans(),
 )
+#: Half of the networks have caches of one publication, and flush what these replace.
+_OPTIONS = _ANY | _ANY.map(lambda options: replace(options, cache_publications=1, flushing="neighbour"))
 _LOSS = st.sampled_from([0.0, 0.1])
 _DUPLICATION = st.sampled_from([0.0, 0.2])
 

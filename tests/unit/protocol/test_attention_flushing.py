@@ -1,0 +1,170 @@
+"""FLUSHes of the attention-limited service: custody of pending publications, copies, and answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.predicates.model import Message
+from router.protocol.attention.events import Index
+from router.protocol.events import Action, Tick
+from router.protocol.router import Router
+from router.wire.frames import FrameType, Publication, PublicationFlags
+from tests.support.attention_router import (
+    attention_router,
+    frame_of,
+    register,
+    state_of,
+    sub,
+    types,
+    upload,
+)
+from tests.support.one_router import INCARNATION, NODE, received, sent
+
+_NONE, _CUSTODY = PublicationFlags.NONE, PublicationFlags.CUSTODY
+_TAKEN, _REFUSED = PublicationFlags.TAKEN, PublicationFlags.REFUSED
+#: Identifiers of the uploads of the router.
+_FIRST, _SECOND = ((NODE, INCARNATION << 32 | number) for number in (1, 2))
+_ALL = frozenset({1, 2, 3})
+
+#: Interfaces, publication, age in seconds and flags of a FLUSH.
+_Flush = tuple[frozenset[int], tuple[int, int], float, PublicationFlags]
+
+
+def _router(cache_publications: int = 1) -> Router:
+    return attention_router(flushing="neighbour", cache_publications=cache_publications)
+
+
+def _flushes(actions: list[Action]) -> list[_Flush]:
+    return [
+        (frozenset(to), (body.source, body.seq), body.age_us / 1e6, body.flags)
+        for to, frame in sent(actions)
+        if frame.type is FrameType.FLUSH and isinstance(body := frame.body, Publication)
+    ]
+
+
+def _answer(router: Router, interface: int, flags: PublicationFlags, now: float) -> list[Action]:
+    """A neighbour answers the offer of the first upload; it is node 10 and the number of the interface."""
+    body = Publication(*_FIRST, 0, Message({}), flags)
+    return received(router, 10 + interface, frame_of(FrameType.FLUSH, 10 + interface, 1, body), now)
+
+
+def _flushed(
+    router: Router, seq: int, flags: PublicationFlags, now: float = 10.0, age_s: int = 1
+) -> list[Action]:
+    """A neighbour flushes a publication of node 21."""
+    body = Publication(21, seq, age_s * 1_000_000, Message({"x": 1}), flags)
+    return received(router, 11, frame_of(FrameType.FLUSH, 11, seq, body), now)
+
+
+def _offered(router: Router) -> int:
+    """Two uploads; returns the interface on which the router offers custody of the first, at second 5."""
+    assert types(upload(router, x=1)) == []
+    ((to, id_, age_s, flags),) = _flushes(upload(router, 5.0, x=1))
+    assert (id_, age_s, flags) == (_FIRST, 5.0, _CUSTODY)
+    (interface,) = to
+    return interface
+
+
+def test_custody_is_offered_to_one_neighbour_after_another_until_one_takes_it() -> None:
+    router = _router()
+    first = _offered(router)
+    ((to, id_, age_s, flags),) = _flushes(_answer(router, first, _REFUSED, 6.0))
+    assert (id_, age_s, flags) == (_FIRST, 6.0, _CUSTODY)
+    (second,) = to
+    assert second != first
+    # The first one is not asked now, and its answer is out of place.
+    assert _answer(router, first, _TAKEN, 6.0) == []
+    assert router.counters.dropped["flush_unexpected"] == 1
+    assert not router.idle
+    assert _answer(router, second, _TAKEN, 6.5) == []
+    assert router.idle
+    assert router.next_deadline() is None
+    assert router.counters.custody_lost == 0
+
+
+def test_custody_that_all_neighbours_refuse_is_lost() -> None:
+    router = _router()
+    asked = [_offered(router)]
+    for _ in range(2):
+        ((to, *_),) = _flushes(_answer(router, asked[-1], _REFUSED, 6.0))
+        asked += to
+    assert set(asked) == _ALL
+    assert _answer(router, asked[-1], _REFUSED, 6.0) == []
+    assert router.counters.custody_lost == 1
+    assert router.idle
+
+
+def test_a_neighbour_that_does_not_answer_is_asked_three_times_and_no_other() -> None:
+    """It may have taken the publication: another one would make it pending at two routers."""
+    router = _router()
+    interface = _offered(router)
+    for now in (6.0, 7.0):
+        assert router.next_deadline() == now
+        assert _flushes(router.handle(Tick(), now)) == [(frozenset({interface}), _FIRST, now, _CUSTODY)]
+    assert router.counters.custody_lost == 0
+    assert router.handle(Tick(), 8.0) == []
+    assert router.counters.custody_lost == 1
+    assert router.idle
+
+
+def test_an_offer_that_is_repeated_gets_the_first_answer() -> None:
+    router = _router()
+    for _ in range(2):
+        assert _flushes(_flushed(router, 1, _CUSTODY)) == [(frozenset({1}), (21, 1), 1.0, _TAKEN)]
+    assert [cached.index for cached in state_of(router).cache] == [Index.PPT]
+    # Older than what is cached: it would be the first to leave.
+    refused = [(frozenset({1}), (21, 2), 5.0, _REFUSED)]
+    assert _flushes(_flushed(router, 2, _CUSTODY, age_s=5)) == refused
+    # With an age that the cache would admit now, the refusal holds: another neighbour may have it.
+    repeated = _flushes(_flushed(router, 2, _CUSTODY, now=20.0))
+    assert repeated == [(frozenset({1}), (21, 2), 1.0, _REFUSED)]
+    assert [cached.id for cached in state_of(router).cache] == [(21, 1)]
+
+
+@pytest.mark.parametrize("known_by", ["cache", "delivery"])
+def test_custody_of_a_publication_that_is_known_is_refused(known_by: str) -> None:
+    """If it is cached, and if it was delivered and has left the cache since."""
+    router = _router()
+    if known_by == "delivery":
+        register(router, 1, lifetime_s=60.0)
+    _flushed(router, 1, _NONE)
+    if known_by == "delivery":
+        upload(router, 11.0, x=2)
+    assert (state_of(router).cache.get((21, 1)) is None) == (known_by == "delivery")
+    answers = _flushes(_flushed(router, 1, _CUSTODY, 12.0, age_s=0))
+    assert answers == [(frozenset({1}), (21, 1), 0.0, _REFUSED)]
+    assert router.counters.dropped["flush_unexpected"] == 1
+
+
+@pytest.mark.parametrize("index", [Index.PPT, Index.DPT, Index.OPT])
+def test_what_somebody_had_is_flushed_as_a_copy_to_all_neighbours(index: Index) -> None:
+    router = _router()
+    upload(router, x=1)
+    if index is not Index.OPT:
+        register(router, 1)  # Row L1: pending, with DF.
+    if index is not Index.PPT:
+        received(router, 11, sub())  # Row P1.
+    (cached,) = state_of(router).cache
+    assert cached.index is index
+    assert _flushes(upload(router, 5.0, x=2)) == [(_ALL, _FIRST, 5.0, _NONE)]
+    assert router.idle
+
+
+@pytest.mark.parametrize("flags", [_NONE, _CUSTODY])
+def test_what_came_in_a_flush_and_what_it_replaces_are_not_flushed(flags: PublicationFlags) -> None:
+    router = _router()
+    upload(router, x=1)
+    answers = [_TAKEN] if flags is _CUSTODY else []
+    assert [each[3] for each in _flushes(_flushed(router, 1, flags))] == answers
+    assert [cached.id for cached in state_of(router).cache] == [(21, 1)]
+    assert upload(router, 11.0, x=2)[1:] == []
+    assert [cached.id for cached in state_of(router).cache] == [_SECOND]
+    assert router.counters.publications_evicted == 2
+    assert router.idle
+
+
+def test_a_router_without_the_option_flushes_nothing() -> None:
+    router = attention_router(cache_publications=1)
+    upload(router, x=1)
+    assert types(upload(router, 5.0, x=1)) == []
+    assert router.counters.publications_evicted == 1
