@@ -28,7 +28,6 @@ from router.protocol.attention.events import (
 )
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.service import Attention
-from router.protocol.attention.transitions import TABLE, Occasion, transition
 from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN
 from router.protocol.events import (
     ApplicationGone,
@@ -101,17 +100,6 @@ def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: flo
 
 def _types(actions: list[Any]) -> list[str]:
     return [frame.type.name for _, frame in sent(actions)]
-
-
-def test_every_row_of_the_table_applies_somewhere() -> None:
-    from itertools import product
-
-    used = {
-        id(transition(occasion, *facts))
-        for occasion in Occasion
-        for facts in product((False, True), repeat=len(occasion.value))
-    }
-    assert used == {id(row) for row in TABLE}
 
 
 def test_a_pending_publication_goes_once_to_a_subscription_that_passes() -> None:
