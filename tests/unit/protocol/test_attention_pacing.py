@@ -11,11 +11,13 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.attention.events import Upload
 from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.pacing import Waiting
+from router.protocol.attention.service import Attention
 from router.protocol.events import Settle, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.wire.codec import fragment
-from router.wire.frames import Frame, FrameType, Publication, PublicationFlags, Subscription
+from router.wire.frames import Frame, FrameType, Overload, Publication, PublicationFlags, Subscription
 from tests.support.one_router import received, sent, set_up
 
 #: A PUB of one integer takes about 0.1 s.
@@ -111,6 +113,50 @@ def test_priority_passes_from_a_subscription_that_has_ended_to_the_rest() -> Non
         assert due is not None
         frames += sent(router.handle(Tick(), max(25.0, due)))
     assert [_x(frame) for _, frame in frames] == [2, 1, 3]
+
+
+def _deadlines(router: Router, homes: tuple[int, ...]) -> list[float]:
+    """The deadlines of the subscriptions for which a PUB that waits at interface 1 counts."""
+    for seq in (1, 2):
+        body = Publication(12, seq, 0, Message({"x": 1}), PublicationFlags.NONE, homes)
+        received(router, 12, Frame(FrameType.PUB, 12, seq, 1, 9, body), 1.0)
+    assert isinstance(router._service, Attention)
+    assert router._service._pacing is not None
+    (waiting,) = router._service._pacing._interfaces[1].queue
+    return waiting.deadlines
+
+
+@pytest.mark.parametrize(
+    ("ended", "homes", "deadlines"),
+    [
+        ((), (11,), [20.0, 30.0]),
+        ((), (11, 21), [20.0, 30.0, 40.0]),
+        # Subscriptions that lack nothing do not count, unless none of the home's lacks any.
+        (((11, 1),), (11, 21), [30.0, 40.0]),
+        (((11, 1), (11, 2)), (11, 21), [20.0, 30.0, 40.0]),
+    ],
+)
+def test_priority_counts_the_subscriptions_of_every_home_that_lack_publications(
+    ended: tuple[tuple[int, int], ...], homes: tuple[int, ...], deadlines: list[float]
+) -> None:
+    router = _router(scheduler="cbf")
+    for issuer, seq, lifetime_s in ((11, 1, 20.0), (11, 2, 30.0), (21, 1, 40.0)):
+        body = Subscription(0, 1, 100, round(lifetime_s * 1e6), 10**12, parse_predicate("x = 1"))
+        received(router, 11, Frame(FrameType.SUB, issuer, seq, 1, 9, body))
+    for issuer, seq in ended:
+        received(router, 11, Frame(FrameType.OVERLOAD, issuer, seq, 1, 9, Overload(0)))
+    assert _deadlines(router, homes) == deadlines
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "score"),
+    [([], 0.0), ([10.0], 0.0), ([10.0, 10.5], 2.0), ([12.0, 14.0, 14.0], 1.5), ([10.0001, 30.0], 2000.0)],
+)
+def test_a_score_is_bounded_at_a_millisecond_before_a_deadline(deadlines: list[float], score: float) -> None:
+    frame = Frame(
+        FrameType.PUB, 11, 1, 1, 9, Publication(11, 1, 0, Message({}), PublicationFlags.NONE, (12,))
+    )
+    assert Waiting(frame, 0.0, 1, 0.1, deadlines).cbf(10.0) == score
 
 
 def test_the_greatest_age_of_a_frame_does_not_grow_in_a_queue() -> None:
