@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from router.protocol.events import Action
-from router.wire.frames import FrameType, Overload, Subscription
+import pytest
+
+from router.predicates.model import Message
+from router.protocol.attention.events import Index, Outcome, RoundEnded
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.turns import SENDS_A_TURN
+from router.protocol.events import Action, Tick
+from router.protocol.options import RouterOptions
+from router.wire.frames import (
+    Body,
+    Commit,
+    FrameType,
+    Overload,
+    Publication,
+    PublicationFlags,
+    Subscription,
+    SubscriptionFlags,
+)
 from tests.support.attention_router import (
     SUB,
     attention_router,
@@ -13,9 +29,10 @@ from tests.support.attention_router import (
     register,
     state_of,
     sub,
+    types,
     upload,
 )
-from tests.support.one_router import received, sent
+from tests.support.one_router import NEXT_TABLE, TABLE, control, new_router, received, sent
 
 
 def _asked(actions: list[Action]) -> list[tuple[set[int], int]]:
@@ -47,3 +64,118 @@ def test_an_overload_goes_where_the_sub_went() -> None:
     actions = received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))
     assert [(to, frame.type) for to, frame in sent(actions)] == [({2}, FrameType.OVERLOAD)]
     assert not any(entry.active for entry in state_of(router).table)
+
+
+def test_the_end_of_a_lifetime_is_not_announced() -> None:
+    """Entries of other routers end at their own deadlines."""
+    router = attention_router()
+    register(router, 5)
+    actions = router.handle(Tick(), 10.0)
+    assert [action.outcome for action in actions if isinstance(action, RoundEnded)] == [Outcome.EXPIRED]
+    assert types(actions) == []
+
+
+def test_a_sub_that_takes_turns_goes_on_with_the_lifetime_that_is_left() -> None:
+    router = attention_router()
+    for _ in range(SENDS_A_TURN + 1):
+        upload(router, x=1)
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB"] * SENDS_A_TURN
+    *_, (_, onward) = sent(router.handle(Tick(), 2.0))
+    assert isinstance(onward.body, Subscription)
+    assert (onward.body.lifetime_left_us, onward.body.remaining) == (8_000_000, 99 - SENDS_A_TURN)
+
+
+def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
+    router = attention_router(top_up_s=2.0)
+    number, actions = register(router, 5)
+    ((_, first),) = sent(actions)
+    upload(router, 1.0, x=1)
+    ((to, again),) = sent(router.handle(Tick(), 8.0))
+    assert isinstance(first.body, Subscription)
+    assert isinstance(again.body, Subscription)
+    assert (to, again.seq) == ({1, 2, 3}, number)
+    assert again.body == replace(
+        first.body,
+        nonce=again.body.nonce,
+        remaining=4,
+        lifetime_left_us=2_000_000,
+        flags=SubscriptionFlags.TOP_UP,
+    )
+    assert again.body.nonce != first.body.nonce
+
+
+@pytest.mark.parametrize(
+    ("remote", "flags", "known", "frames"),
+    [
+        ("pending", SubscriptionFlags.NONE, False, ["SUB"]),
+        ("all", SubscriptionFlags.NONE, False, ["PUB", "SUB"]),
+        ("all", SubscriptionFlags.NONE, True, ["SUB"]),
+        ("all", SubscriptionFlags.REFRESHED, False, ["SUB"]),
+    ],
+)
+def test_a_relay_sends_a_new_subscription_what_others_had_and_names_it(
+    remote: str, flags: SubscriptionFlags, known: bool, frames: list[str]
+) -> None:
+    router = attention_router(remote=remote)
+    upload(router, x=1)
+    received(router, 11, sub())
+    (cached,) = state_of(router).cache
+    assert cached.index is Index.OPT
+    body = replace(SUB, flags=flags, offered=(cached.id,) if known else ())
+    actions = received(router, 12, sub(issuer=12, body=body))
+    assert types(actions) == frames
+    *_, (_, onward) = sent(actions)
+    assert isinstance(onward.body, Subscription)
+    assert onward.body.offered == ((cached.id,) if known or "PUB" in frames else ())
+    if "PUB" in frames:
+        (_, pub), *_ = sent(actions)
+        assert isinstance(pub.body, Publication)
+        assert (pub.body.flags, pub.body.homes) == (PublicationFlags.NONE, (12,))
+
+
+def test_a_home_that_asks_for_all_names_what_its_round_got() -> None:
+    for remote in ("pending", "all"):
+        router = attention_router(remote=remote)
+        upload(router, x=1)
+        (cached,) = state_of(router).cache
+        ((_, asked),) = sent(register(router, 5)[1])
+        assert isinstance(asked.body, Subscription)
+        assert asked.body.offered == ((cached.id,) if remote == "all" else ())
+
+
+def test_a_sub_waits_for_the_first_epoch() -> None:
+    router = new_router(RouterOptions(service="attention", service_options=AttentionOptions()))
+    assert types(register(router, 5)[1]) == []
+    assert not router.idle
+    control(router, FrameType.TABLE, 1, TABLE, 3.0)
+    ((_, asked),) = [
+        each
+        for each in sent(control(router, FrameType.COMMIT, 1, Commit(1), 4.0))
+        if each[1].type is FrameType.SUB
+    ]
+    assert isinstance(asked.body, Subscription)
+    assert asked.body.lifetime_left_us == 6_000_000
+    assert router.idle
+
+
+def test_publications_for_a_home_without_a_tree_stay_pending() -> None:
+    router = attention_router()
+    received(router, 13, sub(issuer=13))
+    control(router, FrameType.TABLE, 2, NEXT_TABLE)
+    control(router, FrameType.COMMIT, 2, Commit(2))
+    assert types(upload(router, 1.0, x=1)) == []
+    assert [cached.index for cached in state_of(router).cache] == [Index.PPT]
+
+
+@pytest.mark.parametrize("kind", [FrameType.SUB, FrameType.OVERLOAD, FrameType.PUB])
+def test_a_frame_goes_no_further_than_its_hop_limit(kind: FrameType) -> None:
+    bodies: dict[FrameType, Body] = {
+        FrameType.SUB: SUB,
+        FrameType.OVERLOAD: Overload(0),
+        FrameType.PUB: Publication(21, 1, 0, Message({"x": 1}), PublicationFlags.NONE, (12,)),
+    }
+    router = attention_router()
+    if kind is FrameType.OVERLOAD:
+        received(router, 11, sub())
+    assert types(received(router, 11, replace(frame_of(kind, 11, 1, bodies[kind]), hop_limit=1))) == []
+    assert router.counters.dropped["hop_limit"] == 1
