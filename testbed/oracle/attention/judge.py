@@ -13,8 +13,10 @@ import numpy as np
 
 from captures.rundir.attention import read_attention
 from captures.rundir.clock import read_clock
+from captures.rundir.commands import read_commands
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import read_routers_counters
+from captures.rundir.faults import read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.subscriptions import JudgedRound, Judgement, filters_of, write_answers
@@ -195,6 +197,15 @@ def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
 
 
 def _undecided(run: RunLayout) -> str | None:
+    """Returns why the records of a run leave starvation undecided, or None."""
+    faults, commands = read_faults(run), read_commands(run)
+    if faults:
+        first = faults[0]
+        of = f" of node {first['node']}" if "node" in first else ""
+        return f"parts of the run did not work throughout: {first['part']}{of} {first['what']}"
+    if commands:
+        # A shell or a program in a node may do anything to the network.
+        return f"the run was given commands: {commands[0]['command']}"
     counters = read_routers_counters(run)
     if run.controller_log.exists() and tree_changes(event for _, event in read_controller(run)):
         return "broadcast trees changed"

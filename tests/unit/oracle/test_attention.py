@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.protocol.attention.events import Whence
+from testbed.controller.trees import spt_trees
 from testbed.oracle.attention.history import ORIGINS, Collector, History
+from testbed.oracle.attention.judge import exhaustive_cost
 from testbed.oracle.attention.outcomes import Verdict, results, starved
 from testbed.oracle.attention.safety import RULES, violations
+from topos.generators import line
 
 Record = Mapping[str, Any]
 
@@ -158,6 +161,20 @@ def test_starvation_leaves_out_uploads_that_a_delayed_push_finds_too_old() -> No
         found = results(history_of(records), 100.0, 0.5)
         assert [each.verdict for each in found] == [Verdict.STARVED]
         assert bool(starved(found)) is certain
+
+
+def test_a_withdrawn_subscription_costs_exhaustive_routers_no_publication() -> None:
+    """Home and source are the ends of a line of four nodes."""
+    forest = spt_trees(line(4))
+
+    def crossings(*end: Record) -> int:
+        records = [registered(0.0), *end, uploaded(5.0, 1), uploaded(11.0, 2)]
+        return exhaustive_cost(history_of(records), forest, 4).publication_crossings
+
+    assert crossings() == 3
+    assert crossings(ended(2.0)) == 3
+    assert crossings(ended(2.0, event="unregister")) == 0
+    assert crossings(ended(6.0, event="unregister")) == 3
 
 
 _TIMES = st.integers(0, 40).map(float)
