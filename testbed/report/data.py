@@ -26,7 +26,10 @@ TABLES: dict[str, tuple[str, ...]] = {
     "false_positive_curve": ("t_s", "fraction"),
     "control_share_curve": ("t_s", "fraction"),
     "control_rate_curve": ("t_s", "ra_per_s", "sr_ur_per_s"),
-    "attention_curve": ("t_s", "publications_per_s", "deliveries_per_s", "registrations_per_s"),
+    "attention_curve": (
+        *("t_s", "publications_per_s", "deliveries_per_s", "registrations_per_s"),
+        *("satisfied_fraction", "starved_fraction"),
+    ),
     "link_utilisation": ("link", "from_node", "to_node", "bin_s", "bits_per_wall_s", "utilisation"),
     "deliveries": ("delay_wall_s",),
     "arrivals": ("hops", "cost", "shortest_hops", "shortest_cost"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -105,6 +106,12 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         ),
         "rates": rates(tables["control_rate_curve"]),
         "service": service(tables["attention_curve"]),
+        "satisfied": curve(
+            tables["attention_curve"].rename(columns={"satisfied_fraction": "fraction"}),
+            "rounds satisfied (%)",
+            math.inf,
+            ("starved_fraction", "starved"),
+        ),
         "utilisation": utilisation(
             tables["link_utilisation"],
             2 * len(links),

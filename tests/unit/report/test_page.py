@@ -785,7 +785,10 @@ def test_subscriptions_have_a_section_and_rows_of_the_terminal(tmp_path: Path) -
         "satisfied": 0.99,
         "publication_crossings": 10_043,
         "control_crossings": 433,
-        "flush_crossings": 0,
+        "flush_crossings": 28_874,
+        "saved_with_flushes": 0.25,
+        "overload": 4321,
+        "deliveries_from": {"upload": 12, "ppt": 34, "dpt": 5678, "opt": 0, "remote": 1206},
         "cbr_crossings": 52_670,
         "cbr_control": 16_632,
         "registrations": 693,
@@ -797,9 +800,23 @@ def test_subscriptions_have_a_section_and_rows_of_the_terminal(tmp_path: Path) -
         "starved_decided": 0,
         "undecided": "12 publications were evicted from caches",
     }
-    text = write_report(synthetic_run(run, attention=attention)).read_text(encoding="utf-8")
+    synthetic_run(run, attention=attention)
+    # A time bin in which no round ended is between two others.
+    curve_rows = [
+        (10.0, 5.0, 9.0, 2.0, 1.0, 0.0),
+        (20.0, 5.0, 9.0, 0.0, None, None),
+        (30.0, 5.0, 9.0, 1.0, 0.5, 0.5),
+    ]
+    folder = RunLayout(run).tables / "attention_curve"
+    folder.mkdir()
+    pd.DataFrame(curve_rows, columns=list(TABLES["attention_curve"])).to_parquet(folder / "part-0.parquet")
+    text = write_report(run).read_text(encoding="utf-8")
     assert 'id="subscriptions"' in text
+    assert "Of the rounds that ended in each time bin. At most 100.0%, at the end 50.0%." in text
     assert "81 %" in text
+    assert f"<dd>{numbers.count(4321)} <small>publications that came to a home" in text
+    assert f"25 % <small>{numbers.count(28_874)} crossings by publications that caches replaced" in text
+    assert f'disseminated (DPT)</th><td class="n">{numbers.count(5678)}</td>' in text
     assert '<strong class="bad">2</strong>' in text
     assert "12 publications were evicted from caches" in text
     assert "693 rounds: 99 % satisfied" in " ".join(printed(summary(attention=attention)).split())
