@@ -70,8 +70,9 @@ def main(arguments: Namespace) -> int:
             for predicate in predicates:
                 client.subscribe(predicate)
             return _print_deliveries(client, arguments.count, arguments.timeout_s, keys=keys)
-        for predicate in predicates:
-            client.register(predicate, *limits)
+        for text, predicate in zip(arguments.predicate, predicates, strict=True):
+            number = client.register(predicate, *limits)
+            put(f"cbcb: subscription {number}, round 0: {text}", file=sys.stderr)
         lifetimes = _Lifetimes(client, arguments.refresh, len(predicates))
         return _print_deliveries(client, arguments.count, arguments.timeout_s, lifetimes)
 
@@ -92,9 +93,12 @@ class _Lifetimes:
     def over(self) -> bool:
         """Reports the lifetimes that are over; returns whether no subscription is left."""
         for ended in self.client.outcomes():
-            put(f"cbcb: round {ended.round} {ended.outcome}: {ended.got} messages", file=sys.stderr)
+            subscription = f"cbcb: subscription {ended.subscription}"
+            ends = f"round {ended.round} {ended.outcome}: {ended.got} messages"
+            put(f"{subscription}, {ends}", file=sys.stderr)
             if self.refresh:
-                self.client.refresh(ended.subscription)
+                begun = self.client.refresh(ended.subscription)
+                put(f"{subscription}, round {begun}", file=sys.stderr)
             else:
                 self.left -= 1
         return self.left == 0

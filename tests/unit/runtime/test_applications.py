@@ -10,7 +10,7 @@ import selectors
 import socket
 import threading
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -1005,9 +1005,10 @@ def test_the_attention_limited_service(limited: Node) -> None:
     assert {each.get("app") for each in recorded} == {"a", "b"}
 
 
-def test_sub_and_pub_serve_it(
-    limited: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def on_limited(limited: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cbcb pub` and `cbcb sub` find the router."""
+
     @contextmanager
     def connected(_arguments: Namespace) -> Iterator[Client]:
         with limited.client() as client:
@@ -1015,6 +1016,43 @@ def test_sub_and_pub_serve_it(
 
     for command in (pub, sub):
         monkeypatch.setattr(command, "connected", connected)
+
+
+def _subscribed(*arguments: str) -> int:
+    """The status of `cbcb sub 4` with arguments."""
+    parser = ArgumentParser()
+    sub.add_arguments(parser)
+    return sub.main(parser.parse_args(["4", *arguments, "--timeout-s", str(TIMEOUT)]))
+
+
+@pytest.mark.usefixtures("on_limited")
+def test_sub_refreshes_subscriptions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pub.main(Namespace(message=["x = 1", "y = 2", "x = 1"])) == 0
+    capsys.readouterr()
+    limits = ("--max", "1", "--lifetime", "60", "--freshness", "300")
+    assert _subscribed("x = 1", *limits, "--refresh", "--count", "2") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["4:1 x = 1", "4:3 x = 1"]
+    number = 1 << 32 | 1
+    assert err.splitlines() == [
+        f"cbcb: subscription {number}, round 0: x = 1",
+        f"cbcb: subscription {number}, round 0 satisfied: 1 messages",
+        f"cbcb: subscription {number}, round 1",
+    ]
+    # Without --refresh the command ends with the lifetimes of all subscriptions.
+    assert _subscribed("y = 2", "y < 3", *limits) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["4:2 y = 2"] * 2
+    assert err.splitlines()[2:] == [
+        f"cbcb: subscription {number + 1}, round 0 satisfied: 1 messages",
+        f"cbcb: subscription {number + 2}, round 0 satisfied: 1 messages",
+    ]
+    with pytest.raises(InputError, match="--refresh: expected --max, --lifetime and --freshness beside it"):
+        _subscribed("x = 1", "--refresh")
+
+
+@pytest.mark.usefixtures("on_limited")
+def test_sub_and_pub_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert pub.main(Namespace(message=["x = 1", "x = 1"])) == 0
     options = {"count": None, "timeout_s": TIMEOUT, "refresh": False, "lifetime": 60.0, "freshness": 300.0}
     options["key_file"] = None

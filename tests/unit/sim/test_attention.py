@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from router.protocol.attention.events import Whence
 from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand
 from testbed.attention.traffic import traffic_of_table_1
+from testbed.cli.main import main
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
@@ -195,6 +197,29 @@ def test_trace_of_a_publication(ran: Any) -> None:
         publications.publication(run, 0, 999_999)
     with pytest.raises(InputError, match="--where"):
         publications.publications(run, "event == = 0")
+
+
+def test_the_command_traces_publications(ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _, run, _, _ = ran
+    found = publications.publications(run)
+
+    def printed(*arguments: str) -> str:
+        assert main(["trace", str(run.path), *arguments]) == 0
+        return capsys.readouterr().out
+
+    assert printed().splitlines() == list(publications.listing(found))
+    listed = [json.loads(line) for line in printed("--where", "event = 0", "--json").splitlines()]
+    assert listed == [asdict(each) for each in found if each.message == "event = 0"]
+    name = f"{found[0].source}:{found[0].number}"
+    one = publications.publication(run, found[0].source, found[0].number)
+    assert printed(name).splitlines() == list(publications.lines(one, read_topology(run)))
+    assert json.loads(printed(name, "--json")) == asdict(one)
+    for arguments, error in (
+        (["--missed"], "--missed: the oracle expects messages"),
+        (["3-17"], "3-17: expected SOURCE:NUMBER, such as 3:17"),
+    ):
+        assert main(["trace", str(run.path), *arguments]) == 2
+        assert error in capsys.readouterr().err
 
 
 def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
