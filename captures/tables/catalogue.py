@@ -528,7 +528,12 @@ _ROWS = (
             _count("got", "N_S: publications delivered", "publications"),
             _count("got_remote", "of them, those that another router sent", "publications"),
             _count("matching", "M_S: matching publications uploaded in the lifetime", "publications"),
-            _count("eligible", "of them, fresh and not delivered in an earlier round", "publications"),
+            _count(
+                "eligible",
+                "matching publications that were fresh at some time of the lifetime, also if uploaded before "
+                "it, and not delivered in an earlier round",
+                "publications",
+            ),
             Column("filled_s", _DOUBLE, "until `max` were delivered; null: never", EXPERIMENT_S),
         ),
     ),
