@@ -66,6 +66,27 @@ def publications(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["publications"].schema)
 
 
+@log_table("publication_deliveries")
+def publication_deliveries(inputs: Inputs) -> pa.Table:
+    """The deliveries of publications, and where the home had each."""
+    rows = [
+        {
+            "source": record["source"],
+            "seq": signed64(record["seq"]),
+            "node": record["node"],
+            "app": record["app"],
+            "subscription": signed64(record["subscription"]),
+            "round": record["round"],
+            "t_s": at_s,
+            "age_s": record["age_s"],
+            "whence": record["whence"],
+        }
+        for at_s, record in _records(inputs)
+        if record["event"] == "deliver"
+    ]
+    return pa.Table.from_pylist(rows, schema=TABLES["publication_deliveries"].schema)
+
+
 @log_table("index_changes")
 def index_changes(inputs: Inputs) -> pa.Table:
     """The way of publications through the indexes of routers; empty without `record_caches`."""

@@ -550,6 +550,30 @@ _ROWS = (
         ),
     ),
     Table(
+        "publication_deliveries",
+        "delivery of a publication to an attention-limited subscription",
+        (
+            *_MESSAGE,
+            Column("node", _INT, "home of the subscription"),
+            _APP,
+            _SUBSCRIPTION,
+            Column("round", _INT, "number of the round, from 0"),
+            Column("t_s", _DOUBLE, "when the home delivered it", EXPERIMENT_S),
+            Column(
+                "age_s",
+                _DOUBLE,
+                "time since the upload as frames have told, without the time on links",
+                EXPERIMENT_S,
+            ),
+            Column(
+                "whence",
+                _TEXT,
+                "`upload`: uploaded at the home at that moment; `ppt`, `dpt`, `opt`: from that index of the "
+                "home; `remote`: another router sent it",
+            ),
+        ),
+    ),
+    Table(
         "index_changes",
         "change of the index of a router that references a publication; with `record_caches` alone",
         (

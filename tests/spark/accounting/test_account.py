@@ -40,6 +40,7 @@ EMPTY = {
     "private_deliveries",
     "subscriptions",
     "publications",
+    "publication_deliveries",
     "index_changes",
     "cache_bins",
     "attention_curve",

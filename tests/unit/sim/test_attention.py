@@ -107,13 +107,25 @@ def test_tables_add_up(ran: Any) -> None:
     _, _, direct, summary = ran
     found = {
         name: LOG_TABLES[name](direct.inputs)
-        for name in ("subscriptions", "publications", "index_changes", "cache_bins", "attention_curve")
+        for name in (
+            *("subscriptions", "publications", "publication_deliveries"),
+            *("index_changes", "cache_bins", "attention_curve"),
+        )
     }
     attention = summary["attention"]
     assert found["subscriptions"].num_rows == attention["registrations"]
     assert sum(found["subscriptions"]["got"].to_pylist()) == attention["deliveries"]
     assert found["publications"].num_rows == attention["publications"] == 1500
     assert sum(found["publications"]["deliveries"].to_pylist()) == attention["deliveries"]
+    deliveries = found["publication_deliveries"].to_pylist()
+    whences = Counter(each["whence"] for each in deliveries)
+    assert whences == +Counter(attention["deliveries_from"])
+    got = Counter((each["node"], each["subscription"], each["round"]) for each in deliveries)
+    rounds = found["subscriptions"].to_pylist()
+    assert got == +Counter(
+        {(each["node"], each["subscription"], each["round"]): each["got"] for each in rounds}
+    )
+    assert all(0 <= each["age_s"] <= each["t_s"] for each in deliveries)
     entered, left = (sum(found["cache_bins"][name].to_pylist()) for name in ("entered", "left"))
     last: dict[tuple[int, str], int] = {}
     for row in found["cache_bins"].to_pylist():
