@@ -16,6 +16,7 @@ from router.predicates.model import Message, Value
 from router.predicates.printer import format_predicate
 from router.wire.bodies import BODIES
 from router.wire.format import FrameType
+from router.wire.frames import Publication, Subscription
 from router.wire.header import DecodeError
 from router.wire.message import message_of
 
@@ -33,25 +34,57 @@ class BodyValues(NamedTuple):
     incarnation: int | None = None
     oldest_epoch: int | None = None
     acknowledged: str | None = None
+    attention: dict[str, Any] | None = None
     reason: str | None = None
 
 
 NOTHING = BodyValues()
-#: Frame type -> the column of its body, and the function from a decoded body to the value of the column.
-_COLUMN_OF: dict[FrameType, tuple[str, Callable[[Any], Any]]] = {
-    FrameType.MSG: ("attributes", message_of),
-    FrameType.RA: ("predicate", format_predicate),
-    FrameType.UR: ("predicate", format_predicate),
-    FrameType.XRA: ("predicate", format_predicate),
-    FrameType.XUR: ("predicate", format_predicate),
-    FrameType.SUB: ("predicate", lambda body: format_predicate(body.predicate)),
-    FrameType.PUB: ("attributes", attrgetter("message")),
-    FrameType.FLUSH: ("attributes", attrgetter("message")),
-    FrameType.SR: ("timeout_us", attrgetter("timeout_us")),
-    FrameType.HELLO: ("incarnation", attrgetter("incarnation")),
-    FrameType.COMMIT: ("oldest_epoch", attrgetter("oldest_epoch")),
-    FrameType.ACK: ("acknowledged", attrgetter("acknowledged.name")),
-    FrameType.RECEIPT: ("acknowledged", attrgetter("acknowledged.name")),
+_INT64_MAX = 2**63 - 1
+
+
+def _subscription(body: Subscription) -> dict[str, Any]:
+    return {
+        "round": body.round,
+        "remaining": body.remaining,
+        "lifetime_left_us": min(body.lifetime_left_us, _INT64_MAX),
+        "flags": int(body.flags),
+    }
+
+
+def _publication(body: Publication) -> dict[str, Any]:
+    return {
+        "source": body.source,
+        "seq": body.seq if body.seq <= _INT64_MAX else body.seq - 2**64,
+        "age_us": min(body.age_us, _INT64_MAX),
+        "flags": int(body.flags),
+        "homes": list(body.homes),
+    }
+
+
+#: Column -> the function from a decoded body to its value.
+_Columns = Mapping[str, Callable[[Any], Any]]
+_PREDICATE: _Columns = {"predicate": format_predicate}
+_PUBLICATION: _Columns = {"attributes": attrgetter("message"), "attention": _publication}
+_ACKNOWLEDGED: _Columns = {"acknowledged": attrgetter("acknowledged.name")}
+#: Frame type -> the columns of its body.
+_COLUMNS_OF: Mapping[FrameType, _Columns] = {
+    FrameType.MSG: {"attributes": message_of},
+    FrameType.RA: _PREDICATE,
+    FrameType.UR: _PREDICATE,
+    FrameType.XRA: _PREDICATE,
+    FrameType.XUR: _PREDICATE,
+    FrameType.SUB: {
+        "predicate": lambda body: format_predicate(body.predicate),
+        "attention": _subscription,
+    },
+    FrameType.PUB: _PUBLICATION,
+    FrameType.FLUSH: _PUBLICATION,
+    FrameType.OVERLOAD: {"attention": lambda body: {"round": body.round}},
+    FrameType.SR: {"timeout_us": attrgetter("timeout_us")},
+    FrameType.HELLO: {"incarnation": attrgetter("incarnation")},
+    FrameType.COMMIT: {"oldest_epoch": attrgetter("oldest_epoch")},
+    FrameType.ACK: _ACKNOWLEDGED,
+    FrameType.RECEIPT: _ACKNOWLEDGED,
 }
 #: Longer bodies are decoded each time, so that the cache has a bound: 16,384 bodies of so many bytes.
 _REMEMBERED_BYTES = 2_048
@@ -73,10 +106,8 @@ def _decoded(number: int, body: bytes) -> BodyValues:
         decoded = BODIES[type_].decode(body)
     except DecodeError as error:
         return BodyValues(reason=error.reason.value)
-    if type_ not in _COLUMN_OF:
-        return NOTHING
-    column, value_of = _COLUMN_OF[type_]
-    return NOTHING._replace(**{column: value_of(decoded)})
+    columns = _COLUMNS_OF.get(type_, {})
+    return NOTHING._replace(**{name: value_of(decoded) for name, value_of in columns.items()})
 
 
 def body_columns(

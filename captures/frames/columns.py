@@ -32,6 +32,16 @@ _SQL_ATTRIBUTES = (
     "map<string, struct<string: string, integer: bigint, double: double, boolean: boolean, number: double>>"
 )
 
+#: Fields of a body of the attention-limited service -> Arrow and Spark SQL types.
+_ATTENTION: dict[str, tuple[pa.DataType, str]] = {
+    **dict.fromkeys(("round", "remaining", "lifetime_left_us"), (pa.int64(), "bigint")),
+    **dict.fromkeys(("source", "seq", "age_us"), (pa.int64(), "bigint")),
+    "flags": (pa.int16(), "smallint"),
+    "homes": (pa.list_(pa.int64()), "array<bigint>"),
+}
+ATTENTION = pa.struct([(name, arrow) for name, (arrow, _) in _ATTENTION.items()])
+_SQL_ATTENTION = f"struct<{', '.join(f'{name}: {sql}' for name, (_, sql) in _ATTENTION.items())}>"
+
 #: Column -> (Arrow type, Spark SQL type, meaning). Columns that hold a header field are null where the header
 #: does not decode. `seq` holds the 64 bits of the unsigned field as a signed number.
 COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
@@ -94,9 +104,19 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "string",
         "of an ACK or RECEIPT: the type of the frame that is acknowledged",
     ),
+    "attention": (
+        ATTENTION,
+        _SQL_ATTENTION,
+        "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body, each null if the body has no such field. "
+        "`round`; `remaining`, publications that are still lacking, and `lifetime_left_us`; `source` and "
+        "`seq` of a publication, `age_us`, and `homes` that it is for; `flags` (docs/wire-format.md; 1 of a "
+        "PUB: PENDING)",
+    ),
     "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
 }
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.
-BODY_COLUMNS = ("attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged")
+BODY_COLUMNS = (
+    *("attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged", "attention"),
+)
 SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
 SPARK_SCHEMA = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COLUMNS.items())

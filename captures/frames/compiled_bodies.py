@@ -53,6 +53,9 @@ def compiled_columns(
         elif name == "predicate":
             has = buffers.accepted & ((types == FrameType.RA) | (types == FrameType.UR))
             columns[name] = _strings(buffers.text_start, buffers.texts, has)
+        elif name == "attention":
+            # The codec decodes all of its frames.
+            columns[name] = pa.nulls(len(types), SCHEMA.field(name).type)
         else:
             columns[name] = _numbers(name, buffers, buffers.accepted & np.isin(types, _NUMBER_COLUMNS[name]))
     return columns, ~buffers.accepted & (length >= 0)

@@ -16,7 +16,20 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from router.wire.codec import encode, fragment
-from router.wire.frames import Ack, Body, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import (
+    Ack,
+    Body,
+    Commit,
+    Frame,
+    FrameType,
+    Hello,
+    Overload,
+    Publication,
+    PublicationFlags,
+    SenderRequest,
+    Subscription,
+    SubscriptionFlags,
+)
 from tests.support.tree_entries import table_of
 
 LINK = CaptureIdentity("link-3-5", "link", link=7, u=3, v=5)
@@ -77,6 +90,7 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "incarnation": None,
         "oldest_epoch": None,
         "acknowledged": None,
+        "attention": None,
         "undecodable": None,
     }
 
@@ -168,6 +182,46 @@ def test_the_columns_of_each_body() -> None:
         found = {name: row[name] for name in BODY_COLUMNS if row[name] is not None}
         if kind is not FrameType.MSG:
             assert found == dict([expected[kind]] if kind in expected else [])
+
+
+def test_the_columns_of_the_attention_limited_service() -> None:
+    predicate = parse_predicate("x = 1")
+    message, flags = Message({"x": 1}), PublicationFlags.PENDING
+    bodies: dict[FrameType, Body] = {
+        FrameType.SUB: Subscription(2, 9, 5, 1_500_000, 2**64 - 1, predicate, SubscriptionFlags.REFRESHED),
+        FrameType.PUB: Publication(3, 2**64 - 1, 2**64 - 1, message, flags, (4, 9)),
+        FrameType.FLUSH: Publication(3, 7, 20, message),
+        FrameType.OVERLOAD: Overload(2),
+    }
+    frames = [
+        _ethernet(TO_PORT_1, node_address(5), encode(Frame(kind, 5, 1, 1, 1, body)))
+        for kind, body in bodies.items()
+    ]
+    rows = dict(zip(bodies, _rows(frames, LINK), strict=True))
+    assert {row["undecodable"] for row in rows.values()} == {None}
+    assert {
+        kind: {name: value for name, value in row["attention"].items() if value is not None}
+        for kind, row in rows.items()
+    } == {
+        FrameType.SUB: {
+            "round": 2,
+            "remaining": 5,
+            "lifetime_left_us": 1_500_000,
+            "flags": int(SubscriptionFlags.REFRESHED),
+        },
+        # The number as a signed one with the same bits; an age that is no such number is the greatest one.
+        FrameType.PUB: {
+            "source": 3,
+            "seq": -1,
+            "age_us": 2**63 - 1,
+            "flags": int(PublicationFlags.PENDING),
+            "homes": [4, 9],
+        },
+        FrameType.FLUSH: {"source": 3, "seq": 7, "age_us": 20, "flags": 0, "homes": []},
+        FrameType.OVERLOAD: {"round": 2},
+    }
+    assert rows[FrameType.SUB]["predicate"] == format_predicate(predicate)
+    assert [rows[kind]["attributes"][0][0] for kind in (FrameType.PUB, FrameType.FLUSH)] == ["x", "x"]
 
 
 def test_what_does_not_decode_is_kept_with_its_reason() -> None:
