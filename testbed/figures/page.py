@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -17,6 +18,8 @@ from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+#: Markers of points and styles of lines: the next of each when the colours begin again.
+_LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
 #: Columns of the table of statements.
 STATEMENT_COLUMNS = ("statement", "predicted", "measured: median [10 %, 90 %]", "holds")
 #: Points of the common grid on which the curves of several runs are compared.
@@ -98,11 +101,12 @@ def draw(panel: Panel, axes: Axes) -> None:
         kept = [np.array(sorted(curve), dtype=float) for curve in curves if curve]
         if not kept:
             continue
-        colour = _COLOURS[number % len(_COLOURS)]
+        repeated, place = divmod(number, len(_COLOURS))
+        colour, (marker, style) = _COLOURS[place], _LOOKS[repeated % len(_LOOKS)]
         if formula := panel.formulas.get(label):
             axes.plot(*zip(*formula, strict=True), color=colour, linestyle="--", linewidth=1)
         if panel.points:
-            _draw_points(axes, kept, colour, label)
+            _draw_points(axes, kept, label, {"color": colour, "marker": marker, "linestyle": style})
             continue
         grid = np.linspace(min(c[0, 0] for c in kept), max(c[-1, 0] for c in kept), _POINTS)
         # Between two points of a curve the value of the former holds.
@@ -112,12 +116,16 @@ def draw(panel: Panel, axes: Axes) -> None:
         band = np.quantile(values, [0.1, 0.5, 0.9], axis=0)
         corners = _corners(band)
         low, middle, high = band[:, corners]
-        axes.plot(grid[corners], middle, color=colour, label=label)
+        axes.plot(grid[corners], middle, color=colour, linestyle=style, label=label)
         axes.fill_between(grid[corners], low, high, color=colour, alpha=0.15, linewidth=0)
     for label, value in panel.floor.items():
         axes.axhline(value, color=GREY, linestyle="--", linewidth=1.2, label=label)
     if panel.points:
-        axes.set_xscale("log")
+        # A count may be 0, which a logarithmic axis does not have.
+        if axes.dataLim.x0 > 0:
+            axes.set_xscale("log")
+        else:
+            axes.set_xscale("symlog", linthresh=1)
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     # Saved bandwidth may be negative.
@@ -146,13 +154,15 @@ def _corners(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     return needed
 
 
-def _draw_points(axes: Axes, curves: Sequence[npt.NDArray[np.float64]], colour: str, label: str) -> None:
+def _draw_points(
+    axes: Axes, curves: Sequence[npt.NDArray[np.float64]], label: str, look: Mapping[str, Any]
+) -> None:
     """Draws the median of the curves at each of their points, with the band from 10 to 90 %."""
     points = sorted({float(x) for curve in curves for x in curve[:, 0]})
     values = [[float(y) for curve in curves for x, y in curve if x == point] for point in points]
     low, middle, high = np.array([np.quantile(each, [0.1, 0.5, 0.9]) for each in values]).T
-    axes.plot(points, middle, color=colour, label=label, marker="o", markersize=3)
-    axes.fill_between(points, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.plot(points, middle, label=label, markersize=3, **look)
+    axes.fill_between(points, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
 def _draw(panels: Sequence[Panel], path: Path) -> None:

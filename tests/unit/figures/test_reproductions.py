@@ -231,6 +231,26 @@ def test_an_axis_begins_at_0_or_at_the_least_value_below(least: float, bottom: f
     assert axes.get_ylim()[0] == pytest.approx(bottom)
 
 
+@pytest.mark.parametrize(("least", "scale"), [(0.0, "symlog"), (10.0, "log")])
+def test_a_logarithmic_axis_has_a_place_for_0(least: float, scale: str) -> None:
+    axes = Figure().add_subplot()
+    draw(Panel("t", "saved", {"divided": [[(least, 0.8), (100.0, 0.5)]]}, points=True), axes)
+    assert axes.get_xscale() == scale
+    # The point is on the axis.
+    assert np.isfinite(axes.transData.transform((least, 0.8))).all()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_two_curves_of_a_panel_look_alike(name: str) -> None:
+    figure = FIGURES[name]()
+    for size in figure.sizes:
+        for panel in figure.panels(Results({case: [] for case in figure.cases(size)})):
+            axes = Figure().add_subplot()
+            draw(replace(panel, curves={label: [[(1.0, 0.5)]] for label in panel.curves}), axes)
+            looks = [(str(x.get_color()), str(x.get_marker()), x.get_linestyle()) for x in axes.lines]
+            assert len(set(looks)) == len(looks) >= len(panel.curves), panel.title
+
+
 def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "fig99"]) == 2
     assert f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}" in capsys.readouterr().err
