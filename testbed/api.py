@@ -345,12 +345,14 @@ class Reproduced:
     Attributes:
         failures: runs that failed.
         tables: of the page, in which nothing is judged.
+        page: its path; None: no `output` was given.
     """
 
     statements: Sequence[Statement]
     panels: Sequence[Panel]
     failures: Sequence[str]
     tables: Sequence[Table]
+    page: Path | None = None
 
     @property
     def holds(self) -> bool:
@@ -374,6 +376,7 @@ def figure(
     folder: str | Path | None = None,
     master: str = "local[2]",
     engine: str = "simulate",
+    output: str | Path | None = None,
 ) -> Reproduced:
     """Reproduces a figure of a paper, as `cbcb figure`.
 
@@ -383,6 +386,7 @@ def figure(
         folder: keeps the measurements of runs that have ended; None: `figures/NAME` among the runs.
         master: Spark's master URL.
         engine: "simulate", or "run": emulated, as root.
+        output: folder in which the page is written; None: no page.
 
     Raises:
         UnknownNameError: there is no such figure.
@@ -405,8 +409,17 @@ def figure(
         master=master,
         datapath=_datapath(engine),
     )
+    page = None
+    if output is not None:
+        from testbed.figures.page import page_of
+
+        page = page_of(name, chosen, done, Path(output), size=size, seeds=seeds, engine=engine)
     return Reproduced(
-        chosen.judge(done.results), chosen.panels(done.results), done.failures, chosen.tables(done.results)
+        chosen.judge(done.results),
+        chosen.panels(done.results),
+        done.failures,
+        chosen.tables(done.results),
+        page,
     )
 
 

@@ -40,8 +40,7 @@ def main(arguments: Namespace) -> int:
     from rich.console import Console
 
     from captures.spark.session import SessionError
-    from testbed.figures.page import verdict_of, write_page
-    from testbed.figures.parameters import command_of, parameters_of, shortfall
+    from testbed.figures.page import page_of, verdict_of
     from testbed.figures.runner import reproduce
     from testbed.runs.folders import reproduction_folder
     from testbed.terminal.progress import Progress
@@ -71,18 +70,16 @@ def main(arguments: Namespace) -> int:
         )
     except SessionError as error:
         raise MachineError(str(error)) from error
-    statements = figure.judge(done.results)
-    page = write_page(
+    page = page_of(
         name,
         figure,
-        statements,
-        figure.panels(done.results),
+        done,
         arguments.output or folder,
-        command_of(name, size, seeds, arguments.engine),
-        parameters_of(figure, done.results, seeds, arguments.engine) + shortfall(done.results, seeds),
-        figure.tables(done.results),
-        done.failures,
+        size=size,
+        seeds=seeds,
+        engine=arguments.engine,
     )
+    statements = figure.judge(done.results)
     for statement in statements:
         progress.note(
             f"{verdict_of(statement):7} {statement.text}: {statement.measured} ({statement.predicted})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,8 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from testbed.errors import InputError
+from testbed.figures.parameters import command_of, parameters_of, shortfall
 from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
+
+if TYPE_CHECKING:
+    from testbed.figures.runner import Reproduced
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 #: Markers of points and styles of lines: the next of each when the colours begin again.
@@ -63,6 +67,34 @@ def write_page(
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
     return folder / f"{name}.md"
+
+
+def page_of(
+    name: str,
+    figure: Reproduction,
+    done: Reproduced,
+    folder: Path,
+    *,
+    size: str,
+    seeds: int,
+    engine: str,
+) -> Path:
+    """Writes the page of runs with seeds 1 to `seeds`, as `write_page`.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    return write_page(
+        name,
+        figure,
+        figure.judge(done.results),
+        figure.panels(done.results),
+        folder,
+        command_of(name, size, seeds, engine),
+        parameters_of(figure, done.results, seeds, engine) + shortfall(done.results, seeds),
+        figure.tables(done.results),
+        done.failures,
+    )
 
 
 def head(figure: Reproduction, command: str, parameters: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import pytest
 import testbed
 from captures.rundir.layout import RunLayout
 from testbed import api
+from testbed.cli.main import main
 from testbed.config.errors import ExperimentError
 from testbed.errors import InputError
 from tests.support.paths import ROOT
@@ -90,6 +91,15 @@ def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
     assert figure.holds == all(each.holds for each in figure.statements)
     with pytest.raises(InputError, match='engine is \'emulate\'; expected "simulate" or "run"'):
         api.figure("match", engine="emulate")
+
+
+def test_a_figure_writes_the_page_of_the_command(tmp_path: Path) -> None:
+    figure = api.figure("match", size="small", seeds=1, folder=tmp_path / "a", output=str(tmp_path / "a"))
+    command = ["figure", "match", "--size", "small", "--seeds", "1", "--runs", str(tmp_path)]
+    assert main([*command, "-o", str(tmp_path / "b")]) == (0 if figure.holds else 1)
+    assert figure.page == tmp_path / "a" / "match.md"
+    for name in ("match.md", "match.svg"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_the_example_uses_names_that_exist() -> None:
