@@ -88,7 +88,7 @@ class _Longest:
 
 @dataclass
 class _Used:
-    """What the routers of a bomb took: CPU seconds, resident MB of the largest, bytes of recordings."""
+    """Costs of a bomb's routers: CPU seconds, resident MB of the largest, bytes of recordings."""
 
     cpu_s: float = 0.0
     peak_mb: int = 0
