@@ -156,6 +156,7 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
     found: dict[str, Any] = {
         "holds": int(summary["verdict"] == "holds"),
+        "reason": next(iter(summary["verdict_reasons"]), None),
         "missed": summary["false_negatives_after_convergence"],
         "false_positives": summary["false_positives_from_network"],
         "received": summary["messages_received_from_network"],

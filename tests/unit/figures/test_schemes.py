@@ -72,6 +72,19 @@ def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(re
     assert holds["pif: delivery function correct"] is False
 
 
+def test_a_run_whose_deliveries_are_missed_is_measured_and_fails_its_scheme() -> None:
+    """Routers that keep their RAs back for 200 s, so that messages miss receivers after each change."""
+    late = _case(12, "spt", "pif", _FULL, 75, 50, protocol__ra_min_interval_s=200)
+    row = simulate_job(_job(Schemes(), late, 3, "simulate", 0))
+    assert row["error"] is None, row["trace"]
+    results = Results({late: [{**row["keys"], "seed": 3}]})
+    (found,) = (each for each in Schemes().judge(results) if each.text == "pif: delivery function correct")
+    assert found.holds is False
+    missed, _, _ = found.measured.partition(" missed, 0 of 1 verdicts hold; the first that fails: 12 nodes, ")
+    assert int(missed) > 0
+    assert found.measured.endswith(f", seed 3: {missed} expected deliveries missed after convergence")
+
+
 @pytest.mark.parametrize("size", Schemes.sizes)
 def test_every_scheme_runs_at_every_point_and_what_has_no_run_is_not_judged(size: str) -> None:
     figure = Schemes()

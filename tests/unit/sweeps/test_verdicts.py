@@ -18,7 +18,7 @@ from testbed.errors import RunError
 from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.sweeps.job import measured_by, simulate_job
-from testbed.sweeps.spec import Job
+from testbed.sweeps.spec import ANY_FAILURE, Job
 from testbed.terminal.progress import Progress
 
 MISSED = "false_negatives_after_convergence"
@@ -60,6 +60,8 @@ def test_a_figure_names_the_keys_that_its_runs_may_have_above_0(delaying: Job) -
     row = simulate_job(replace(delaying, expected=(MISSED,)))
     assert row["error"] is None
     assert row["keys"]["messages"] > 0
+    row = simulate_job(replace(delaying, expected=(ANY_FAILURE,)))
+    assert row["error"] is None
     # Another key does not excuse what was missed.
     row = simulate_job(replace(delaying, expected=("spurious_deliveries",)))
     assert str(row["error"]).startswith("RunError: verdict fails: ")
@@ -80,5 +82,6 @@ def test_a_run_that_was_late_is_not_measured(tmp_path: Path) -> None:
             "answers": None,
         },
     )
-    with Direct(run.path) as direct, pytest.raises(RunError, match=r"^verdict invalid: .*that of node 3"):
-        measured_by(replace(job, expected=(MISSED,)), direct)
+    for expected in (MISSED, ANY_FAILURE):
+        with Direct(run.path) as direct, pytest.raises(RunError, match=r"^verdict invalid: .*that of node 3"):
+            measured_by(replace(job, expected=(expected,)), direct)
