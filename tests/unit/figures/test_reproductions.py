@@ -276,6 +276,25 @@ def test_figure_11_needs_no_captures() -> None:
     assert rows[0]["keys"]["expected"] > 0
 
 
+def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None:
+    """Routers that keep the RAs of changes back for 8 s."""
+    figure = FIGURES["fn"]()
+    case = next(each for each in figure.cases("small") if not each.facts["variant"])
+    late = {
+        "topology.nodes": "8",
+        "protocol.ra_min_interval_s": "8",
+        "workload.changing_receivers_percent": "100",
+        "workload.predicate_change_interval_s": "5",
+    }
+    late_case = replace(case, overrides={**case.overrides, **late})
+    row = simulate_job(_job(figure, late_case, 1, "simulate", 0))
+    assert row["error"] is None, row["trace"]
+    statements = figure.judge(Results({late_case: [{**row["keys"], "seed": 1}]}))
+    (after,) = (each for each in statements if each.text.endswith("none after that"))
+    assert (after.holds, after.measured) == (False, f"{row['keys']['missed_after_5_s']} in all runs")
+    assert row["keys"]["missed_after_5_s"] > 0
+
+
 def test_a_page_has_the_tables_of_its_figure(tmp_path: Path) -> None:
     table = Table("Memory", ("n", "filters"), [("25", "1,234")])
     path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", [], [table])
