@@ -12,6 +12,10 @@ from tests.support.paths import DOCS, ROOT
 
 _PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+#: A link to a heading: the page, empty for that of the link, and the anchor.
+_ANCHORED = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)")
+_FENCED = re.compile(r"^```.*?^```", re.M | re.S)
+_HEADING = re.compile(r"^#+ +(.+)$", re.M)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
@@ -23,3 +27,19 @@ def test_generated_documents_are_current(document: Document) -> None:
 def test_links_between_documents_lead_to_files(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_headings_lead_to_headings(page: Path) -> None:
+    links = [
+        (page.parent / name if name else page, anchor) for name, anchor in _ANCHORED.findall(page.read_text())
+    ]
+    broken = [anchor for path, anchor in links if path.suffix == ".md" and anchor not in _anchors(path)]
+    assert broken == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings: lower case, without punctuation, with a hyphen for each space."""
+    headings = _HEADING.findall(_FENCED.sub("", page.read_text()))
+    shown = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-") for text in shown}
