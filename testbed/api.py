@@ -407,7 +407,6 @@ def figure(
         _quiet(),
         engine=engine,
         master=master,
-        datapath=_datapath(engine),
     )
     page = None
     if output is not None:

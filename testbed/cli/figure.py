@@ -50,11 +50,6 @@ def main(arguments: Namespace) -> int:
         figure = FIGURES[name]()
     except KeyError as error:
         raise InputError(str(error)) from error
-    datapath = "user"
-    if arguments.engine == "run":
-        from testbed.machine.probes import datapath as found
-
-        datapath = found()
     folder = reproduction_folder(arguments.runs, name)
     progress = Progress(Console())
     try:
@@ -66,7 +61,6 @@ def main(arguments: Namespace) -> int:
             progress,
             engine=arguments.engine,
             master=arguments.master,
-            datapath=datapath,
         )
     except SessionError as error:
         raise MachineError(str(error)) from error

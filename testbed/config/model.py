@@ -183,7 +183,8 @@ class WorkloadOptions:
     first_message_s: float = field(
         default=0.0,
         metadata=option(
-            "Time of the earliest message; predicates are set from 0 on and need a moment to spread.",
+            "Time of the earliest message; predicates, set from `first_predicate_s` on, need a moment to"
+            " spread.",
             low=0,
             high=SECONDS_MAX,
             unit=Unit.EXPERIMENT_SECONDS,

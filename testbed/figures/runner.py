@@ -11,6 +11,7 @@ from testbed.config.hop_limit import load_checked
 from testbed.config.shipped import find_experiment
 from testbed.errors import InputError
 from testbed.figures.reproduction import SEED, Case, Reproduction, Results
+from testbed.machine import probes
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.runner import run_and_keep
 from testbed.sweeps.spec import Job, identity, keys_of
@@ -34,13 +35,12 @@ def reproduce(
     *,
     engine: str = "simulate",
     master: str = "local[2]",
-    datapath: str = "user",
 ) -> Reproduced:
     """Runs every case with every seed.
 
     Args:
         folder: keeps the measurements of runs that have ended.
-        engine, master, datapath: as of a sweep.
+        engine, master: as of a sweep.
 
     Raises:
         InputError: the figure has no experiments of this size, or none to emulate.
@@ -51,6 +51,7 @@ def reproduce(
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
     if engine == "run" and figure.calculates:
         raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
+    datapath = probes.datapath() if engine == "run" else "user"
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}

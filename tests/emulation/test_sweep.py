@@ -10,7 +10,6 @@ from rich.console import Console
 from testbed import api
 from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.figures.runner import reproduce
-from testbed.machine.probes import datapath
 from testbed.terminal.progress import Progress
 
 pytestmark = pytest.mark.emulation
@@ -86,9 +85,7 @@ class _Ring(Reproduction):
 
 def test_a_figure_is_measured_on_an_emulation(tmp_path: Path) -> None:
     figure = _Ring()
-    done = reproduce(
-        figure, "small", [1], tmp_path, Progress(Console(quiet=True)), engine="run", datapath=datapath()
-    )
+    done = reproduce(figure, "small", [1], tmp_path, Progress(Console(quiet=True)), engine="run")
     assert done.failures == []
     assert [each.holds for each in figure.judge(done.results)] == [True, True]
     assert all(curve for panel in figure.panels(done.results) for curve in panel.curves["ring"])

@@ -19,6 +19,7 @@ from testbed import api
 from testbed.cli.main import main
 from testbed.config.errors import ExperimentError
 from testbed.errors import InputError
+from testbed.machine import probes
 from tests.support.paths import ROOT
 from topos.generators import ring, waxman
 from topos.graphs import from_networkx
@@ -100,6 +101,15 @@ def test_a_figure_writes_the_page_of_the_command(tmp_path: Path) -> None:
     assert figure.page == tmp_path / "a" / "match.md"
     for name in ("match.md", "match.svg"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_calculated_figure_is_refused_before_the_machine_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.machine.probes.succeeds", lambda _: pytest.fail("the machine was asked"))
+    probes.datapath.cache_clear()
+    with pytest.raises(InputError, match="this figure is calculated, and has no network to emulate"):
+        api.figure("alpha", size="small", engine="run", folder=tmp_path)
 
 
 def test_the_example_uses_names_that_exist() -> None:
