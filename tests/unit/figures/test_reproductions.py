@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 
+from captures.accounting.direct import Direct
+from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
+from testbed.figures import measures
 from testbed.figures.advertisements import issued
 from testbed.figures.page import STATEMENT_COLUMNS, draw, verdict_of, write_page
 from testbed.figures.parameters import shortfall
@@ -29,7 +33,10 @@ from testbed.figures.reproduction import (
     common,
 )
 from testbed.figures.runner import _job
+from testbed.judges import judge_run
+from testbed.sim.simulation import simulate
 from testbed.sweeps.job import simulate_job
+from testbed.terminal.progress import Progress
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -274,6 +281,33 @@ def test_figure_11_needs_no_captures() -> None:
     assert [row["error"] for row in rows] == [None, None]
     assert rows[0]["keys"] == rows[1]["keys"]
     assert rows[0]["keys"]["expected"] > 0
+
+
+def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: Path) -> None:
+    """RAs that wait at the end are still issued."""
+    case = next(each for each in FIGURES["ra"]().cases("small") if each.facts["changes"] == "every 5 min")
+    overrides = {**case.overrides, "topology.nodes": "8", "duration_s": "1200"}
+    experiment = load_experiment(find_experiment("default"), overrides)
+    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)))
+    judge_run(RunLayout(run), experiment)
+    with Direct(run) as direct:
+        found = measures.advertisements(direct, experiment)
+        at = direct.inputs.clock.experiment_s
+        frames = direct.sql("select issuer, seq, type, time_ns, kind from frames where type in ('RA', 'MSG')")
+        outcomes = direct.sql("select sent_ns, missed from outcomes where expected").to_pylist()
+    seconds = [(row, at(row["time_ns"])) for row in frames.to_pylist()]
+    first: dict[tuple[int, int], float] = {}
+    for row, at_s in seconds:
+        if row["type"] == "RA":
+            key = row["issuer"], row["seq"]
+            first[key] = min(at_s, first.get(key, at_s))
+    assert max(first.values()) > 1200
+    assert found["issued_per_s"] == sum(600 <= at_s < 1200 for at_s in first.values()) / 600
+    types = [row["type"] for row, at_s in seconds if row["kind"] == "link" and 600 <= at_s < 1200]
+    assert found["share"] == pytest.approx(types.count("RA") / len(types))
+    missed = [row["missed"] for row in outcomes if 600 <= at(row["sent_ns"]) < 1200]
+    assert found["missed"] == pytest.approx(sum(missed) / len(missed))
+    assert sum(missed) > 0
 
 
 def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None:
