@@ -136,7 +136,7 @@ def _of_periodic(results: Results, case: Case) -> list[Statement]:
         f"{case.label}: a few packets per second (1 to 10)",
         f"{predicted:.3g}",
         results.band(case, "rate"),
-        1 <= rate <= 10 if nodes == 25 else None,
+        1 <= rate <= 10 if nodes == 25 and case.facts["timers"] == "fixed" else None,
     )
     if case.facts["timers"] != "fixed":
         return [few]

@@ -162,6 +162,14 @@ def test_the_rate_of_requests_is_held_against_the_formula() -> None:
     assert (stable.measured, stable.holds) == ("2.08 [2.08, 2.08] and 2.2 [2.2, 2.2]", False)
 
 
+def test_requests_at_exponential_times_are_shown_without_a_judgement() -> None:
+    figure = FIGURES["srur"]()
+    (case,) = (each for each in figure.cases("small") if each.facts["timers"] == "exponential")
+    for rate in (2.0, 20.0):
+        (statement,) = figure.judge(Results({case: [{"rate": rate, "rate_before": rate, "frames": 0}]}))
+        assert statement.holds is None
+
+
 @pytest.mark.parametrize(("of_8", "holds"), [(2.5, True), (2.62, True), (2.65, False), (2.0, False)])
 def test_the_rates_of_8_and_10_minutes_have_the_ratio_of_the_periods(of_8: float, holds: bool) -> None:
     figure = FIGURES["srur"]()
