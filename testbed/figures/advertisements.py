@@ -81,7 +81,7 @@ class Advertisements(Reproduction):
                     f"{layer}, {timers} timers: 5 and 10 min nearly equal (at most 15 points apart)",
                     "less than in proportion to the changes",
                     f"{results.band(five, 'share', 100)} % and {results.band(ten, 'share', 100)} %",
-                    apart <= 0.15,
+                    abs(apart) <= 0.15,
                 )
             )
             for case in (ten, five):

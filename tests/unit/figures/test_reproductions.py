@@ -190,6 +190,19 @@ def test_limited_advertisements_are_fewer_than_the_changes() -> None:
     assert 1 / issued(600.0, 1, "exponential") == 800
 
 
+@pytest.mark.parametrize(("five", "holds"), [(0.2, True), (0.34, True), (0.36, False), (0.04, False)])
+def test_shares_that_are_nearly_equal_are_at_most_15_points_apart(five: float, holds: bool) -> None:
+    """Of changes every 10 minutes: 20 %."""
+
+    def measured(case: Case) -> Mapping[str, Any]:
+        share = five if case.facts["changes"] == "every 5 min" else 0.2
+        return {"share": share, "share_after_first_window": 0, "issued_per_s": 1, "missed": 0}
+
+    figure, results = _results("ra", measured)
+    found = [each.holds for each in figure.judge(results) if "nearly equal" in each.text]
+    assert found == [holds] * 3
+
+
 class Toy(Reproduction):
     title = "Toy"
     paper = ("All is 1.",)
