@@ -91,7 +91,7 @@ class FalseNegatives(Reproduction):
                 Statement(
                     f"{case.label}: none after the last RA has come to a sender",
                     predicted,
-                    f"{-1000 * max(beyond):.3g} ms before it, or earlier" if beyond else "no prediction",
+                    _distance(max(beyond)) if beyond else "no prediction",
                     max(beyond) <= 0 if beyond else None,
                 ),
             ]
@@ -134,6 +134,13 @@ def _senders(nodes: int) -> int:
 def _rate(nodes: int, of_all: float) -> str:
     """Messages a minute of a sender, if all senders together send `of_all` a second."""
     return f"{60 * of_all / _senders(nodes):g}"
+
+
+def _distance(beyond_s: float) -> str:
+    """Returns when the last false negative of all runs came, from the last RA on, as text."""
+    if beyond_s > 0:
+        return f"{1000 * beyond_s:.3g} ms after it"
+    return f"{-1000 * beyond_s:.3g} ms before it, or earlier"
 
 
 def _few(results: Results, case: Case) -> Statement:
