@@ -30,6 +30,16 @@ def test_measured_frames_are_as_long_as_encoded_ones() -> None:
         assert found == [len(each) for each in encoder.payloads(frame)]
 
 
+def test_a_body_is_measured_for_each_type_of_its_frames() -> None:
+    """The homes of a publication are in a PUB and not in a FLUSH."""
+    body = Publication(1, 1, 0, Message({"x": 1}), homes=(2, 3))
+    frames = [Frame(kind, 1, 1, 1, 9, body) for kind in (FrameType.PUB, FrameType.FLUSH, FrameType.PUB)]
+    measurer = Measurer()
+    lengths = [[len(each) for each in measurer.payloads(frame)] for frame in frames]
+    assert lengths == [[len(each) for each in Encoder().payloads(frame)] for frame in frames]
+    assert lengths[0] != lengths[1]
+
+
 def test_a_body_outside_the_format_is_refused_as_an_encoder_does() -> None:
     frame = Frame(FrameType.PUB, 1, 1, 1, 9, Publication(1, 1, 0, Message({"x": 1})))
     for payloads in (Encoder().payloads, Measurer().payloads):
