@@ -24,6 +24,26 @@ def test_periodic_requests_become_a_poisson_process() -> None:
         assert not policy.periodic(at - 1e-9)
         assert policy.periodic(at)
         times.append(at)
+    _assert_poisson(times)
+
+
+def test_periodic_advertisements_become_a_poisson_process() -> None:
+    options = RouterOptions(ra_period_s=10.0, timers="exponential")
+    schedule = AdvertisementSchedule(options, random.Random(1))
+    schedule.start(0.0)
+    times = [0.0]
+    for _ in range(10_000):
+        at = schedule.next_deadline()
+        assert at is not None
+        assert not schedule.due(at - 1e-9)
+        assert schedule.due(at)
+        schedule.issued(at)
+        times.append(at)
+    _assert_poisson(times)
+
+
+def _assert_poisson(times: list[float]) -> None:
+    """The times are points of a Poisson process, 10 s apart in the mean."""
     between = [b - a for a, b in pairwise(times)]
     assert statistics.fmean(between) == pytest.approx(10.0, rel=0.02)
     # Of an exponential distribution, the standard deviation is the mean and the median ln 2 of it.
