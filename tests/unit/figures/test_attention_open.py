@@ -60,6 +60,16 @@ def test_every_statement_can_hold(size: str) -> None:
     assert set(_judged(size, _BETTER).values()) <= {True, None}
 
 
+def test_what_is_called_as_shipped_changes_no_key() -> None:
+    for size in AttentionOpen.sizes:
+        for case in AttentionOpen().cases(size):
+            assert (case.facts["variant"] == "as shipped") == (not case.facts["overrides"])
+    assert list(_judged("large", {"nodes = 1000": {"starvation": 0.02}}).items())[:2] == [
+        ("EON: nodes = 1000, publications = 5000000, few rounds starve", False),
+        ("PDP: nodes = 1000, publications = 5000000, few rounds starve", False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("part", "statement"),
     [
