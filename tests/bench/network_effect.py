@@ -4,8 +4,10 @@ The same receivers with the same predicates get the same messages at the same ti
 receivers and senders as its applications. (B) Receivers and senders are divided among the routers of a Waxman
 network, without covering. The rates are shares of the rate at which the single router delivers messages that
 are all sent at once. Delays are from the sender's request until the router has handed the message to the
-application. A table of few constraints shows what routers, links and wake-ups take without matching, by the
-distance in hops. All routers share this machine's processors. Needs root.
+application; "no path" has the number of deliveries whose path is unknown, and which are in no column of hops.
+A burst whose verdict does not hold ends the benchmark: its rate is the base of the loads. A table of few
+constraints shows what routers, links and wake-ups take without matching, by the distance in hops. All routers
+share this machine's processors. Needs root.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from captures.accounting.direct import Direct
+from captures.accounting.verdict import HOLDS
 from captures.rundir.layout import RunLayout
 from router.matching.common.columns import to_predicates
 from router.predicates.model import Message
@@ -67,16 +70,22 @@ def configure(arguments: list[str]) -> dict[str, Any]:
 
 
 def main(engines: list[str], constraints: int, receivers: int, routers: int, messages: int) -> None:
-    """Prints delays of deliveries of both arrangements at each load."""
+    """Prints delays of deliveries of both arrangements at each load.
+
+    Raises:
+        SystemExit: the verdict on a burst does not hold.
+    """
     print(
         f"{'engine':9} {'constraints':>11} {'routers':>7} {'load':>5} {'messages/s':>10} {'deliveries':>10}"
-        f" {'median ms':>9} {'90 % ms':>8} {'at 0 hops':>9} {'a hop ms':>8}  verdict"
+        f" {'median ms':>9} {'90 % ms':>8} {'at 0 hops':>9} {'a hop ms':>8} {'no path':>7}  verdict"
     )
     for engine in engines:
         for size in (_FEW, constraints):
             population = _Population(size, receivers, messages)
             burst = population.run(engine, 1, None)
             burst.show(engine, size, 1, None)
+            if burst.verdict != HOLDS:
+                raise SystemExit(f"a burst is the base of the loads, and its verdict {burst.verdict}")
             for load in _LOADS[: None if size > _FEW else 1]:
                 for count in (1, routers):
                     population.run(engine, count, load * burst.rate).show(engine, size, count, load)
@@ -88,7 +97,8 @@ class _Run:
 
     Attributes:
         rate: messages a second, from the first sent to the last delivered.
-        hops, delays_ms: of each delivery.
+        hops, delays_ms: of each delivery; -1 hops: its path is unknown.
+        verdict: and the reasons of another than "holds".
     """
 
     rate: float
@@ -97,13 +107,15 @@ class _Run:
     verdict: str
 
     def show(self, engine: str, constraints: int, routers: int, load: float | None) -> None:
-        at_source = self.delays_ms[self.hops == 0]
-        hop = np.polyfit(self.hops, self.delays_ms, 1)[0] if np.ptp(self.hops) else None
+        at_source, known = self.delays_ms[self.hops == 0], self.hops >= 0
+        hops = self.hops[known]
+        hop = np.polyfit(hops, self.delays_ms[known], 1)[0] if len(set(hops)) > 1 else None
         print(
             f"{engine:9} {constraints:11,} {routers:7} {'all' if load is None else f'{load:.0%}':>5}"
             f" {self.rate:10,.0f} {len(self.delays_ms):10,} {np.median(self.delays_ms):9.2f}"
-            f" {np.percentile(self.delays_ms, 90):8.2f} {np.median(at_source):9.2f}"
-            f" {'' if hop is None else f'{hop:.2f}':>8}  {self.verdict}",
+            f" {np.percentile(self.delays_ms, 90):8.2f}"
+            f" {f'{np.median(at_source):.2f}' if len(at_source) else '':>9}"
+            f" {'' if hop is None else f'{hop:.2f}':>8} {np.count_nonzero(~known):7,}  {self.verdict}",
             flush=True,
         )
 
@@ -125,7 +137,7 @@ class _Population:
         Args:
             rate: messages a second; None: all at once.
         """
-        messages = self._messages if rate is None else self._messages[: round(rate * _LONGEST_S)]
+        messages = self._messages if rate is None else self._messages[: most_messages(rate)]
         with tempfile.TemporaryDirectory(prefix="cbcb-network-effect-") as folder:
             trace = Path(folder) / "trace.jsonl"
             last_s = self._write(trace, messages, routers, rate)
@@ -168,20 +180,22 @@ class _Population:
         return at_s
 
 
+def most_messages(rate: float) -> int:
+    """Returns the most messages of a run with so many a second: those of `_LONGEST_S`, at least one."""
+    return max(1, round(rate * _LONGEST_S))
+
+
 def _measured(direct: Direct) -> _Run:
-    verdict = str(direct.summary()["verdict"])
+    """Raises SystemExit if nothing was delivered."""
+    summary = direct.summary()
     found = direct.sql(
         "select outcomes.sent_ns as sent, delivered_ns as delivered, "
         "case when outcomes.node = outcomes.source then 0 else coalesce(hops, -1) end as hops "
         "from outcomes left join arrivals using (source, seq, node) where outcomes.deliveries > 0"
     )
     sent, delivered, hops = (found[name].to_numpy() for name in ("sent", "delivered", "hops"))
-    known = hops >= 0
+    if not len(delivered):
+        raise SystemExit("no message was delivered: too few messages, or none that a receiver selects")
     lasted_s = (delivered.max() - sent.min()) / 1e9
-    messages = len(direct.inputs.log.sent)
-    return _Run(
-        messages / lasted_s,
-        hops[known],
-        ((delivered - sent) / 1e6)[known],
-        verdict,
-    )
+    verdict = "; ".join([str(summary["verdict"]), *summary["verdict_reasons"]])
+    return _Run(len(direct.inputs.log.sent) / lasted_s, hops, (delivered - sent) / 1e6, verdict)
