@@ -13,9 +13,8 @@ other = testbed.simulate(testbed.experiment(settings={"routing.scheme": "floodin
 testbed.compare(result, other)  # the keys that differ, side by side, as pandas
 
 swept = testbed.sweep({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
-figure = testbed.figure("match", size="small")
+figure = testbed.figure("match", size="small", output="figures")  # writes the page of `cbcb figure`, too
 figure.holds, figure.statements, figure.tables, figure.plot()
-figure.write("figures")  # the page of `cbcb figure`
 
 network = testbed.running()  # the emulation that `cbcb run --hold` keeps up
 with testbed.connect("r3") as client:  # an application on a node of it

@@ -116,6 +116,10 @@ def test_the_example_uses_names_that_exist() -> None:
     used = set(re.findall(r"testbed\.([a-z_]+)\(", api.__doc__ or ""))
     assert used
     assert used <= set(api.__all__)
+    for variable, found in (("figure", api.Reproduced), ("result", api.Result), ("network", api.Running)):
+        attributes = set(re.findall(rf"\b{variable}\.([a-z_]+)", api.__doc__ or ""))
+        assert attributes
+        assert attributes <= {*dir(found), *getattr(found, "__dataclass_fields__", ())}
 
 
 @pytest.mark.spark
