@@ -11,9 +11,10 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import RunError
-from testbed.network.state import ProcessId, RunState, all_states
+from testbed.network.state import STATE_FILE, ProcessId, RunState, all_states
 from testbed.polling import wait_until
 from testbed.steps import Steps
 
@@ -84,6 +85,36 @@ def remove_state(state: RunState) -> None:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Removes a folder that may be gone."""
+    """Removes a folder that may be gone; the state file is removed last, so that a failure keeps it.
+
+    Raises OSError: the first error; every entry that could be removed is gone.
+    """
+    errors: list[OSError] = []
+
+    def failed(error: Any) -> None:
+        if not isinstance(error, FileNotFoundError):
+            errors.append(error)
+
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        with os.scandir(opened) as entries:
+            folders = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        folders.pop(STATE_FILE, None)
+        for name, is_folder in folders.items():
+            if is_folder:
+                shutil.rmtree(name, onerror=lambda *call: failed(call[2][1]), dir_fd=opened)
+                continue
+            try:
+                os.unlink(name, dir_fd=opened)
+            except OSError as error:
+                failed(error)
+    finally:
+        os.close(opened)
+    if errors:
+        raise errors[0]
+    (folder / STATE_FILE).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        shutil.rmtree(folder)
+        folder.rmdir()

@@ -17,6 +17,7 @@ from testbed.errors import RunError
 from testbed.network.names import new_tag
 
 STATE_ROOT = Path("/run/cbcb")
+STATE_FILE = "state.json"
 #: The source tree of this process.
 CHECKOUT = str(Path(__file__).resolve().parents[2])
 
@@ -123,9 +124,9 @@ class RunState:
     def save(self, folder: Path | None = None) -> None:
         """Writes state.json atomically into the run's folder or another folder."""
         folder = folder or self.folder
-        temporary = folder / "state.json.new"
+        temporary = folder / f"{STATE_FILE}.new"
         temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        temporary.replace(folder / "state.json")
+        temporary.replace(folder / STATE_FILE)
 
 
 def claim(run_dir: Path) -> RunState:
@@ -149,7 +150,7 @@ def claim(run_dir: Path) -> RunState:
 def load(folder: Path) -> RunState | None:
     """Returns the state in a folder, or None if the folder has none."""
     try:
-        raw = json.loads((folder / "state.json").read_text())
+        raw = json.loads((folder / STATE_FILE).read_text())
         return RunState(
             tag=raw["tag"],
             owner=ProcessId(**raw["owner"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.network import state as run_state
-from testbed.network.cleanup import clean_dead_runs
+from testbed.network.cleanup import clean_dead_runs, remove_state
 from testbed.network.state import ProcessId, RunState, start_time
 
 
@@ -82,6 +82,9 @@ def test_a_dead_run_whose_folder_cannot_be_removed_is_no_removed_run(root: Path)
     other.save()
     place = state.folder / "busy"
     place.mkdir()
+    for name in ("above", "switches"):
+        (state.folder / name).mkdir()
+        (state.folder / name / "database").touch()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
     try:
         found = clean_dead_runs()
@@ -89,6 +92,29 @@ def test_a_dead_run_whose_folder_cannot_be_removed_is_no_removed_run(root: Path)
         subprocess.run(["umount", str(place)], check=True)
     assert found.tags == (other.tag,)
     assert found.failures == (f"run {state.tag}: [Errno 16] Device or resource busy: 'busy'",)
-    # Its state was removed with the rest of the folder: it is cleaned without.
+    # The rest is gone, and the state is not, whatever the order of the entries: the process is still known.
+    assert sorted(path.name for path in state.folder.iterdir()) == ["busy", "state.json"]
+    assert run_state.load(state.folder) == state
     assert clean_dead_runs().tags == (state.tag,)
     assert list(root.iterdir()) == []
+
+
+def test_a_file_that_vanishes_during_the_removal_leaves_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = run_state.claim(Path("/x"))
+    state.switches.mkdir()
+    for place in (state.folder, state.switches):
+        for number in range(3):
+            (place / f"f{number}").touch()
+    unlink = os.unlink
+
+    def late(name: str, *, dir_fd: int | None = None) -> None:
+        """Another process is faster than the removal."""
+        unlink(name, dir_fd=dir_fd)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", late)
+    remove_state(state)
+    assert list(root.iterdir()) == []
+    remove_state(state)
