@@ -382,7 +382,10 @@ class Emulation:
             time.sleep(_CAUSE_POLL_S)
 
     def take_down(self) -> None:
-        """Stops routers, then captures, then the network; writes all counters to the run folder."""
+        """Stops routers, then captures, then the network; writes all counters to the run folder.
+
+        `abandon`, which follows, removes the state of the run.
+        """
         assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
@@ -402,16 +405,29 @@ class Emulation:
         spans = self.network.spans()
         self.progress.step("captures")
         self.captures.stop()
-        self._calibrate(spans)
         self.progress.step("controller and network")
         self._controller.child.stop()
         self.network.stop()
-        remove_state(self.state)
+        self.progress.step("calibration")
+        self._calibrate(spans)
 
     def _calibrate(self, spans: list[Span]) -> None:
-        """Adds the measured properties of links to the manifest, once the captures are complete."""
-        if links := calibrations(self._folder, spans):
-            write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
+        """Adds the measured properties of links to the manifest, once the captures are complete.
+
+        A failure is noted: the run is complete without them.
+        """
+
+        def write() -> None:
+            if links := calibrations(self._folder, spans):
+                write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
+
+        steps = Steps()
+        steps.run("calibration of links", write)
+        self._note_losses(steps)
+
+    def _note_losses(self, steps: Steps) -> None:
+        for failure in steps.failures:
+            self.progress.note(f"not kept: {failure}")
 
     def salvage(self, error: Exception) -> None:
         """Keeps what there is of a run that has lost a part; `abandon` then removes the parts.
@@ -440,10 +456,9 @@ class Emulation:
         steps.run("captures", self.captures.stop)
         if not self._folder.captures.exists():
             self.captures.list_files()
-        steps.run("calibration of links", self._calibrate, spans or [])
         steps.run("controller", self._controller.child.stop)
-        for failure in steps.failures:
-            self.progress.note(f"not kept: {failure}")
+        self._note_losses(steps)
+        self._calibrate(spans or [])
 
     def _lost_part(self) -> PartName:
         """The part that has ended by itself."""
@@ -456,9 +471,9 @@ class Emulation:
         return "run"
 
     def abandon(self) -> None:
-        """Removes all parts that are left.
+        """Removes all parts that are left, and the state of the run.
 
-        Does nothing after `take_down`.
+        After `take_down` only the state is left.
 
         Every step runs, whether or not other steps fail. After a failure the clean-up is repeated; what then
         is left is shown, and the state of the run stays, so that `cbcb clean` finds it.

@@ -5,15 +5,19 @@ from __future__ import annotations
 import io
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from captures.rundir.capture_list import link_identity
+from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.emulation import emulation as module
 from testbed.emulation.emulation import Emulation
 from testbed.network import state as run_state
+from testbed.network.calibration import Counted, Span
 from testbed.network.cleanup import end_processes
 from testbed.terminal.progress import Progress
 
@@ -105,6 +109,27 @@ def test_what_is_left_after_three_attempts_is_said_and_keeps_the_state(
     ]
     assert run_state.load(run.folder) == run.emulation.state
     # As `cbcb clean` would.
+    run.emulation.abandon()
+    assert not run.folder.exists()
+
+
+@pytest.mark.parametrize("capture", [None, b""], ids=["missing", "empty"])
+def test_a_link_whose_capture_cannot_be_read_has_no_calibration_and_the_take_down_goes_on(
+    run: Run, capture: bytes | None
+) -> None:
+    layout = RunLayout(Path(run.emulation.state.run_dir))
+    path = layout.capture(link_identity(run.emulation.topology.links[0]).name)
+    path.parent.mkdir()
+    if capture is not None:
+        path.write_bytes(capture)
+    shaped = replace(run.emulation.topology.links[0], delay_ms=5.0)
+    run.emulation._calibrate([Span(shaped, 0, 0, 1, Counted())])
+    reason = (
+        f"[Errno 2] No such file or directory: '{path}'"
+        if capture is None
+        else f"{path}: 0 bytes; expected a pcap header of 24 bytes"
+    )
+    assert run.notes == [f"not kept: calibration of links: {reason}"]
     run.emulation.abandon()
     assert not run.folder.exists()
 
