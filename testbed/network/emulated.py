@@ -255,7 +255,7 @@ class EmulatedNetwork:
                 raise InputError(f"link {link.u}-{link.v}: {problem}")
         if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
             raise InputError(problems[0])
-        self._spans += self._ending(before)
+        ended = self._ending(before)
         pairs = zip(before, after, strict=True)
         try:
             self._apply((line for pair in pairs for line in changed_tc(*pair, self.kernel)), _TC)
@@ -264,8 +264,11 @@ class EmulatedNetwork:
             for link in before:
                 self._restore(link, error)
             raise
+        finally:
+            # The kernel counts from zero after the change, and after the restoration, too.
+            self._spans += ended
+            self._shaped_ns |= dict.fromkeys((link.index for link in after), time.time_ns())
         self._reshaped.update((link.index, link) for link in after)
-        self._shaped_ns |= dict.fromkeys((link.index for link in after), time.time_ns())
         return after
 
     def _restore(self, link: model.Link, cause: RunError) -> None:

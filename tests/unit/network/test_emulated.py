@@ -61,6 +61,10 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
         shown = _queues(network, node, device)
         assert ("rate 5Mbit" in shown) == (before is not None), shown
         assert "rate 7Mbit" not in shown and "pfifo" not in shown
+    # The restored properties begin a span: the kernel has counted from zero since.
+    spans = network.spans()
+    assert [each.link.bandwidth_mbps for each in spans] == ([] if before is None else [before] * 4)
+    assert all(a.ended_ns <= b.began_ns for a, b in zip(spans[:2], spans[2:], strict=True))
     # The link takes another change, as if nothing had been.
     assert network.shape_link(0, 11, {"bandwidth_mbps": 9.0}).bandwidth_mbps == 9
     assert all(
