@@ -408,7 +408,6 @@ class Emulation:
         self.progress.step("controller and network")
         self._controller.child.stop()
         self.network.stop()
-        self.progress.step("calibration")
         self._calibrate(spans)
 
     def _calibrate(self, spans: list[Span]) -> None:
@@ -421,6 +420,7 @@ class Emulation:
             if links := calibrations(self._folder, spans):
                 write_manifest(self._folder, Manifest(**{**read_manifest(self._folder), "links": links}))
 
+        self.progress.step("calibration")
         steps = Steps()
         steps.run("calibration of links", write)
         self._note_losses(steps)

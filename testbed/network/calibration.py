@@ -12,10 +12,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.layout import RunLayout
@@ -27,6 +29,7 @@ from topos.model import Link
 #: Wall time over which the rate of a full link is taken: less than TBF's queue holds.
 _RATE_S = 0.25
 _NS = 1_000_000_000
+_NO_INT64, _NO_UINT64 = np.empty(0, np.int64), np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True)
@@ -117,53 +120,89 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Frames:
+    """Frames of a capture, in order of time: arrays of one length.
+
+    Attributes:
+        time_ns: wall clock, ns since 1970 UTC.
+        size: captured bytes.
+        sender: Ethernet source address, as a number.
+        digest: the first 64 bits of a hash of the captured bytes: frames with the same digest are the same.
+    """
+
+    time_ns: npt.NDArray[np.int64]
+    size: npt.NDArray[np.int64]
+    sender: npt.NDArray[np.uint64]
+    digest: npt.NDArray[np.uint64]
+
+    def of(self, span: Span) -> Frames:
+        """Returns the frames of a direction of a link in a span."""
+        low, high = np.searchsorted(self.time_ns, [span.began_ns, span.ended_ns])
+        sender = int.from_bytes(node_address(span.sender), "big")
+        return self._take(low + np.flatnonzero(self.sender[low:high] == sender))
+
+    def _take(self, rows: npt.NDArray[np.int64]) -> Frames:
+        return Frames(self.time_ns[rows], self.size[rows], self.sender[rows], self.digest[rows])
+
+    @classmethod
+    def read(cls, path: Path) -> Frames:
+        """Reads a capture; the bytes of its frames are not kept.
+
+        Raises:
+            PcapError, OSError: the capture cannot be read.
+        """
+        # The reader takes a second to load, and only links with some properties need it.
+        from captures.pcap.gather import gather
+        from captures.pcap.reader import PcapReader
+
+        times, sizes, senders, digests = [_NO_INT64], [_NO_INT64], [_NO_UINT64], [_NO_UINT64]
+        for block in PcapReader(path).blocks():
+            times.append(block.time_ns)
+            sizes.append(block.captured)
+            addresses = np.zeros((len(block.start), 8), np.uint8)
+            addresses[:, 2:] = gather(block, 12)[:, 6:]
+            senders.append(addresses.view(">u8").ravel().astype(np.uint64))
+            data = memoryview(block.data)
+            places = zip(block.start.tolist(), block.captured.tolist(), strict=True)
+            hashed = b"".join(blake2b(data[at : at + size], digest_size=8).digest() for at, size in places)
+            digests.append(np.frombuffer(hashed, np.uint64))
+        time_ns, size = map(np.concatenate, (times, sizes))
+        sender, digest = map(np.concatenate, (senders, digests))
+        return cls(time_ns, size, sender, digest)._take(np.argsort(time_ns, kind="stable"))
+
+
+@dataclass(frozen=True)
 class Captured:
     """The captured frames of one direction of a link in a span, read when they are needed.
 
     Attributes:
-        run: the run folder.
+        frames: returns all frames of a capture, by its name.
         span: the direction and the time.
     """
 
-    run: RunLayout
+    frames: Callable[[str], Frames]
     span: Span
 
     @cached_property
-    def on_link(self) -> list[tuple[int, bytes]]:
-        """Time and bytes of the frames that crossed the link, which is captured behind its queues."""
-        return self._frames(link_identity(self.span.link).name)
+    def on_link(self) -> Frames:
+        """The frames that crossed the link, which is captured behind its queues."""
+        return self.frames(link_identity(self.span.link).name).of(self.span)
 
     @cached_property
-    def by_router(self) -> dict[bytes, list[int]]:
-        """The times at which the sender's switch had a frame from its router, by the bytes of the frame."""
-        found: dict[bytes, list[int]] = defaultdict(list)
-        for time_ns, data in self._frames(host_identity(self.span.sender).name):
-            found[data].append(time_ns)
-        return found
-
-    def _frames(self, name: str) -> list[tuple[int, bytes]]:
-        # The reader takes a second to load, and only links with some properties need it.
-        from captures.pcap.reader import PcapReader
-
-        path: Path = self.run.capture(name)
-        sender = node_address(self.span.sender)
-        return sorted(
-            (record.time_ns, record.data)
-            for record in PcapReader(path).records()
-            if self.span.began_ns <= record.time_ns < self.span.ended_ns and record.data[6:12] == sender
-        )
+    def by_router(self) -> Frames:
+        """The frames that the sender's switch had from its router."""
+        return self.frames(host_identity(self.span.sender).name).of(self.span)
 
     @cached_property
-    def delays_ns(self) -> list[int]:
+    def delays_ns(self) -> npt.NDArray[np.int64]:
         """Times from the sender's switch to behind the queues, of the frames that the router sent once."""
-        arrived: dict[bytes, int] = {}
-        for time_ns, data in self.on_link:
-            arrived.setdefault(data, time_ns)
-        return [
-            arrived[data] - times[0]
-            for data, times in self.by_router.items()
-            if len(times) == 1 and data in arrived
-        ]
+        sent, first, times = np.unique(self.by_router.digest, return_index=True, return_counts=True)
+        arrived, earliest = np.unique(self.on_link.digest, return_index=True)
+        once = times == 1
+        _, of_sent, of_arrived = np.intersect1d(sent[once], arrived, assume_unique=True, return_indices=True)
+        found: npt.NDArray[np.int64] = self.on_link.time_ns[earliest[of_arrived]]
+        found -= self.by_router.time_ns[first[once][of_sent]]
+        return found
 
 
 #: A measured value (None: nothing to measure it by), and the number of frames that it was measured by.
@@ -184,10 +223,12 @@ def _duplicates(captured: Captured) -> Measured:
     if counted.doubled is not None:
         return _share(counted.doubled, counted.frames - counted.lost)
     # A router may send the same frame more than once: copies are those beyond.
-    arrived = Counter(data for _, data in captured.on_link)
-    sent = {data: len(captured.by_router.get(data, ())) for data in arrived}
-    copies = sum(max(0, number - sent[data]) for data, number in arrived.items() if sent[data])
-    return _share(copies, sum(min(number, sent[data]) for data, number in arrived.items()))
+    arrived, crossings = np.unique(captured.on_link.digest, return_counts=True)
+    sent, sendings = np.unique(captured.by_router.digest, return_counts=True)
+    _, of_arrived, of_sent = np.intersect1d(arrived, sent, assume_unique=True, return_indices=True)
+    crossings, sendings = crossings[of_arrived], sendings[of_sent]
+    copies = np.maximum(0, crossings - sendings)
+    return _share(int(copies.sum()), int((crossings - copies).sum()))
 
 
 def _overtaking(captured: Captured) -> Measured:
@@ -199,8 +240,7 @@ def _bandwidth(captured: Captured) -> Measured:
     """The greatest rate over `_RATE_S`, less the burst that TBF lets pass: never above that of the bucket."""
     if not captured.span.counted.waited:
         return None, 0
-    times = np.array([time_ns for time_ns, _ in captured.on_link], dtype=np.int64)
-    sizes = np.array([len(data) for _, data in captured.on_link], dtype=np.int64)
+    times, sizes = captured.on_link.time_ns, captured.on_link.size
     if not len(times):
         return None, 0
     before = np.concatenate(([0], np.cumsum(sizes)))
@@ -211,13 +251,13 @@ def _bandwidth(captured: Captured) -> Measured:
 
 def _delay(captured: Captured) -> Measured:
     delays = captured.delays_ns
-    return (round(float(np.median(delays)) / 1e6, 3) if delays else None), len(delays)
+    return (round(float(np.median(delays)) / 1e6, 3) if len(delays) else None), len(delays)
 
 
 def _jitter(captured: Captured) -> Measured:
     """Half of the range of a uniform distribution, as netem draws it, is its interquartile range."""
     delays = captured.delays_ns
-    if not delays:
+    if not len(delays):
         return None, 0
     low, high = np.percentile(delays, [25, 75])
     return round(float(high - low) / 1e6, 3), len(delays)
@@ -235,7 +275,7 @@ MEASURES: dict[str, Callable[[Captured], Measured]] = {
 
 
 def calibrations(run: RunLayout, spans: Iterable[Span]) -> list[Calibration]:
-    """Returns a row for each property of each span.
+    """Returns a row for each property of each span; reads each capture that it needs once.
 
     Args:
         run: a run folder with the captures.
@@ -243,7 +283,8 @@ def calibrations(run: RunLayout, spans: Iterable[Span]) -> list[Calibration]:
     Raises:
         PcapError, OSError: a capture cannot be read.
     """
-    return [row for span in spans for row in _rows(Captured(run, span))]
+    frames = cache(lambda name: Frames.read(run.capture(name)))
+    return [row for span in spans for row in _rows(Captured(frames, span))]
 
 
 def _rows(captured: Captured) -> Iterator[Calibration]:

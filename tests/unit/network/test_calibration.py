@@ -11,7 +11,7 @@ import pytest
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import node_address
-from testbed.network.calibration import MEASURES, Counted, Span, calibrations, read_counters
+from testbed.network.calibration import MEASURES, Counted, Frames, Span, calibrations, read_counters
 from testbed.network.shaping import TBF_BURST_BYTES
 from tests.support.capture_files import pcap
 from topos.model import PROPERTIES, Link
@@ -217,3 +217,28 @@ def test_frames_of_other_spans_do_not_count(run: RunLayout) -> None:
     _capture(run, [], link)
     early = replace(_span(Counted(waited=1), bandwidth_mbps=4), ended_ns=10 * _NS)
     assert _measured(run, early) == {"bandwidth_mbps": (None, 0)}
+
+
+def test_each_capture_is_read_once_for_all_spans(run: RunLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In each second a frame of either end, whose delay in ms is the number of the second.
+    sent = [(at * _NS, _frame(at, sender)) for at in range(3) for sender in (0, 1)]
+    link = [(at_ns + at_ns // 1000, data) for at_ns, data in sent]
+    for sender in (0, 1):
+        _capture(run, sent[sender::2], link, sender)
+    read: list[str] = []
+
+    def counted(path: Path) -> Frames:
+        read.append(path.stem)
+        return of_file(path)
+
+    of_file = Frames.read
+    monkeypatch.setattr(Frames, "read", counted)
+    shaped = replace(LINK, delay_ms=9.0, duplicate_percent=1.0)
+    spans = [
+        Span(shaped, sender, at * _NS, (at + 1) * _NS, Counted(doubled=None))
+        for at in range(3)
+        for sender in (0, 1)
+    ]
+    delays = [row["measured"] for row in calibrations(run, spans) if row["property"] == "delay_ms"]
+    assert delays == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    assert sorted(read) == ["host-0", "host-1", "link-0-1"]

@@ -122,14 +122,14 @@ def test_a_link_whose_capture_cannot_be_read_has_no_calibration_and_the_take_dow
     path.parent.mkdir()
     if capture is not None:
         path.write_bytes(capture)
-    shaped = replace(run.emulation.topology.links[0], delay_ms=5.0)
-    run.emulation._calibrate([Span(shaped, 0, 0, 1, Counted())])
+    shaped = replace(run.emulation.topology.links[0], bandwidth_mbps=5.0)
+    run.emulation._calibrate([Span(shaped, 0, 0, 1, Counted(waited=1))])
     reason = (
         f"[Errno 2] No such file or directory: '{path}'"
         if capture is None
         else f"{path}: 0 bytes; expected a pcap header of 24 bytes"
     )
-    assert run.notes == [f"not kept: calibration of links: {reason}"]
+    assert run.notes == ["… : calibration", f"not kept: calibration of links: {reason}"]
     run.emulation.abandon()
     assert not run.folder.exists()
 
