@@ -70,6 +70,8 @@ _TABLE = table_of(
     ),
 )
 _MTU = 1_500
+#: More phases than a bomb has: a process that takes longer than their limits together does not end.
+_PHASES = 30
 #: Microseconds for which an SR waits: longer than any router here takes.
 _TIMEOUT_US = 3_600_000_000
 #: Seconds between two looks at a router, and CPU seconds that one which has nothing to do takes in between.
@@ -134,7 +136,11 @@ class _LiveRouter:
         self._await(lambda status: status["epoch"] == 1)
 
     def send(self, sender: int, frame: Frame) -> None:
-        """Sends a frame of a neighbour, in Ethernet frames."""
+        """Sends a frame of a neighbour, in Ethernet frames.
+
+        Raises TimeoutError: the device does not take them within the seconds of a phase.
+        """
+        deadline = time.monotonic() + self._limit_s
         head = port_addresses([1])[0] + node_address(sender) + ETHERTYPE_BYTES
         payloads = fragment(frame, _MTU)
         for number, payload in enumerate(payloads):
@@ -144,7 +150,12 @@ class _LiveRouter:
                 try:
                     self._link.send(head + payload)
                     break
-                except (BlockingIOError, OSError):
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        where = f"Ethernet frame {number + 1} of {len(payloads)}"
+                        raise TimeoutError(
+                            f"{where} is not sent after {self._limit_s:g} s: {error}"
+                        ) from error
                     time.sleep(_PAUSE_S)
         self._sent[frame.type.name] = self._sent.get(frame.type.name, 0) + len(payloads)
 
@@ -343,11 +354,28 @@ def main(
     for size in sizes or _SIZES:
         for shape in shapes or (*SHAPES, *SINGLE, *ENCODED):
             command = [sys.executable, "-m", "tests.bench.bombs", shape, str(size), matcher, str(limit)]
-            done = [subprocess.run(command, check=False, stdout=subprocess.PIPE) for _ in range(runs)]
-            if all(each.returncode == 0 for each in done):
-                print(_row(shape, size, [json.loads(each.stdout) for each in done]), flush=True)
-            else:
-                print(f"{shape:28} {size:>9,} failed", flush=True)
+            try:
+                row = _row(shape, size, [_run(command, limit * _PHASES) for _ in range(runs)])
+            except RuntimeError as error:
+                row = f"{shape:28} {size:>9,} failed: {error}"
+            print(row, flush=True)
+
+
+def _run(command: list[str], timeout_s: float) -> dict[str, Any]:
+    """Returns the result of a process that measures one bomb.
+
+    Raises RuntimeError: the process failed, with its last line, or did not end in time.
+    """
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"not measured after {timeout_s:g} s") from None
+    sys.stderr.write(done.stderr)
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise RuntimeError(said[-1] if said else f"exit status {done.returncode}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 if __name__ == "__main__":
