@@ -53,8 +53,9 @@ PARTS = {
     "workers": "captures.spark.worker_daemon",
 }
 _OTHERS = "commands"
-#: Wall seconds: for the command to end after a kill, for `cbcb clean`, and for the kernel to remove things.
-_END_S, _CLEAN_S, _REMOVAL_S = 120.0, 60.0, 20.0
+#: Wall seconds: for the network to come up, for the command to end after a kill, for `cbcb clean`, and for
+#: the kernel to remove things.
+_UP_S, _END_S, _CLEAN_S, _REMOVAL_S = 120.0, 120.0, 60.0, 20.0
 _POLL_S = 0.02
 _RUN = ("run", "ring5", "--set", "duration_s=90", "--set", "time_scale=30", "--force")
 #: The runs take turns with these.
@@ -220,6 +221,7 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
         environment = {**os.environ, _MARK: mark, "TMPDIR": str(temporary)}
         before, own = machine(), {name for name, _ in network_namespaces([os.getpid()])}
         namespaces: set[str] = set()
+        not_up: list[str] = []
         with (Path(folder) / "output").open("w+") as output:
             run = subprocess.Popen(
                 [*CBCB, *_RUN, *_ENGINES[engine], "--runs", str(runs)],
@@ -229,7 +231,11 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            up_by = time.monotonic() + _UP_S
             while moment.since_up and run.poll() is None and not _up(run.pid):
+                if time.monotonic() > up_by:
+                    not_up.append(f"the network is not up {_UP_S:g} s after the start of the command")
+                    break
                 time.sleep(_POLL_S)
             over_at = time.monotonic() + moment.at_s
             while run.poll() is None and time.monotonic() < over_at:
@@ -242,7 +248,7 @@ def kill_once(engine: str, moment: Moment, choose: random.Random, bystanders: By
                 victim = choose.choice(sorted(pid for pid, each in processes.items() if each == part))
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-            outcome = Outcome(engine, moment, part, None)
+            outcome = Outcome(engine, moment, part, None, not_up)
             try:
                 outcome.status = run.wait(_END_S)
             except subprocess.TimeoutExpired:
