@@ -7,20 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from captures.accounting.inputs import Inputs
-from captures.rundir.controller import read_controller
+from captures.rundir.controller import Rejection, read_controller
 from captures.rundir.counters import read_switch_drops
 from captures.rundir.layout import RunLayout
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
-_KEYS = {
+_KEYS: dict[str, str] = {
     # Of guard (`router.security.guard.Refusal`) and core.
     "replayed": "frames_replayed",
     "issuer_replayed": "frames_replayed",
-    # Of the controller (`testbed.controller.distribution`), in every mode of security.
-    "hello_rate": "frames_rejected",
-    "other_epoch": "frames_rejected",
-    "unexpected_type": "frames_rejected",
-    "wrong_issuer": "frames_rejected",
+    # Of the controller.
+    **dict.fromkeys(Rejection, "frames_rejected"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, NotRequired, Self, TypedDict
@@ -117,6 +118,19 @@ class OpenflowError(TypedDict):
     node: Annotated[int | None, "node of the switch; null: not known"]
     type: Annotated[int, "error type of OpenFlow"]
     code: Annotated[int, "error code of OpenFlow"]
+
+
+class Rejection(StrEnum):
+    """Why the controller takes no notice of a frame of a router, in every mode of `[security]`."""
+
+    #: The router has asked for a new epoch too often.
+    HELLO_RATE = "hello_rate"
+    #: The router answers from another epoch than that of the frame.
+    OTHER_EPOCH = "other_epoch"
+    #: The frame names another issuer than the node of the switch that delivered it.
+    WRONG_ISSUER = "wrong_issuer"
+    #: The frame is neither HELLO nor ACK.
+    UNEXPECTED_TYPE = "unexpected_type"
 
 
 class FrameCounts(TypedDict):

@@ -45,6 +45,7 @@ from captures.rundir.controller import (
     EpochStarted,
     LinkEvent,
     NodeEvent,
+    Rejection,
     RouterHello,
     RouterUnresponsive,
     TableAcknowledged,
@@ -441,9 +442,9 @@ class Distribution:
 
     def _frame_received(self, node: int, frame: Frame, now: float) -> None:
         if frame.issuer != node:
-            self.refused[node, "wrong_issuer"] += 1
+            self.refused[node, Rejection.WRONG_ISSUER] += 1
         elif not isinstance(frame.body, Hello | Ack):
-            self.refused[node, "unexpected_type"] += 1
+            self.refused[node, Rejection.UNEXPECTED_TYPE] += 1
         elif (reason := self._refusal(node, frame)) is not None:
             self.refused[node, reason.value] += 1
         elif isinstance(frame.body, Hello):
@@ -473,7 +474,7 @@ class Distribution:
             return  # a repeated HELLO, or sent before the router received the answer
         restarted = router.incarnation is not None
         if restarted and not self._may_disturb(node, now):
-            self.refused[node, "hello_rate"] += 1
+            self.refused[node, Rejection.HELLO_RATE] += 1
             return  # it repeats its HELLO
         epoch = self._epoch
         # Other routers may have advertised already, and this router has not received their advertisements.
@@ -530,7 +531,7 @@ class Distribution:
 
     def _in_other_epoch(self, node: int, epoch: int, now: float) -> None:
         """A router took no notice of the frame that it acknowledges, since it is in another epoch."""
-        self.refused[node, "other_epoch"] += 1
+        self.refused[node, Rejection.OTHER_EPOCH] += 1
         assert self._epoch is not None
         lead = epoch - self._epoch.number
         # The other routers refuse a table that is farther ahead, and the number has 32 bits.

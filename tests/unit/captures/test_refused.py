@@ -7,12 +7,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 
 from captures.accounting.inputs import Inputs
+from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
+from captures.rundir.controller import Rejection
 from captures.rundir.counters import RuleDrops, write_switch_drops
 from captures.rundir.layout import RunLayout
+from router.protocol.counters import Drop
 from router.records.json_file import json_line
+from router.security.guard import Refusal
 
 
 def _keys(
@@ -66,6 +71,19 @@ def test_what_the_controller_rejects_names_the_node_in_every_mode(tmp_path: Path
         "the controller refused 2 frames in the name of node 1: other_epoch",
     ]
     assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
+
+
+@pytest.mark.parametrize("reason", Rejection)
+def test_every_reason_of_the_controller_has_its_key_and_its_text(tmp_path: Path, reason: Rejection) -> None:
+    keys = _keys(tmp_path, {0: {}}, {"refused": {"1": {reason: 2}}})
+    assert keys["frames_rejected"] == [
+        f"the controller refused 2 frames in the name of node 1: {reason.value}"
+    ]
+    assert (keys["frames_refused"], keys["frames_replayed"]) == ([], [])
+    _, described = SUMMARY_KEYS["frames_rejected"]
+    assert f"`{reason.value}`" in described
+    # A reason of guard or core would be in two keys.
+    assert reason.value not in {*Drop, *Refusal}
 
 
 def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
