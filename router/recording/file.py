@@ -325,7 +325,9 @@ class Recording:
                     code = ACTIONS if code == _ACTIONS_LATER else self._later_event(place, content)
                     content = content[:TIME_BYTES] + whole
                 if code in (_PART, _PARTS_END):
-                    pass
+                    # `parts` is behind every part of a content that was begun before.
+                    if place >= parts.tell():
+                        raise RecordingError(f"{self.path}: byte {place}: a part of no content")
                 elif code == ACTIONS and event is not None:
                     yield RecordedEvent(*event, content)
                     event = None

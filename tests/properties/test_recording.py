@@ -306,9 +306,23 @@ def _without(kind: int, number: int) -> Callable[[bytes], bytes]:
     return damage
 
 
+def _before(kind: int, code: int) -> Callable[[bytes], bytes]:
+    """Puts an empty record of the type `code` before the first record of a kind."""
+
+    def damage(data: bytes) -> bytes:
+        at = 13 + struct.unpack_from("<I", data, 9)[0]
+        while data[at] != kind:
+            at += 5 + struct.unpack_from("<I", data, at + 1)[0]
+        return data[:at] + struct.pack("<BI", code, 0) + data[at:]
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
+        (_before(1, 69), "byte [0-9]+: a part of no content"),
+        (_before(65, 70), "byte [0-9]+: a part of no content"),
         (_without(65, 1), "byte [0-9]+: the event before has no answer"),
         (_without(1, 0), "byte [0-9]+: an answer to no event"),
         (lambda data: data + data[-5:], "byte [0-9]+: a record after the end"),

@@ -15,7 +15,8 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.recording import contents, file
 from router.recording.contents import predicate_content, read_predicate
-from router.recording.file import Origin, Recorder, Recording
+from router.recording.file import Origin, Recorder, Recording, RecordingError
+from router.recording.format import RECORD
 from router.recording.long import LONG, ReceivedBodies
 from router.recording.mapped import MappedFile
 from router.recording.replay import check, describe
@@ -217,3 +218,19 @@ def test_the_last_bodies_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     # A body that is equal and did not come in is another.
     assert bodies.number_of(_received(_texts(100, 9_000)).frame) is None
+
+
+@pytest.mark.parametrize("code", [69, 70], ids=["PART", "PARTS_END"])
+def test_a_part_behind_the_last_part_of_a_content_is_refused(recorded: _Recorded, code: int) -> None:
+    recorded.handle(_received(_texts(400, 1_000)))
+    recorded.until_idle()
+    recorded.replayed()
+    data = recorded.path.read_bytes()
+    at, end = 13 + int.from_bytes(data[9:13], "little"), 0
+    while at < len(data):
+        kind, length = RECORD.unpack_from(data, at)
+        at += RECORD.size + length
+        end = at if kind == 70 else end
+    recorded.path.write_bytes(data[:end] + RECORD.pack(code, 0) + data[end:])
+    with pytest.raises(RecordingError, match=f"^{recorded.path}: byte {end}: a part of no content$"):
+        list(Recording(recorded.path).inputs())
