@@ -1,8 +1,8 @@
 """The parts of a running emulation under the faults of its events: stopped, killed, and started again.
 
-Each fault is noted in the run folder (`captures.rundir.faults`): before a signal is sent, and after a part
-has started, so that what the part did lies outside. Lag while a part is away is its absence, not the
-machine's slowness: the watch of lag does not count it (`testbed.emulation.lag_watch`).
+Each fault is noted in the run folder (`captures.rundir.faults`), with the time before a signal is sent, and
+after a part has started, so that what the part did lies outside. Lag while a part is away is its absence, not
+the machine's slowness: the watch of lag does not count it (`testbed.emulation.lag_watch`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import resource
 import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from testbed.emulation.processes import Controller, Routers
 from testbed.errors import RunError
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.state import RunState
+from testbed.steps import Steps
 from testbed.workload.driver import Driver
 
 _Key = tuple[PartName, int | None]
@@ -73,12 +74,14 @@ class RunningParts:
         """See `PartsControl`; a part that is away already stays as it is."""
         if (part, node) not in self._back:
             self._leave("stopped", part, node, lambda: self.resume(part, node))
-            os.kill(self._pid(part, node), signal.SIGSTOP)
+            with _naming(part, node):
+                os.kill(self._pid(part, node), signal.SIGSTOP)
 
     def resume(self, part: PartName, node: int | None) -> None:
         """See `PartsControl`."""
         if self._back.pop((part, node), None) is not None:
-            os.kill(self._pid(part, node), signal.SIGCONT)
+            with _naming(part, node):
+                os.kill(self._pid(part, node), signal.SIGCONT)
             self._note("resumed", part, node)
             self._watch.over()
 
@@ -139,19 +142,22 @@ class RunningParts:
         """See `PartsControl`; a router that is away stays as it is."""
         if ("router", node) in self._back or node in self._exhausted:
             return
-        pid = self._pid("router", node)
-        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
-        lowest_free = next(number for number in count() if number not in used)
-        self._note("exhausted", "router", node)
+        pid, t_ns = self._pid("router", node), time.time_ns()
+        with _naming("router", node):
+            limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+            lowest_free = next(number for number in count() if number not in used)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
         self._exhausted[node] = pid, limits
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        # Who reads the note finds the router without a descriptor.
+        self._note("exhausted", "router", node, t_ns=t_ns)
 
     def replenish(self, node: int) -> None:
         """See `PartsControl`."""
         if (found := self._exhausted.pop(node, None)) is not None:
             pid, limits = found
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            with _naming("router", node):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
             self._note("replenished", "router", node)
 
     def kill_application(self, node: int, app: str) -> None:
@@ -160,18 +166,23 @@ class RunningParts:
         self._driver.kill((node, app))
 
     def restore(self) -> None:
-        """Brings back every part that is away: the workload has ended before the fault has."""
-        for node in list(self._exhausted):
-            self.replenish(node)
-        for back in list(self._back.values()):
-            back()
+        """Brings back every part that is away: the workload has ended before the fault has.
+
+        Raises RunError: a part has ended; the others are back.
+        """
+        steps = Steps()
+        for exhausted in list(self._exhausted):
+            steps.run("descriptors", self.replenish, exhausted)
+        for (part, _), back in list(self._back.items()):
+            steps.run(part, back)
         if self._late is not None:
             self._late.join()
+        steps.check()
 
     def release(self) -> None:
         """Lets every process go on that is stopped or has no descriptor; the run is taken down."""
         for exhausted in list(self._exhausted):
-            with suppress(OSError):
+            with suppress(OSError, RunError):
                 self.replenish(exhausted)
         for part, node in self._back:
             with suppress(OSError, KeyError):
@@ -188,8 +199,15 @@ class RunningParts:
             return self._routers.pids[node]
         return self._controller.child.pid if part == "controller" else self._captures.pids[0]
 
-    def _note(self, what: str, part: PartName, node: int | None, app: str | None = None) -> None:
-        record = {"t_ns": time.time_ns(), "at_s": self._clock.now_s, "what": what, "part": part}
+    def _note(
+        self,
+        what: str,
+        part: PartName,
+        node: int | None,
+        app: str | None = None,
+        t_ns: int | None = None,
+    ) -> None:
+        record = {"t_ns": t_ns or time.time_ns(), "at_s": self._clock.now_s, "what": what, "part": part}
         record |= {} if node is None else {"node": node}
         record |= {} if app is None else {"app": app}
         append_fault(self._run, FaultRecord(**record))  # type: ignore[typeddict-item]
@@ -217,3 +235,16 @@ class RunningParts:
             for app in connected
         ]
         self._routers.restart_records(node).write_text("".join(map(json_line, ends)))
+
+
+@contextmanager
+def _naming(part: PartName, node: int | None) -> Iterator[None]:
+    """Raises RunError in place of an error about a process that is gone.
+
+    The check of the part, which the emulation makes after a RunError, has the reason.
+    """
+    try:
+        yield
+    except (ProcessLookupError, FileNotFoundError) as error:
+        where = "" if node is None else f" of node {node}"
+        raise RunError(f"the {part}{where} has ended by itself") from error

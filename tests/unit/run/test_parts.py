@@ -1,0 +1,97 @@
+"""Faults of processes that have ended by themselves, and of processes that are alive."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from captures.rundir.faults import read_faults
+from captures.rundir.layout import RunLayout
+from testbed.emulation.parts import RunningParts
+from testbed.errors import RunError
+
+
+@pytest.fixture
+def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Two processes in the place of routers."""
+    started = [subprocess.Popen(["sleep", "3600"]) for _ in range(2)]
+    yield started
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    made = RunLayout(tmp_path)
+    made.faults.parent.mkdir(exist_ok=True)
+    return made
+
+
+@pytest.fixture
+def parts(run: RunLayout, processes: list[subprocess.Popen[bytes]]) -> RunningParts:
+    routers: Any = SimpleNamespace(pids={node: each.pid for node, each in enumerate(processes)})
+    clock: Any = SimpleNamespace(now_s=1.0)
+    watch: Any = SimpleNamespace(excuse=lambda: None, over=lambda: None)
+    none: Any = None
+    return RunningParts(run, none, clock, none, routers, none, none, none, watch)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _noted(run: RunLayout) -> list[tuple[str, int | None]]:
+    return [(record["what"], record.get("node")) for record in read_faults(run)]
+
+
+def _soft_limit(process: subprocess.Popen[bytes]) -> int:
+    return resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[0]
+
+
+def test_a_router_gets_the_limit_of_before_back(
+    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    before = _soft_limit(processes[1])
+    parts.exhaust(1)
+    assert _soft_limit(processes[1]) == 3
+    parts.restore()
+    assert _soft_limit(processes[1]) == before
+    assert _noted(run) == [("exhausted", 1), ("replenished", 1)]
+
+
+def test_a_router_that_has_ended_by_itself_has_no_fault_without_descriptors(
+    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    _end(processes[0])
+    with pytest.raises(RunError, match=r"^the router of node 0 has ended by itself$"):
+        parts.exhaust(0)
+    assert not run.faults.exists()
+
+
+def test_a_router_that_has_ended_by_itself_cannot_be_stopped(
+    parts: RunningParts, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    _end(processes[0])
+    with pytest.raises(RunError, match=r"^the router of node 0 has ended by itself$"):
+        parts.stop("router", 0)
+
+
+def test_a_part_that_has_ended_keeps_no_other_from_coming_back(
+    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    before = _soft_limit(processes[1])
+    for node in (0, 1):
+        parts.exhaust(node)
+    _end(processes[0])
+    with pytest.raises(RunError, match=r"^descriptors: the router of node 0 has ended by itself"):
+        parts.restore()
+    assert _soft_limit(processes[1]) == before
+    assert _noted(run) == [("exhausted", 0), ("exhausted", 1), ("replenished", 1)]
