@@ -35,7 +35,7 @@ _DAEMONS_FEW, _DAEMONS_MAX = 25, 100
 #: Wall seconds for which an ovs-vswitchd may be absent: whoever watches it may restart it in less time.
 _AWAY_S = 10.0
 _ANSWER_S = 30.0
-#: Wall seconds in which a daemon that was killed ends.
+#: Wall seconds in which all daemons have ended that were killed.
 _ENDS_S = 30.0
 #: Wall seconds in which a daemon must have made its bridges: a base, and a share for each bridge of the run.
 _START_S, _START_PER_BRIDGE_S = 30.0, 0.2
@@ -206,10 +206,14 @@ class Daemon:
             for process in self.processes:
                 process.kill()
 
-    def wait(self) -> None:
-        """Waits until the processes have ended, if they were killed."""
+    def wait(self, deadline: float) -> None:
+        """Waits until the processes have ended, if they were killed.
+
+        Args:
+            deadline: `time.monotonic` until which it waits.
+        """
         while self.processes:
-            self.processes[-1].wait(_ENDS_S)
+            self.processes[-1].wait(max(0.0, deadline - time.monotonic()))
             self.processes.pop()
 
     def describe(self, process: str = "ovs-vswitchd") -> str:
@@ -407,8 +411,9 @@ class SwitchDaemons:
         with expedited_rcu():
             for daemon in self._daemons:
                 steps.run(daemon.describe(), daemon.kill)
+            deadline = time.monotonic() + _ENDS_S
             for daemon in self._daemons:
-                steps.run(daemon.describe(), daemon.wait)
+                steps.run(daemon.describe(), daemon.wait, deadline)
         steps.check()
 
 

@@ -165,7 +165,8 @@ def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_
     def refused() -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(switch_daemons, "_ENDS_S", 0.01)
+    # In which the second ends, too: the daemons share the time.
+    monkeypatch.setattr(switch_daemons, "_ENDS_S", 0.5)
     with monkeypatch.context() as patch:
         patch.setattr(first, "kill", refused)
         with pytest.raises(
@@ -177,3 +178,33 @@ def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_
     assert daemons.pids == [processes[0].pid]
     daemons.stop()
     assert (processes[0].wait(), daemons.pids) == (-9, [])
+
+
+def test_daemons_that_do_not_end_share_one_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemons = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {n: [1]}) for n in range(3)], "user")
+    processes = [subprocess.Popen(["sleep", "3600"]) for _ in range(3)]
+    waited: list[float] = []
+
+    def noted(process: subprocess.Popen[bytes]) -> Callable[[float], int]:
+        wait = process.wait
+
+        def recorded(timeout: float) -> int:
+            waited.append(timeout)
+            return wait(timeout)
+
+        return recorded
+
+    with monkeypatch.context() as patch:
+        patch.setattr(switch_daemons, "_ENDS_S", 0.1)
+        for daemon, process in zip(daemons._daemons, processes, strict=True):
+            daemon.processes.append(process)
+            patch.setattr(daemon, "kill", lambda: None)
+            patch.setattr(process, "wait", noted(process))
+        with pytest.raises(
+            RunError, match=r"^ovs-vswitchd of .*s0.*; ovs-vswitchd of .*s1.*; ovs-vswitchd of .*s2"
+        ):
+            daemons.stop()
+    assert 0 < waited[0] <= 0.1
+    assert waited[1:] == [0.0, 0.0]
+    daemons.stop()
+    assert [process.wait() for process in processes] == [-9, -9, -9]
