@@ -39,8 +39,9 @@ pytestmark = pytest.mark.emulation
 Start = Callable[..., Cbcb]
 
 
-#: Wall seconds in which the network has recovered, on a busy machine too; the next fault is not much later.
-RECOVERY_S = 2.0
+#: Wall seconds in which the network has recovered, however busy the machine is: a deadline, and no measure of
+#: speed. That no message is lost once the routers have their trees again is compared with the log.
+RECOVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -188,8 +189,9 @@ def test_an_application_waits_for_a_router_without_descriptors(
 ) -> None:
     row = found["router of node 0 exhausted"]
     assert (row.lost, row.expected > 100) == (0, True), row
-    # On a slow machine, the application may have asked too late.
-    assert finished.answered_ns > row.ended_ns or finished.asked_ns > row.ended_ns
+    if finished.asked_ns > row.ended_ns:
+        pytest.skip("on this machine, the application asked for its connection after the end of the fault")
+    assert finished.answered_ns > row.ended_ns
 
 
 def test_messages_are_forwarded_without_a_controller(run_dir: Path, found: dict[str, Row]) -> None:
