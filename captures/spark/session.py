@@ -63,6 +63,9 @@ def spark_session(
 
     Ctrl-C, while the session starts and later, kills the JVM: nothing waits for its jobs.
 
+    While the JVM starts, `tempfile.tempdir` of the whole process is a folder that is removed when the process
+    ends: PySpark takes no other. Temporary files that other threads make meanwhile are in it.
+
     Args:
         master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; otherwise Spark's own
             settings apply.
