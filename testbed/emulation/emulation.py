@@ -44,6 +44,7 @@ from testbed.emulation.governor import CAUTION, SLOWEST, Governor, Limits
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
+from testbed.emulation.removal import remove_run
 from testbed.emulation.schedule import RunningNetwork, play
 from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError
 from testbed.events.applications import Place
@@ -55,7 +56,6 @@ from testbed.machine.probes import kernel_features
 from testbed.memory import proportional_bytes
 from testbed.network import state as run_state
 from testbed.network.calibration import Span, calibrations
-from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import host_device, port_device
 from testbed.network.ovs_counters import difference
@@ -74,8 +74,6 @@ _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
 #: The routers' parent compiles the matching engine if its sources have changed, in about 12 s of CPU time.
 _COMPILING_S = 120.0
-#: Clean-ups after one that failed; process ids that a line shows.
-_MORE_CLEAN_UPS, _SHOWN_PROCESSES = 2, 10
 #: Wall seconds in which the end of a process is noticed.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
@@ -471,52 +469,20 @@ class Emulation:
         return "run"
 
     def abandon(self) -> None:
-        """Removes all parts that are left, and the state of the run.
+        """Removes all parts that are left, and the state of the run (`remove_run`).
 
         After `take_down` only the state is left.
-
-        Every step runs, whether or not other steps fail. After a failure the clean-up is repeated; what then
-        is left is shown, and the state of the run stays, so that `cbcb clean` finds it.
         """
-        if not self.state.folder.exists():
-            return
-        left = [*self._remove(), *self._remaining()]
-        for _ in range(_MORE_CLEAN_UPS):
-            if not left:
-                break
-            left = [*self._remove(), *self._remaining()]
-        if not left:
-            steps = Steps()
-            steps.run("state", remove_state, self.state)
-            left = steps.failures
-        if not left:
-            return
-        for what in left:
-            self.progress.note(f"take-down: {what}")
-        self.progress.note(f"left: {self.state.folder}; `cbcb clean` removes what is left")
-
-    def _remove(self) -> list[str]:
-        """Removes all parts that are left; returns a sentence for each that could not be removed."""
-        steps = Steps()
+        kills: dict[str, Callable[[], None]] = {}
         if self._routers is not None:
-            steps.run("routers", self._routers.child.kill)
+            kills["routers"] = self._routers.child.kill
         if self._controller is not None:
-            steps.run("controller", self._controller.child.kill)
+            kills["controller"] = self._controller.child.kill
         if self._driver is not None:
-            steps.run("applications", self._driver.close)
+            kills["applications"] = self._driver.close
         if self.captures is not None:
-            steps.run("captures", self.captures.kill)
-        # Routers end a little after their parent.
-        steps.run("processes", end_processes, self.state.processes)
-        steps.run("network", self.network.stop)
-        return steps.failures
-
-    def _remaining(self) -> list[str]:
-        """Returns a sentence about the processes of the run that are alive, or nothing."""
-        alive = [process.pid for process in self.state.processes if process.alive()]
-        shown = ", ".join(map(str, alive[:_SHOWN_PROCESSES]))
-        more = f" and {len(alive) - _SHOWN_PROCESSES} more" if len(alive) > _SHOWN_PROCESSES else ""
-        return [f"{len(alive)} processes are alive: {shown}{more}"] if alive else []
+            kills["captures"] = self.captures.kill
+        remove_run(self.state, kills, self.network.stop, self.progress.note)
 
     def _settled_counters(self) -> SwitchCounters:
         """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding

@@ -14,7 +14,7 @@ from rich.console import Console
 from captures.rundir.capture_list import link_identity
 from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
-from testbed.emulation import emulation as module
+from testbed.emulation import removal as module
 from testbed.emulation.emulation import Emulation
 from testbed.network import state as run_state
 from testbed.network.calibration import Counted, Span
