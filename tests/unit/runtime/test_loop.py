@@ -282,7 +282,8 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
 
     def status(_tables: bool) -> dict[str, Any]:
         served.append(sum(loop.counters()["dropped"].values()))
-        if len(served) == 50:
+        # In the middle of the requests of a connection, which are served together without the bound.
+        if len(served) == 51:
             (payload,) = fragment(Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
             wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
         if len(served) == 1_000:
@@ -504,8 +505,14 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
     # Every message takes longer than a turn may last.
     monkeypatch.setattr(module, "_TURN_S", 0.0)
     loop = loops.of(ORIGIN.router())
-    handled: list[list[int]] = [[]]
+    handled: list[list[int]] = []
     turn, handle = loop._turn, loop._handle
+    frames = [
+        port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload
+        for seq in range(10)
+        for payload in fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
+    ]
+    deadline = time.monotonic() + TIMEOUT
 
     def noted(event: Event, *arguments: Any) -> None:
         handle(event, *arguments)
@@ -516,13 +523,17 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
 
     def counted(timeout: float | None) -> bool:
         handled.append([])
-        return turn(timeout)
+        # A router without work reads them in compiled code, and leaves them to the turn.
+        if timeout != 0:
+            while frames:
+                wire.inject(0, frames.pop(0))
+        # A loop that has lost them has nothing to wake up for.
+        if time.monotonic() > deadline:
+            loop.stop()
+        return turn(1.0 if timeout is None else min(timeout, 1.0))
 
     monkeypatch.setattr(loop, "_turn", counted)
     monkeypatch.setattr(loop, "_handle", noted)
-    for seq in range(10):
-        (payload,) = fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
-        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
     loop.run()
     assert [each for each in handled if each] == [[seq] for seq in range(10)]
 
