@@ -26,6 +26,8 @@ from testbed.workload.model import Item, Workload
 from topos.model import Topology
 
 #: CPU seconds of a message at a hop, and of an RA: routers, Open vSwitch, captures and kernel together.
+#: Measured on 2026-11-22. The routers' share, which `./run.sh bench emulated_hops` prints, has fallen since:
+#: compiled code now takes requests and makes deliveries (docs/fast-path.md), and 155 us are too many.
 _MESSAGE_S, _RA_S = 155e-6, 190e-6
 #: Loops of `_calibrate` a second of the machine on which they were measured.
 _REFERENCE_LOOPS = 25_000.0

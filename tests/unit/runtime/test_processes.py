@@ -36,6 +36,7 @@ from tests.support import live_routers
 from tests.support.live_routers import PARENT, Routers
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
+from tests.support.without_numba import REASON, python_path
 
 pytestmark = pytest.mark.root
 
@@ -131,6 +132,41 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
         assert counters[node]["socket_drops"] == 0
     assert counters[0]["messages_unmatched"] == 3
     assert counters[1]["messages_delivered"] == 2
+
+
+@pytest.mark.parametrize("numba", [True, False])
+def test_without_numba_the_core_serves_with_another_engine(
+    numba: bool,
+    wire: Wire,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if not numba:
+        monkeypatch.setenv("PYTHONPATH", python_path(tmp_path / "without"))
+    made = Routers(_specs(wire, tmp_path), tmp_path)
+    try:
+        wire.set_up_routers()
+        with (
+            Client(made.specs[0].socket_path, "sender") as sender,
+            Client(made.specs[1].socket_path, "receiver") as receiver,
+        ):
+            receiver.set_predicate("x >= 20")
+            wait_for(lambda: None if _has_heard(sender) else str(sender.status()))
+            sent = [sender.send_message(f"x = {x}") for x in range(40)]
+            got = [next(receiver.deliveries(TIMEOUT)) for _ in sent[20:]]
+            assert [(each.source, each.seq, each.attributes) for each in got] == [
+                (*sent[x], {"x": x}) for x in range(20, 40)
+            ]
+        counters = made.stop()
+    finally:
+        made.kill()
+    assert [counters[node]["messages_compiled"] > 0 for node in (0, 1)] == [numba, numba]
+    assert counters[1]["messages_received"] == counters[1]["messages_delivered"] == 20
+    reported = f"matching engine counting in place of compiled: {REASON}\n"
+    assert (reported in capfd.readouterr().err) == (not numba)
+    for spec in made.specs:
+        assert check(Path(str(spec.recording_path))).difference is None
 
 
 def test_a_large_predicate_crosses_in_fragments(wire: Wire, routers: Routers) -> None:
