@@ -1,9 +1,12 @@
 """Delay of a hop at several loads, and an overload: messages and control frames through a live router.
 
 A real router process on a veth pair; predicates and messages of `forwarding`, at random times at a share of
-the rate of the saturated router, with an RA every few milliseconds. The delay of a frame is the time from its
-sending to the kernel's stamp of its arrival at the other end. Then more messages than any buffer holds come
-while the router is stopped, with RAs among them. Needs root.
+the rate at which the router takes them while more come, with an RA every few milliseconds. That rate is lower
+than the number of messages a second of CPU that `forwarding` measures while nothing else runs. Router and
+sender have a processor each, if there are two: the kernel would let them share that of the sender, who waits
+for the time of the next frame without sleeping. The delay of a frame is the time from its sending to the
+kernel's stamp of its arrival at the other end. Then more messages than any buffer holds come while the router
+is stopped, with RAs among them. Needs root.
 """
 
 from __future__ import annotations
@@ -57,13 +60,14 @@ def main(messages: int) -> None:
             for number in range(messages)
         ]
         _flood(wire, pid, frames[:1000])
-        capacity = 1 / _flood(wire, pid, frames[:20_000])[1]
-        print(f"saturated: {capacity:,.0f} messages a second of CPU")
+        alone = 1 / _flood(wire, pid, frames[:20_000])[1]
+        injection = _Injection(wire, frames, pid)
+        capacity = injection.capacity(client, alone)
+        print(f"saturated: {capacity:,.0f} messages a second; alone: {alone:,.0f} a second of CPU")
         print(
             f"{'load':>9} {'messages/s':>11} {'median us':>10} {'99 %':>8}"
             f" {'RA median us':>13} {'99 %':>8} lost"
         )
-        injection = _Injection(wire, frames, pid)
         for load in _LOADS:
             injection.at_rate(load, load * capacity)
         injection.overload(client)
@@ -87,8 +91,27 @@ class _Injection:
         self._sender.setsockopt(*_QDISC_BYPASS, 1)
         self._sender.setblocking(True)
         wire.stop_reading()
+        for process, processor in zip((0, pid), sorted(os.sched_getaffinity(0)), strict=False):
+            os.sched_setaffinity(process, {processor})
         # Compiled, or loaded, before the first frame has a time.
         inject(0, 0, 0, 0, 0, 0)
+
+    def capacity(self, client: Client, alone: float) -> float:
+        """Messages a second that the router takes while messages, and RAs, come faster.
+
+        Args:
+            client: of the router.
+            alone: messages a second that it takes while no frames come: sets the number of RAs.
+        """
+        before = client.status(tables=False)["counters"]["messages_received"]
+        frames = self._mixed(len(self._frames), round(alone * _RA_EVERY_S))
+        began = time.time_ns()
+        self._send(frames, [0] * len(frames))
+        sending_us = (time.time_ns() - began) / 1e3
+        forwarded, _ = self._delays(since=began)
+        received = client.status(tables=False)["counters"]["messages_received"] - before
+        share = sum(at < sending_us for at in forwarded) / len(forwarded)
+        return float(share * received / sending_us * 1e6)
 
     def at_rate(self, load: float, rate: float) -> None:
         """Prints the delays at so many messages a second, a share `load` of what the router can do."""
@@ -111,11 +134,7 @@ class _Injection:
         """Prints what becomes of more messages than the router's socket holds."""
         before = client.status(tables=False)["counters"]
         os.kill(self._pid, signal.SIGSTOP)
-        frames: list[bytes] = []
-        for number in range(_OVERLOAD):
-            if number % (_OVERLOAD // 100) == 0:
-                frames.append(self._advertisement())
-            frames.append(self._frames[number % len(self._frames)])
+        frames = self._mixed(_OVERLOAD, _OVERLOAD // 100)
         self._send(frames, [0] * len(frames))
         os.kill(self._pid, signal.SIGCONT)
         went_on = time.time_ns()
@@ -129,6 +148,15 @@ class _Injection:
             f" {len(advertisements)} RAs sent on, the last {max(advertisements) / 1e3:.1f} ms after the"
             f" router went on, the last message {max(messages) / 1e3:.1f} ms"
         )
+
+    def _mixed(self, messages: int, every: int) -> list[bytes]:
+        """So many messages, and an RA before the first of so many."""
+        frames: list[bytes] = []
+        for number in range(messages):
+            if number % every == 0:
+                frames.append(self._advertisement())
+            frames.append(self._frames[number % len(self._frames)])
+        return frames
 
     def _advertisement(self) -> bytes:
         """An RA that is news to the router."""
