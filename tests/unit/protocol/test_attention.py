@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,38 @@ def test_each_filter_of_a_subscription_is_compared_once_with_each_publication(
     found = _selected(cache, predicate)
     assert {cached.id[1] for cached in found} == {0, 1, 7}
     assert compared["filters"] <= 62 * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "comparisons"), [("x = 1", 3000), ("y = 2 or x = 1", 3000), ("y = 1 or x = 1", 4500)]
+)
+def test_a_selection_by_an_equality_that_many_publications_match_takes_turns(
+    text: str, comparisons: int
+) -> None:
+    """No turn compares more than it may where an equality is all of a filter."""
+    cache = Cache(AttentionOptions(cache_publications=10_000))
+    for number in range(3000):
+        cache.add(Cached((0, number), Message({"x": 1, "y": number % 2}), 0.0, 0.0), Index.OPT)
+    search = cache.select(parse_predicate(text), 9000, frozenset(Index), 0.0, lambda _: True)
+    ends = [0]
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(search)
+            ends.append(cache.compared)
+    ends.append(cache.compared)
+    assert max(after - before for before, after in pairwise(ends)) <= COMPARISONS_A_TURN
+    assert ends[-1] == comparisons
+    assert [cached.id[1] for cached in end.value.value] == list(range(3000))
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 1 or y = 2", "y = 2 or x = 1", "x = 1 or y > 1", "x = 1 or y = 2 or x > 0"]
+)
+def test_a_publication_that_several_filters_select_is_selected_once(text: str) -> None:
+    cache = Cache(AttentionOptions())
+    for number, attributes in enumerate(({"x": 1, "y": 2}, {"x": 1, "y": 0}, {"y": 2}, {"x": 0, "y": 0})):
+        cache.add(Cached((0, number), Message(attributes), 0.0, 0.0), Index.OPT)
+    assert [cached.id[1] for cached in _selected(cache, parse_predicate(text))] == [0, 1, 2]
 
 
 def test_selection_by_index_comes_before_the_policy() -> None:
