@@ -70,8 +70,9 @@ class Deadlines(Generic[T]):
         """
         if not self._first:
             self.next()
+        value = self._first.pop()[2]
         self._count -= 1
-        return self._first.pop()[2]
+        return value
 
     def keep_only(self, wanted: Callable[[T], bool]) -> None:
         """Forgets the other values."""

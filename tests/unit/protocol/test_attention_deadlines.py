@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,9 @@ def test_values_are_taken_in_the_order_of_deadlines_and_of_their_addition(
             expected = sorted([*expected, (step, number)])
         elif expected:
             assert found.take() == expected.pop(0)[1]
+        else:
+            with pytest.raises(IndexError):
+                found.take()
         assert len(found) == len(expected)
         if number % 2:
             assert found.next() == (expected[0][0] if expected else None)
