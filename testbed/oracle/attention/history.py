@@ -20,7 +20,8 @@ Booleans = npt.NDArray[np.bool_]
 #: The number of a round or a publication that no record mentions.
 UNKNOWN = -1
 #: Where a router had a publication that it delivered, as its records say: an application had just uploaded
-#: it, in an index, or another router sent it.
+#: it, in an index, or another router sent it. The oracle imports nothing of the router; a test compares them
+#: with `router.protocol.attention.events.Whence`.
 ORIGINS = ("upload", "ppt", "dpt", "opt", "remote")
 _REMOTE = ORIGINS.index("remote")
 
