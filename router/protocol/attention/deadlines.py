@@ -15,6 +15,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+#: `Deadlines` of so few values are not searched for those that are cancelled or gone.
+FEW = 64
+
 
 class Deadlines(Generic[T]):
     """Values, each with a deadline; of equal deadlines, the one that was added first is the earlier."""

@@ -11,17 +11,14 @@ from collections.abc import Iterable, Iterator
 from math import inf
 
 from router.predicates.model import Message, Predicate
-from router.protocol.attention.deadlines import Deadlines
+from router.protocol.attention.deadlines import FEW, Deadlines
 from router.protocol.attention.index import PredicateIndex
 from router.protocol.attention.timers import Timer
+from router.protocol.attention.turns import DEADLINES_A_TURN
 
-#: Entries that are removed at once when their deadlines have passed.
-_EXPIRED_AT_ONCE = 512
 #: Least time between two alarms for deadlines, seconds. An alarm for each of them would wake a router as
 #: often as SUBs come; nothing is sent to an entry behind its deadline, and the next lookup removes it.
 _REST_S = 1.0
-#: Deadlines that are not searched for those of entries that are gone.
-_FEW = 64
 
 #: A subscription: its home, and its number there.
 SubscriptionId = tuple[int, int]
@@ -134,7 +131,7 @@ class SubscriptionTable:
             self._rested_at = now if self._end <= now else now + _REST_S
 
     def _expire(self, now: float) -> None:
-        for _ in range(_EXPIRED_AT_ONCE):
+        for _ in range(DEADLINES_A_TURN):
             if self._end > now:
                 return
             entry = self._ends.take()
@@ -162,7 +159,7 @@ class SubscriptionTable:
         self._of_home.setdefault(entry.id[0], {})[entry] = None
         self._add(entry, 1)
         self._ends.add(entry.deadline, entry)
-        if len(self._ends) >= 2 * len(self._entries) + _FEW:
+        if len(self._ends) >= 2 * len(self._entries) + FEW:
             self._ends.keep_only(self._is_kept)
             self._ended()
         self._end = min(self._end, entry.deadline)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.protocol.attention.deadlines import Deadlines
-from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN
+from router.protocol.attention.deadlines import FEW, Deadlines
+from router.protocol.attention.turns import COMPARISONS_A_TURN, DEADLINES_A_TURN, SENDS_A_TURN
 from router.protocol.events import Action
-
-#: Timers that are run in one turn.
-_TIMERS_A_TURN = 512
-#: Timers that are not searched for cancelled ones.
-_FEW = 64
 
 
 class Timer:
@@ -38,7 +33,7 @@ class Timers:
     def __init__(self) -> None:
         #: Timers, some of them cancelled: at most as many as others, and a few.
         self._timers: Deadlines[Timer] = Deadlines()
-        self._most = _FEW
+        self._most = FEW
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -48,7 +43,7 @@ class Timers:
         if len(self._timers) >= self._most:
             # Cancelled timers may be due in years: without this, they would pile up.
             self._timers.keep_only(_is_set)
-            self._most = max(_FEW, 2 * len(self._timers))
+            self._most = max(FEW, 2 * len(self._timers))
         self._timers.add(at, timer)
         return timer
 
@@ -70,7 +65,7 @@ class Timers:
         if at is None or at > now:
             return actions
         most = work() + COMPARISONS_A_TURN
-        for _ in range(_TIMERS_A_TURN):
+        for _ in range(DEADLINES_A_TURN):
             timer = self._timers.take()
             run, timer.run = timer.run, None
             assert run is not None

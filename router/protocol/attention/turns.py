@@ -18,6 +18,8 @@ from router.protocol.events import Action
 SENDS_A_TURN = 48
 #: Constraints that are compared with publications in one turn.
 COMPARISONS_A_TURN = 2048
+#: Timers that are run, or entries that are removed, in one turn when their times have come.
+DEADLINES_A_TURN = 512
 #: Pieces of work that may be open when a further subscription comes.
 _OPEN_MAX = 64
 
