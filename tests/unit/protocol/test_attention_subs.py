@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
 from router.protocol.attention.events import Index, Outcome, RoundEnded
 from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.turns import SENDS_A_TURN
+from router.protocol.attention.turns import DEADLINES_A_TURN, SENDS_A_TURN
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
 from router.wire.frames import (
@@ -83,6 +84,33 @@ def test_a_sub_that_takes_turns_goes_on_with_the_lifetime_that_is_left() -> None
     *_, (_, onward) = sent(router.handle(Tick(), 2.0))
     assert isinstance(onward.body, Subscription)
     assert (onward.body.lifetime_left_us, onward.body.remaining) == (8_000_000, 99 - SENDS_A_TURN)
+
+
+def test_a_sub_whose_deadline_passes_between_two_turns_goes_no_further() -> None:
+    """Although a tick, which removes so many entries and no more, has left its entry."""
+    router = attention_router()
+    for _ in range(SENDS_A_TURN + 1):
+        upload(router, x=1)
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB"] * SENDS_A_TURN
+    earlier = replace(SUB, predicate=parse_predicate("x = 2"), lifetime_left_us=9_000_000)
+    for seq in range(DEADLINES_A_TURN):
+        received(router, 12, sub(issuer=12, seq=2 + seq, body=earlier))
+    actions = router.handle(Tick(), 10.0)
+    assert [entry.id for entry in state_of(router).table] == [(11, 1)]
+    assert types(actions) == []
+    assert router.counters.subs_forwarded == DEADLINES_A_TURN
+
+
+def test_an_entry_is_removed_within_a_second_of_its_deadline() -> None:
+    """The second of two deadlines waits for the alarm that is a second after that of the first."""
+    router = attention_router()
+    for seq, lifetime_us in ((1, 10_000_000), (2, 10_250_000)):
+        received(router, 11, sub(seq=seq, body=replace(SUB, lifetime_left_us=lifetime_us)))
+    ticks = []
+    while (at := router.next_deadline()) is not None:
+        router.handle(Tick(), at)
+        ticks.append((at, len(state_of(router).table)))
+    assert ticks == [(10.0, 1), (11.0, 0)]
 
 
 def test_a_home_asks_again_for_what_is_missing_before_the_deadline() -> None:
