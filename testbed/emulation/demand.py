@@ -19,7 +19,6 @@ from pathlib import Path
 
 import psutil
 
-from router.protocol.registries import SERVICES
 from testbed.config.model import AUTO, Experiment
 from testbed.emulation.estimate import Estimate
 from testbed.emulation.governor import CAUTION
@@ -98,7 +97,7 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
         memory_bytes=network
         + _MEMORY_PER_GROUP * groups
         + _MEMORY_PER_PREDICATE * work.opening_hops
-        + _MEMORY_PER_PUBLICATION * routers * _cached(experiment),
+        + _MEMORY_PER_PUBLICATION * routers * _cached(experiment, work),
         descriptors=descriptors_needed(routers),
         disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
         bring_up_s=up_s,
@@ -106,13 +105,12 @@ def demand(experiment: Experiment, work: Estimate) -> Demand:
     )
 
 
-def _cached(experiment: Experiment) -> int:
+def _cached(experiment: Experiment, work: Estimate) -> int:
     """Returns the publications that a router caches at most."""
-    service, options = experiment.service, experiment.attention
-    if options is None or SERVICES[service.kind].sends_messages:
+    if not work.publications:
         return 0
-    capacity: int = service.of_kind.cache_publications
-    return min(capacity, options.publications)
+    capacity: int = experiment.service.of_kind.cache_publications
+    return min(capacity, work.publications)
 
 
 def capacity(runs: Path) -> Capacity:

@@ -49,6 +49,7 @@ class Estimate:
         opening_s: wall seconds until the predicates of second 0 have spread.
         rate: the greatest rate of the experiment clock at which nothing is late.
         kinds: of the frames of `message_hops` and `ra_hops`.
+        publications: uploads of the attention-limited service.
     """
 
     message_hops: float
@@ -57,6 +58,7 @@ class Estimate:
     opening_s: float
     rate: float
     kinds: tuple[str, str] = ("messages", "RAs")
+    publications: int = 0
 
     def describe(self) -> str:
         """Describes the cost of the run."""
@@ -108,11 +110,12 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
 def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
     """Estimates the work of the attention-limited service, whose frames the core handles as it does RAs."""
     if experiment.attention is not None:
+        uploads = experiment.attention.publications
         traffic = traffic_of_table_1(experiment)
     else:
         actions = Counter(item.action for item in workload.items)
-        registrations = actions["register"] + actions["refresh"]
-        traffic = traffic_at_most(len(experiment.topology.nodes), actions["publish"], registrations)
+        uploads, registrations = actions["publish"], actions["register"] + actions["refresh"]
+        traffic = traffic_at_most(len(experiment.topology.nodes), uploads, registrations)
     publications, subscriptions = (
         crossings / experiment.duration_s for crossings in (traffic.publications, traffic.subscriptions)
     )
@@ -124,6 +127,7 @@ def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
         opening_s=0.0,
         rate=_rate(slow * (publications + subscriptions) * _RA_S),
         kinds=("publications", "subscriptions and notifications"),
+        publications=uploads,
     )
 
 

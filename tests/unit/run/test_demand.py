@@ -19,11 +19,13 @@ from testbed.config.shipped import find_experiment
 from testbed.config.topology import parse_topology_argument
 from testbed.emulation.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
 from testbed.emulation.emulation import _bringing_up
-from testbed.emulation.estimate import Estimate
+from testbed.emulation.estimate import Estimate, estimate
 from testbed.emulation.governor import CAUTION
 from testbed.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.network.namespaces import descriptors_needed
 from testbed.terminal.progress import Progress
+from testbed.workload.generate import generate
+from tests.support.attention_experiment import experiment as attention_experiment
 from tests.support.paths import ROOT
 
 WORK = Estimate(message_hops=10.0, ra_hops=2.0, opening_hops=100.0, opening_s=3.0, rate=8.0)
@@ -54,11 +56,24 @@ def test_the_demand_is_that_of_the_measured_networks() -> None:
 
 
 def test_the_memory_has_the_caches_of_the_routers() -> None:
+    work = replace(WORK, publications=500_000)
     small, large = (
-        demand(load_experiment(find_experiment("diallo"), {"service.cache_publications": size}), WORK)
+        demand(load_experiment(find_experiment("diallo"), {"service.cache_publications": size}), work)
         for size in ("1000", "2500")
     )
     assert large.memory_bytes - small.memory_bytes == pytest.approx(100 * 1500 * 1.1e3)
+
+
+@pytest.mark.parametrize(("capacity", "cached"), [(3, 3), (1000, 5)])
+def test_caches_hold_no_more_than_the_events_of_an_experiment_upload(
+    tmp_path: Path, capacity: int, cached: int
+) -> None:
+    written = attention_experiment(tmp_path / "events.toml", "eon", 3)
+    experiment = load_experiment(written, {"service.cache_publications": str(capacity)})
+    work = estimate(experiment, generate(experiment))
+    without = demand(experiment, replace(work, publications=0))
+    found = demand(experiment, work).memory_bytes - without.memory_bytes
+    assert found == pytest.approx(5 * cached * 1.1e3)
 
 
 def test_the_disk_is_that_of_the_frames_over_links() -> None:
