@@ -1,4 +1,4 @@
-"""Immutable values that are made often."""
+"""Values that are made often, immutable for the type checker alone."""
 
 from __future__ import annotations
 
