@@ -16,7 +16,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.commands import read_commands
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import read_routers_counters
-from captures.rundir.faults import read_faults
+from captures.rundir.faults import PartName, read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.subscriptions import JudgedRound, Judgement, filters_of, write_answers
@@ -31,6 +31,9 @@ from testbed.oracle.connectivity import tree_changes
 _EXAMPLES = 5
 #: Reasons of drops that lose nothing that a subscription may need: frames that came before, or too late.
 _HARMLESS = frozenset({"sub_old", "pub_duplicate", "home_served", "overload_late"})
+
+#: Parts without which routers serve subscriptions all the same.
+_NOT_SERVING = frozenset[PartName]({"captures", "application"})
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,8 @@ def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
 
 def _undecided(run: RunLayout) -> str | None:
     """Returns why the records of a run leave starvation undecided, or None."""
-    faults, commands = read_faults(run), read_commands(run)
+    faults = [record for record in read_faults(run) if record["part"] not in _NOT_SERVING]
+    commands = read_commands(run)
     if faults:
         first = faults[0]
         of = f" of node {first['node']}" if "node" in first else ""
