@@ -17,6 +17,8 @@ from router.wire.addresses import LOCAL_INTERFACE
 _COMPARED = 500
 #: Steps in which filters of the weight of a turn are added to p0, and considered as many pairs of filters.
 _PARTS = 4
+#: A change of the weight of a turn, divided by this, is made in one turn.
+_SMALL = 4
 #: Pairs that a step considers at least, if a turn may: with a few it would answer nothing, and its answers
 #: would depend on the relations that others have looked up.
 _FEWEST_PAIRS = 500
@@ -61,7 +63,9 @@ class ApplicationPredicates:
         The turn reads the predicate and what it replaces. If a filter goes, the turn may also unite the
         predicates of all applications a second time.
         """
-        before, most = self._predicates.get(app, self._content.nothing), self._limits.turn_weight
+        before = self._predicates.get(app, self._content.nothing)
+        # In that turn are the steps that otherwise take one each: reading, comparison, relations, union.
+        most = self._limits.turn_weight // _SMALL
         if len(predicate) + len(before) > most:
             return False  # The weight of a filter is at least 1, and to add up many takes long.
         if self._content.weight(predicate) + self._content.weight(before) > most:

@@ -29,7 +29,7 @@ from router.protocol.router import Router
 from tests.support.one_router import sent, set_up
 from tests.support.router_tables import predicates_of
 
-_OPTIONS = RouterOptions(turn_weight=20, filter_weight=30)
+_OPTIONS = RouterOptions(turn_weight=80, filter_weight=30)
 
 
 def _points(start: int, end: int) -> Predicate:
@@ -111,14 +111,23 @@ def test_a_small_predicate_that_narrows_among_many_takes_several_turns(
 ) -> None:
     router = set_up(RouterOptions(turn_pairs=2_000))
     for app in range(50):
-        router.handle(SetPredicate(app, _overlapping(10 * app, 10 * app + 10)), 1.0)
-    assert router.idle
+        assert router.handle(SetPredicate(app, _overlapping(6 * app, 6 * app + 6)), 1.0) != [
+            PredicatePostponed(app)
+        ]
     compared.clear()
     assert router.handle(event, 1.0) == [PredicatePostponed(7)]
     assert compared == []
     turns, most = _most_compared(router, compared)
-    assert turns >= 100  # 500 filters of the weight 5 in parts of the weight 32: read, related and united
+    assert turns >= 60  # 300 filters of the weight 5 in parts of the weight 32: read, related and united
     assert most <= 2_000 // 4
+
+
+def test_a_change_of_a_quarter_of_the_weight_of_a_turn_is_made_in_one_turn() -> None:
+    """It reads, compares, relates and unites the filters, each of which is a turn for more of them."""
+    router = set_up(_OPTIONS)
+    # The weight of a filter with one constraint is 2.
+    assert router.handle(SetPredicate(1, _points(0, 10)), 1.0) != [PredicatePostponed(1)]
+    assert router.handle(SetPredicate(2, _points(0, 11)), 1.0) == [PredicatePostponed(2)]
 
 
 def test_a_small_predicate_that_grows_among_many_is_set_at_once() -> None:
