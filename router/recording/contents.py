@@ -6,11 +6,12 @@ The JSON of a large predicate is made in parts, since it may take 100 ms.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from router.predicates.encoded.model import BloomMessage, BloomPredicate
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import predicate_from_json, predicate_to_json
 from router.recording.long import Content, content_of
 from router.wire import private
@@ -27,29 +28,45 @@ def predicate_content(head: bytes, predicate: Predicate, tail: bytes = b"") -> C
     """
     if isinstance(predicate, BloomPredicate):
         return content_of((head, _json(private.encode_predicate(predicate).hex()), tail))
-    parts = _filters_json(predicate)
-    first = next(parts)
-    if len(first) == len(predicate):
-        return content_of((head, _json(first), tail))
-    return _in_parts(head, first, parts, tail)
+    batches = _batches(predicate)
+    first = next(batches)
+    if len(first) == len(predicate) and not _is_long(first):
+        return content_of((head, _json(predicate_to_json(predicate)), tail))
+    return _in_parts(head, chain([first], batches), tail)
 
 
-def _filters_json(predicate: Predicate) -> Iterator[list[Any]]:
-    """The filters of a predicate in JSON, in lists of at most `_ENCODED` constraints, or of one filter."""
+def _batches(predicate: Predicate) -> Iterator[tuple[Filter, ...]]:
+    """The filters of a predicate, in batches of at most `_ENCODED` constraints, or of one filter."""
     start = weight = 0
     for end, filter_ in enumerate(predicate.filters):
-        weight += 1 + len(filter_.constraints)
+        weight += 1 + len(filter_)
         if weight > _ENCODED and end > start:
-            yield predicate_to_json(Predicate(predicate.filters[start:end]))
-            start, weight = end, 1 + len(filter_.constraints)
-    yield predicate_to_json(Predicate(predicate.filters[start:]))
+            yield predicate.filters[start:end]
+            start, weight = end, 1 + len(filter_)
+    yield predicate.filters[start:]
 
 
-def _in_parts(head: bytes, first: list[Any], others: Iterator[list[Any]], tail: bytes) -> Iterator[bytes]:
-    yield head + _json(first)[:-1]
-    for filters in others:
-        yield b"," + _json(filters)[1:-1]
+def _is_long(batch: Sequence[Filter]) -> bool:
+    return len(batch) == 1 and len(batch[0]) > _ENCODED
+
+
+def _in_parts(head: bytes, batches: Iterable[tuple[Filter, ...]], tail: bytes) -> Iterator[bytes]:
+    opening = head + b"["
+    for batch in batches:
+        if _is_long(batch):
+            yield from _constraints_in_parts(opening + b"[", batch[0])
+        else:
+            yield opening + _json(predicate_to_json(Predicate(batch)))[1:-1]
+        opening = b","
     yield b"]" + tail
+
+
+def _constraints_in_parts(opening: bytes, filter_: Filter) -> Iterator[bytes]:
+    for start in range(0, len(filter_), _ENCODED):
+        some = Filter(filter_.constraints[start : start + _ENCODED])
+        yield opening + _json(predicate_to_json(Predicate((some,))))[2:-2]
+        opening = b","
+    yield b"]"
 
 
 def read_predicate(data: bytes) -> Predicate:

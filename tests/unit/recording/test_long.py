@@ -162,6 +162,13 @@ def test_a_large_predicate_of_an_application_is_encoded_in_parts(
     recorded.replayed()
 
 
+def _unequal(constraints: int) -> Predicate:
+    """One filter."""
+    return Predicate(
+        (Filter(tuple(Constraint("x", Type.INTEGER, Operator.NE, n) for n in range(constraints))),)
+    )
+
+
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -169,7 +176,9 @@ def test_a_large_predicate_of_an_application_is_encoded_in_parts(
         Predicate((Filter(()),)),
         _texts(3, 5),
         _texts(1_000, 5),
-        Predicate((Filter(tuple(Constraint("x", Type.INTEGER, Operator.NE, n) for n in range(1_500))),)),
+        _unequal(1_000),
+        _unequal(3_500),
+        Predicate((*_texts(3, 5), *_unequal(2_000), *_texts(2, 5), *_unequal(2_001), *_unequal(1_500))),
         _texts(3, 60_000),
         BloomPredicate([BloomFilter(Suite(1, 64, 4, 1), 1 << n) for n in range(3)]),
     ],
@@ -180,6 +189,22 @@ def test_the_parts_of_a_predicate_make_its_json(predicate: Predicate) -> None:
     assert data.startswith(b"head")
     assert data.endswith(b"tail")
     assert read_predicate(data[4:-4]) == predicate
+
+
+def test_the_constraints_of_one_filter_are_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(predicate: Predicate) -> list[Any]:
+        made.append(sum(map(len, predicate)))
+        return predicate_to_json(predicate)
+
+    monkeypatch.setattr("router.recording.contents.predicate_to_json", counted)
+    predicate = Predicate((*_texts(3, 5), *_unequal(3_500)))
+    content = predicate_content(b"", predicate)
+    assert not isinstance(content, bytes)
+    assert made == []
+    assert read_predicate(b"".join(content)) == predicate
+    assert made == [3, 1_000, 1_000, 1_000, 500]
 
 
 def test_a_recording_of_version_2_with_a_long_ra_is_replayed(
