@@ -65,11 +65,15 @@ def curve(
         label: label of the vertical axis.
         gap_s: experiment seconds; the line that joins the points is broken where there is none for longer.
             None: no line, for windows so short that most are empty.
-        part: a column of another share, which is drawn as well if the table has it, and its name.
+        part: a column of another share, which may be the greater, and its name; it is drawn as well if the
+            table has it.
     """
     points = table.dropna(subset=["fraction"]).sort_values("t_s")
     if points.empty:
         return None
+    shares = {"": points["fraction"]}
+    if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
+        shares[part[1]] = points[part[0]]
     with styled():
         figure, axes = new_figure(6.2, 2.6)
         if gap_s is not None:
@@ -79,18 +83,23 @@ def curve(
             alone = drawn[_alone(drawn["fraction"])]
             if not alone.empty:
                 axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
-            if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
+            if part is not None and part[1] in shares:
                 axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
                 axes.legend(loc="upper right", borderaxespad=0)
         else:
             axes.plot(points["t_s"], points["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
-        highest = float(points["fraction"].max())
+        highest = max(float(values.max()) for values in shares.values())
         axis_from_zero(axes, highest, unit=0.01, most=1.02)
         axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))
         axes.set_ylabel(label)
         _time_axis(axes, float(points["t_s"].max()))
-    last = float(points["fraction"].iloc[-1])
-    return Drawing(figure, f"At most {highest:.1%}, at the end {last:.1%}.")
+    of_each = (_extent(values, name) for name, values in shares.items())
+    return Drawing(figure, f"{'; '.join(of_each)}.")
+
+
+def _extent(values: pd.Series, name: str) -> str:
+    text = f"at most {values.max():.1%}, at the end {values.iloc[-1]:.1%}"
+    return f"{name} {text}" if name else text.capitalize()
 
 
 def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:

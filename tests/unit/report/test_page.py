@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -510,6 +511,16 @@ def test_a_part_is_drawn_where_it_is_not_the_whole() -> None:
     assert lines == [[[0.5, 0.25], [0.5, 0.125]], [[0.5, 0.25]]]
 
 
+def test_a_part_that_exceeds_the_whole_is_drawn_and_named() -> None:
+    """More rounds starve than are satisfied."""
+    table = pd.DataFrame({"t_s": [2.0, 4.0], "fraction": [0.25, 0.0], "starved": [0.5, 0.75]})
+    drawing = curve(table, "rounds satisfied (%)", math.inf, ("starved", "starved"))
+    assert drawing is not None
+    assert drawing.note == "At most 25.0%, at the end 0.0%; starved at most 75.0%, at the end 75.0%."
+    bottom, top = drawing.figure.axes[0].get_ylim()
+    assert (bottom, top > 0.75) == (0, True)
+
+
 def test_a_curve_without_points_is_none() -> None:
     assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)", 3.0) is None
     assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)", 3.0) is None
@@ -812,7 +823,7 @@ def test_subscriptions_have_a_section_and_rows_of_the_terminal(tmp_path: Path) -
     pd.DataFrame(curve_rows, columns=list(TABLES["attention_curve"])).to_parquet(folder / "part-0.parquet")
     text = write_report(run).read_text(encoding="utf-8")
     assert 'id="subscriptions"' in text
-    assert "Of the rounds that ended in each time bin. At most 100.0%, at the end 50.0%." in text
+    assert "Of the rounds that ended in each time bin. At most 100.0%, at the end 50.0%; starved at " in text
     assert "81 %" in text
     assert f"<dd>{numbers.count(4321)} <small>publications that came to a home" in text
     assert f"25 % <small>{numbers.count(28_874)} crossings by publications that caches replaced" in text
