@@ -113,7 +113,8 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         **row,
         "issued_per_s": issued / (end_s - 600),
         "missed": missed,
-        "curve": _pairs(run.share_of(("RA",))),
+        # A window is named by its end.
+        "curve": [(t, share) for t, share in _pairs(run.share_of(("RA",))) if t <= end_s],
     }
 
 

@@ -315,6 +315,8 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
     judge_run(RunLayout(run), experiment)
     with Direct(run) as direct:
         found = measures.advertisements(direct, experiment)
+        curve = direct.share_of(("RA",))
+        windows = list(zip(curve["t_s"].to_pylist(), curve["fraction"].to_pylist(), strict=True))
         at = direct.inputs.clock.experiment_s
         frames = direct.sql("select issuer, seq, type, time_ns, kind from frames where type in ('RA', 'MSG')")
         outcomes = direct.sql("select sent_ns, missed from outcomes where expected").to_pylist()
@@ -331,6 +333,8 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
     missed = [row["missed"] for row in outcomes if 600 <= at(row["sent_ns"]) < 1200]
     assert found["missed"] == pytest.approx(sum(missed) / len(missed))
     assert sum(missed) > 0
+    assert max(t for t, _ in windows) > 1200
+    assert found["curve"] == [(t, share) for t, share in windows if t <= 1200]
 
 
 def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None:
