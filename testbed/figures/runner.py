@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,14 @@ def reproduce(
     return Reproduced(Results(measured), failures)
 
 
+def _measure(figure: Reproduction) -> tuple[str, str]:
+    """Returns the name of what a figure measures, and the source of its module.
+
+    A run that was measured by another source is repeated.
+    """
+    return figure.measure, inspect.getsource(import_module(figure.measure.partition(":")[0]))
+
+
 def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:
     overrides = {**figure.overrides(case, engine), "seed": str(seed)}
     # A case that is calculated may name the experiment that it simulates by itself.
@@ -85,7 +95,7 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     parameters: dict[str, Any] = {"case": case.label}
     facts: list[Any] = [
         engine,
-        figure.measure,
+        *_measure(figure),
         list(figure.expected),
         keys_of(path),
         sorted(overrides.items()),
@@ -93,7 +103,7 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     if figure.calculates:
         # The facts alone determine what is calculated, with the experiment that they name.
         engine, parameters = "simulate", dict(case.facts)
-        facts = [figure.measure, seed, sorted(case.facts.items())]
+        facts = [*_measure(figure), seed, sorted(case.facts.items())]
         if base is not None:
             facts.append(keys_of(path))
     experiment = load_checked(path, overrides)

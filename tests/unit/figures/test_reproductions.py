@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -335,6 +337,23 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
     assert sum(missed) > 0
     assert max(t for t, _ in windows) > 1200
     assert found["curve"] == [(t, share) for t, share in windows if t <= 1200]
+
+
+@pytest.mark.parametrize("calculates", [False, True])
+def test_a_run_is_known_by_the_source_of_what_it_measures(
+    calculates: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = FIGURES["fn"]()
+    monkeypatch.setattr(figure, "measure", "measured_here:count")
+    monkeypatch.setattr(figure, "calculates", calculates)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = []
+    for source in ("count = len\n", "count = len\n", "count = sum\n"):
+        (tmp_path / "measured_here.py").write_text(source, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, "measured_here", raising=False)
+        linecache.clearcache()
+        found.append(_job(figure, figure.cases("small")[0], 1, "simulate", 0).identity)
+    assert (found[0] == found[1], found[0] != found[2]) == (True, True)
 
 
 def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None:
