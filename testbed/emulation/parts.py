@@ -33,6 +33,8 @@ from testbed.steps import Steps
 from testbed.workload.driver import Driver
 
 _Key = tuple[PartName, int | None]
+#: A time of the wall clock in ns, and in experiment seconds.
+_Moment = tuple[int, float]
 
 
 class RunningParts:
@@ -72,10 +74,14 @@ class RunningParts:
 
     def stop(self, part: PartName, node: int | None) -> None:
         """See `PartsControl`; a part that is away already stays as it is."""
-        if (part, node) not in self._back:
-            self._leave("stopped", part, node, lambda: self.resume(part, node))
-            with _naming(part, node):
-                os.kill(self._pid(part, node), signal.SIGSTOP)
+        if (part, node) in self._back:
+            return
+        moment = self._moment()
+        with _naming(part, node):
+            os.kill(self._pid(part, node), signal.SIGSTOP)
+        self._back[part, node] = lambda: self.resume(part, node)
+        self._watch.excuse()
+        self._note("stopped", part, node, moment=moment)
 
     def resume(self, part: PartName, node: int | None) -> None:
         """See `PartsControl`."""
@@ -93,7 +99,9 @@ class RunningParts:
             self._note("killed", part, node)
             os.kill(self._pid(part, node), signal.SIGKILL)
             return
-        self._leave("killed", part, node, lambda: self.start(part, node))
+        self._watch.excuse()
+        self._note("killed", part, node)
+        self._back[part, node] = lambda: self.start(part, node)
         match part, node:
             case "router", int():
                 self._exhausted.pop(node, None)  # the next process has limits of its own
@@ -142,7 +150,7 @@ class RunningParts:
         """See `PartsControl`; a router that is away stays as it is."""
         if ("router", node) in self._back or node in self._exhausted:
             return
-        pid, t_ns = self._pid("router", node), time.time_ns()
+        pid, moment = self._pid("router", node), self._moment()
         with _naming("router", node):
             limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
             used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
@@ -150,7 +158,7 @@ class RunningParts:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
         self._exhausted[node] = pid, limits
         # Who reads the note finds the router without a descriptor.
-        self._note("exhausted", "router", node, t_ns=t_ns)
+        self._note("exhausted", "router", node, moment=moment)
 
     def replenish(self, node: int) -> None:
         """See `PartsControl`."""
@@ -188,16 +196,14 @@ class RunningParts:
             with suppress(OSError, KeyError):
                 os.kill(self._pid(part, node), signal.SIGCONT)
 
-    def _leave(self, what: str, part: PartName, node: int | None, back: Callable[[], None]) -> None:
-        self._watch.excuse()
-        self._note(what, part, node)
-        self._back[part, node] = back
-
     def _pid(self, part: PartName, node: int | None) -> int:
         if part == "router":
             assert node is not None
             return self._routers.pids[node]
         return self._controller.child.pid if part == "controller" else self._captures.pids[0]
+
+    def _moment(self) -> _Moment:
+        return time.time_ns(), self._clock.now_s
 
     def _note(
         self,
@@ -205,9 +211,10 @@ class RunningParts:
         part: PartName,
         node: int | None,
         app: str | None = None,
-        t_ns: int | None = None,
+        moment: _Moment | None = None,
     ) -> None:
-        record = {"t_ns": t_ns or time.time_ns(), "at_s": self._clock.now_s, "what": what, "part": part}
+        t_ns, at_s = moment or self._moment()
+        record = {"t_ns": t_ns, "at_s": at_s, "what": what, "part": part}
         record |= {} if node is None else {"node": node}
         record |= {} if app is None else {"app": app}
         append_fault(self._run, FaultRecord(**record))  # type: ignore[typeddict-item]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,12 +78,30 @@ def test_a_router_that_has_ended_by_itself_has_no_fault_without_descriptors(
     assert not run.faults.exists()
 
 
+def test_a_router_is_stopped_from_before_the_signal_on(
+    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    asked_ns = time.time_ns()
+    parts.stop("router", 1)
+    assert os.waitid(os.P_PID, processes[1].pid, os.WSTOPPED) is not None
+    parts.stop("router", 1)
+    parts.restore()
+    assert os.waitid(os.P_PID, processes[1].pid, os.WCONTINUED) is not None
+    assert _noted(run) == [("stopped", 1), ("resumed", 1)]
+    stopped, resumed = read_faults(run)
+    assert asked_ns <= stopped["t_ns"] <= resumed["t_ns"]
+    assert stopped["at_s"] == resumed["at_s"] == 1
+
+
 def test_a_router_that_has_ended_by_itself_cannot_be_stopped(
-    parts: RunningParts, processes: list[subprocess.Popen[bytes]]
+    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
 ) -> None:
     _end(processes[0])
     with pytest.raises(RunError, match=r"^the router of node 0 has ended by itself$"):
         parts.stop("router", 0)
+    assert not run.faults.exists()
+    # Nothing is away that would have to come back.
+    parts.restore()
 
 
 def test_a_part_that_has_ended_keeps_no_other_from_coming_back(
