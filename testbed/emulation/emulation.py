@@ -383,8 +383,11 @@ class Emulation:
         """Stops routers, then captures, then the network; writes all counters to the run folder.
 
         `abandon`, which follows, removes the state of the run.
+
+        Raises:
+            RunError: a part does not stop; where it is the controller or the network, the manifest has its
+                links.
         """
-        assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
         assert self.captures is not None
@@ -403,10 +406,17 @@ class Emulation:
         spans = self.network.spans()
         self.progress.step("captures")
         self.captures.stop()
+        self._stop_network(spans)
+
+    def _stop_network(self, spans: list[Span]) -> None:
+        assert self._controller is not None
         self.progress.step("controller and network")
-        self._controller.child.stop()
-        self.network.stop()
+        steps = Steps()
+        steps.run("controller", self._controller.child.stop)
+        steps.run("network", self.network.stop)
+        # The captures are complete, whatever does not stop.
         self._calibrate(spans)
+        steps.check()
 
     def _calibrate(self, spans: list[Span]) -> None:
         """Adds the measured properties of links to the manifest, once the captures are complete.

@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -16,6 +18,7 @@ from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.emulation import removal as module
 from testbed.emulation.emulation import Emulation
+from testbed.errors import RunError
 from testbed.network import state as run_state
 from testbed.network.calibration import Counted, Span
 from testbed.network.cleanup import end_processes
@@ -131,6 +134,27 @@ def test_a_link_whose_capture_cannot_be_read_has_no_calibration_and_the_take_dow
     )
     assert run.notes == ["… : calibration", f"not kept: calibration of links: {reason}"]
     run.emulation.abandon()
+    assert not run.folder.exists()
+
+
+@pytest.mark.parametrize("part", ["controller", "network"])
+def test_links_are_calibrated_although_a_part_does_not_stop(
+    run: Run, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    controller: Any = SimpleNamespace(child=SimpleNamespace(stop=lambda: None))
+    stops: list[int] = []
+    emulation = run.emulation
+    place = controller.child if part == "controller" else emulation.network
+    monkeypatch.setattr(place, "stop", _failing(1, place.stop, stops))
+    monkeypatch.setattr(emulation, "_controller", controller)
+    span = Span(emulation.topology.links[0], 0, 0, 1, Counted(waited=1))
+    given: list[list[Span]] = []
+    monkeypatch.setattr(emulation, "_calibrate", given.append)
+    with pytest.raises(RunError, match=rf"^{part}: \[Errno 28\] No space left on device$"):
+        emulation._stop_network([span])
+    assert (stops, given) == ([1], [[span]])
+    monkeypatch.setattr(emulation, "_controller", None)
+    emulation.abandon()
     assert not run.folder.exists()
 
 
