@@ -165,15 +165,17 @@ def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_
     def refused() -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    # In which the second ends, too: the daemons share the time.
-    monkeypatch.setattr(switch_daemons, "_ENDS_S", 0.5)
+    def expired(timeout: float) -> int:
+        raise subprocess.TimeoutExpired("ovs-vswitchd", timeout)
+
     with monkeypatch.context() as patch:
         patch.setattr(first, "kill", refused)
+        # In place of the time that the daemons share, which the second has to itself.
+        patch.setattr(processes[0], "wait", expired)
         with pytest.raises(
             RunError, match=r"^ovs-vswitchd of the switches s0 to s0: .*not permitted; ovs-vs"
         ):
             daemons.stop()
-    monkeypatch.undo()
     assert (processes[0].poll(), processes[1].wait()) == (None, -9)
     assert daemons.pids == [processes[0].pid]
     daemons.stop()

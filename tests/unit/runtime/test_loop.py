@@ -8,6 +8,7 @@ import json
 import os
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -219,7 +220,13 @@ def test_frames_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
     for seq in range(20):
         for payload in fragment(ra(1, text, seq=seq)):
             wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
-    loop.run()
+    deadline = threading.Timer(TIMEOUT, loop.stop)
+    deadline.start()
+    try:
+        loop.run()
+    finally:
+        deadline.cancel()
+    assert len(waiting) == 20, f"{len(waiting)} of 20 RAs have come; {loop.counters()}"
     assert max(waiting) == 1
     assert check(tmp_path / "r.rec").difference is None
 
