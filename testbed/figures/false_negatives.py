@@ -140,7 +140,7 @@ def _distance(beyond_s: float) -> str:
     """Returns when the last false negative of all runs came, from the last RA on, as text."""
     if beyond_s > 0:
         return f"{1000 * beyond_s:.3g} ms after it"
-    return f"{-1000 * beyond_s:.3g} ms before it, or earlier"
+    return f"{abs(1000 * beyond_s):.3g} ms before it, or earlier"
 
 
 def _few(results: Results, case: Case) -> Statement:

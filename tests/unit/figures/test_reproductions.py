@@ -121,6 +121,7 @@ def test_a_false_negative_after_the_last_advertisement_is_in_no_figure() -> None
         return found[-1]
 
     assert (judged(near, far).holds, judged(near, far).measured) == (True, "1 ms before it, or earlier")
+    assert judged({**far, "last_miss_s": 0.02}).measured == "0 ms before it, or earlier"
     late = judged({**near, "last_miss_s": 0.03}, far)
     assert (late.holds, late.measured) == (False, "20 ms after it")
     assert judged({**near, "last_miss_s": 0.015}, far).holds is False
