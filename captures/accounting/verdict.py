@@ -21,6 +21,10 @@ _MUST_BE_ZERO = {
     "socket_drops": "frames dropped at the routers' sockets",
     "router_send_drops": "frames that routers could not send",
 }
+#: Those of the keys above that say what became of messages, and not that evidence is missing or wrong.
+MESSAGE_FAILURES = (
+    *("false_negatives_after_convergence", "spurious_deliveries", "duplicate_deliveries", "frames_repeated"),
+)
 
 
 HOLDS, FAILS, INVALID = "holds", "fails", "invalid"

@@ -168,7 +168,8 @@ class Reproduction(ABC):
         captures: the captures that a simulation keeps; `measure` needs no others.
         expected: keys of the summary that may be above 0 in its runs (`captures.accounting.verdict.verdict`).
             A run whose verdict does not hold for another reason is an error, and is not measured. With
-            `testbed.sweeps.spec.ANY_FAILURE`, `judge` says of every failing run that it fails.
+            `captures.accounting.verdict.MESSAGE_FAILURES`, `judge` says of a run with such a failure that it
+            fails.
     """
 
     title: ClassVar[str]

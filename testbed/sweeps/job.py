@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from captures.accounting.verdict import FAILS, HOLDS
+from captures.accounting.verdict import HOLDS
 from captures.rundir.layout import RunLayout
 from testbed.config.model import Experiment
 from testbed.errors import RunError
-from testbed.sweeps.spec import ANY_FAILURE, Job, Value
+from testbed.sweeps.spec import Job, Value
 
 if TYPE_CHECKING:
     from captures.accounting.direct import Direct
@@ -106,8 +106,7 @@ def measured_by(job: Job, run: Direct) -> Measured:
             numbers show nothing; names the reasons.
     """
     found, reasons = run.verdict(job.expected)
-    judged = found == FAILS and ANY_FAILURE in job.expected
-    if found != HOLDS and not judged:
+    if found != HOLDS:
         raise RunError(f"verdict {found}: {'; '.join(reasons)}")
     return measure_of(job)(run, job.experiment), {}
 

@@ -71,11 +71,6 @@ class Plot:
     y_label: str | None = None
 
 
-#: Among the keys that a job expects: a run is measured whatever fails its verdict, which the measurements
-#: then judge. A run that is invalid is an error.
-ANY_FAILURE = "any failure"
-
-
 @dataclass(frozen=True)
 class Job:
     """One run of a sweep.
@@ -89,7 +84,7 @@ class Job:
         calculates: `measure` is a function of (`parameters`, `seed`), and there is no run.
         captures: the captures that a simulation keeps.
         expected: keys of the summary that may be above 0 in a run that is measured
-            (`captures.accounting.verdict.verdict`), or `ANY_FAILURE`.
+            (`captures.accounting.verdict.verdict`).
     """
 
     number: int

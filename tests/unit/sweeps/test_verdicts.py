@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from captures.accounting.direct import Direct
+from captures.accounting.verdict import MESSAGE_FAILURES
 from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
@@ -18,7 +20,7 @@ from testbed.errors import RunError
 from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.sweeps.job import measured_by, simulate_job
-from testbed.sweeps.spec import ANY_FAILURE, Job
+from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 MISSED = "false_negatives_after_convergence"
@@ -60,7 +62,7 @@ def test_a_figure_names_the_keys_that_its_runs_may_have_above_0(delaying: Job) -
     row = simulate_job(replace(delaying, expected=(MISSED,)))
     assert row["error"] is None
     assert row["keys"]["messages"] > 0
-    row = simulate_job(replace(delaying, expected=(ANY_FAILURE,)))
+    row = simulate_job(replace(delaying, expected=MESSAGE_FAILURES))
     assert row["error"] is None
     # Another key does not excuse what was missed.
     row = simulate_job(replace(delaying, expected=("spurious_deliveries",)))
@@ -82,6 +84,16 @@ def test_a_run_that_was_late_is_not_measured(tmp_path: Path) -> None:
             "answers": None,
         },
     )
-    for expected in (MISSED, ANY_FAILURE):
-        with Direct(run.path) as direct, pytest.raises(RunError, match=r"^verdict invalid: .*that of node 3"):
-            measured_by(replace(job, expected=(expected,)), direct)
+    with Direct(run.path) as direct, pytest.raises(RunError, match=r"^verdict invalid: .*that of node 3"):
+        measured_by(replace(job, expected=MESSAGE_FAILURES), direct)
+
+
+def test_a_run_whose_capture_was_cut_short_is_not_measured(delaying: Job, tmp_path: Path) -> None:
+    """Whatever messages the figure lets fail, what is not in evidence cannot be measured."""
+    run = RunLayout(simulate(delaying.experiment, tmp_path, Progress(Console(quiet=True))))
+    judge_run(run, delaying.experiment)
+    capture = next(run.captures_folder.glob("link-*.pcap"))
+    os.truncate(capture, capture.stat().st_size - 1)
+    job = replace(delaying, expected=MESSAGE_FAILURES)
+    with Direct(run.path) as direct, pytest.raises(RunError, match=r"^verdict fails: capture cut short: "):
+        measured_by(job, direct)
