@@ -14,8 +14,14 @@ from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"
 _PAGES = sorted(each for each in _FOLDER.glob("*.md") if each.name != "README.md")
-#: Their figures have changed since they were made. A page that is made leaves this set.
-_OUTDATED = {"alpha", "attention", "fn", "fp", "match", "ra", "schemes", "srur"}
+_INDEX = (_FOLDER / "README.md").read_text()
+#: Pages whose figures have changed since they were made. A page that is made leaves the list of the index.
+_OUTDATED = {
+    name
+    for names in re.findall(r"^Older than the code: (.+)\.$", _INDEX, re.MULTILINE)
+    for name in re.findall(r"`(\S+?)`", names)
+}
+_COLUMNS = f"| {' | '.join(STATEMENT_COLUMNS)} |"
 _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?: --engine (\S+))?`\.")
 
 
@@ -29,19 +35,41 @@ _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?:
 )
 def test_a_page_has_the_words_and_parameters_of_the_code_and_no_run_that_failed(page: Path) -> None:
     lines = page.read_text().splitlines()
-    found = _COMMAND.fullmatch(lines[2])
-    assert found is not None, lines[2]
-    name, size, seeds, engine = found[1], found[2], int(found[3]), found[4] or "simulate"
-    assert name == page.stem
-    figure = FIGURES[name]()
-    command, cases = command_of(name, size, seeds, engine), figure.cases(size)
+    size, seeds, engine = _made(page.stem, lines)
+    figure = FIGURES[page.stem]()
+    command, cases = command_of(page.stem, size, seeds, engine), figure.cases(size)
     expected = head(figure, command, parameters_of(figure, cases, seeds, engine))
     assert lines[: len(expected)] == expected
     # A line of failures would be between the head and the table of statements.
-    assert lines[len(expected) :][:2] == ["", f"| {' | '.join(STATEMENT_COLUMNS)} |"]
+    assert lines[len(expected) :][:2] == ["", _COLUMNS]
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
+def test_a_page_of_whatever_age_names_its_command_and_has_statements_and_a_figure(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    size, seeds, _ = _made(page.stem, lines)
+    assert (size in FIGURES[page.stem]().sizes, seeds > 0) == (True, True)
+    assert not [line for line in lines if line.startswith("Runs that failed")]
+    begin = lines.index(_COLUMNS)
+    rows = [re.split(r"(?<!\\)\|", line[1:-1]) for line in lines[begin : lines.index("", begin)]]
+    assert [len(row) for row in rows] == [len(STATEMENT_COLUMNS)] * len(rows)
+    verdicts = [verdict.strip() for *_, verdict in rows[2:]]
+    assert verdicts
+    assert set(verdicts) <= {"yes", "**no**", "shown"}
+    assert any(line.endswith(f"]({page.stem}.svg)") for line in lines)
+    assert page.with_suffix(".svg").is_file()
+
+
+def _made(stem: str, lines: list[str]) -> tuple[str, int, str]:
+    """Returns size, number of seeds and engine of the command that made a page."""
+    found = _COMMAND.fullmatch(lines[2])
+    assert found is not None, lines[2]
+    assert found[1] == stem
+    return found[2], int(found[3]), found[4] or "simulate"
 
 
 def test_the_index_has_every_figure_with_the_link_to_its_page() -> None:
-    rows = re.findall(r"^\| (\S+) \|", (_FOLDER / "README.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (\S+) \|", _INDEX, re.MULTILINE)
     made = {page.stem for page in _PAGES}
+    assert made >= _OUTDATED
     assert set(rows) - {"page", "---"} == {f"[{n}]({n}.md)" if n in made else n for n in FIGURES}
