@@ -42,11 +42,18 @@ NOTHING = BodyValues()
 _INT64_MAX = 2**63 - 1
 
 
+def _signed(seq: int) -> int:
+    return seq if seq <= _INT64_MAX else seq - 2**64
+
+
 def _subscription(body: Subscription) -> dict[str, Any]:
     return {
         "round": body.round,
+        "nonce": body.nonce,
         "remaining": body.remaining,
         "lifetime_left_us": min(body.lifetime_left_us, _INT64_MAX),
+        "freshness_us": min(body.freshness_us, _INT64_MAX),
+        "offered": [{"source": source, "seq": _signed(seq)} for source, seq in body.offered],
         "flags": int(body.flags),
     }
 
@@ -54,7 +61,7 @@ def _subscription(body: Subscription) -> dict[str, Any]:
 def _publication(body: Publication) -> dict[str, Any]:
     return {
         "source": body.source,
-        "seq": body.seq if body.seq <= _INT64_MAX else body.seq - 2**64,
+        "seq": _signed(body.seq),
         "age_us": min(body.age_us, _INT64_MAX),
         "flags": int(body.flags),
         "homes": list(body.homes),

@@ -34,7 +34,13 @@ _SQL_ATTRIBUTES = (
 
 #: Fields of a body of the attention-limited service -> Arrow and Spark SQL types.
 _ATTENTION: dict[str, tuple[pa.DataType, str]] = {
-    **dict.fromkeys(("round", "remaining", "lifetime_left_us"), (pa.int64(), "bigint")),
+    **dict.fromkeys(
+        ("round", "nonce", "remaining", "lifetime_left_us", "freshness_us"), (pa.int64(), "bigint")
+    ),
+    "offered": (
+        pa.list_(pa.struct([("source", pa.int64()), ("seq", pa.int64())])),
+        "array<struct<source: bigint, seq: bigint>>",
+    ),
     **dict.fromkeys(("source", "seq", "age_us"), (pa.int64(), "bigint")),
     "flags": (pa.int16(), "smallint"),
     "homes": (pa.list_(pa.int64()), "array<bigint>"),
@@ -108,9 +114,11 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         ATTENTION,
         _SQL_ATTENTION,
         "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body, each null if the body has no such field. "
-        "`round`; `remaining`, publications that are still lacking, and `lifetime_left_us`; `source` and "
-        "`seq` of a publication, `age_us`, and `homes` that it is for; `flags` (docs/wire-format.md; 1 of a "
-        "PUB: PENDING)",
+        "`round` and `nonce`; `remaining`, publications that are still lacking, and `offered`, those that "
+        "the subscription has or was offered; `lifetime_left_us` and `freshness_us`; `source` and `seq` of a "
+        "publication, `age_us`, and `homes` that it is for; `flags` (docs/wire-format.md; 1 of a PUB: "
+        "PENDING). A `seq` from 2^63 on is the negative number of the same 64 bits; a greater lifetime, "
+        "freshness or age is 2^63 - 1",
     ),
     "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
 }

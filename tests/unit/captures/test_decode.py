@@ -188,7 +188,10 @@ def test_the_columns_of_the_attention_limited_service() -> None:
     predicate = parse_predicate("x = 1")
     message, flags = Message({"x": 1}), PublicationFlags.PENDING
     bodies: dict[FrameType, Body] = {
-        FrameType.SUB: Subscription(2, 9, 5, 1_500_000, 2**64 - 1, predicate, SubscriptionFlags.REFRESHED),
+        FrameType.SUB: Subscription(
+            *(2, 9, 5, 1_500_000, 2**64 - 1, predicate, SubscriptionFlags.REFRESHED),
+            ((3, 2**63 - 1), (4, 2**63)),
+        ),
         FrameType.PUB: Publication(3, 2**64 - 1, 2**64 - 1, message, flags, (4, 9)),
         FrameType.FLUSH: Publication(3, 7, 20, message),
         FrameType.OVERLOAD: Overload(2),
@@ -205,8 +208,11 @@ def test_the_columns_of_the_attention_limited_service() -> None:
     } == {
         FrameType.SUB: {
             "round": 2,
+            "nonce": 9,
             "remaining": 5,
             "lifetime_left_us": 1_500_000,
+            "freshness_us": 2**63 - 1,
+            "offered": [{"source": 3, "seq": 2**63 - 1}, {"source": 4, "seq": -(2**63)}],
             "flags": int(SubscriptionFlags.REFRESHED),
         },
         # The number as a signed one with the same bits; an age that is no such number is the greatest one.
