@@ -17,8 +17,8 @@ from router.recording.long import Content, content_of
 from router.wire import private
 from router.wire.format import FrameType
 
-#: Constraints whose JSON is made at once, some 1 ms.
-_ENCODED = 1_000
+#: Constraints, and sets of bits, whose JSON is made at once, some 1 ms.
+_ENCODED, _SETS = 1_000, 200
 
 
 def predicate_content(head: bytes, predicate: Predicate, tail: bytes = b"") -> Content:
@@ -27,7 +27,9 @@ def predicate_content(head: bytes, predicate: Predicate, tail: bytes = b"") -> C
     A list of filters; of an encoded predicate, the bytes of its TLVs as a hexadecimal text.
     """
     if isinstance(predicate, BloomPredicate):
-        return content_of((head, _json(private.encode_predicate(predicate).hex()), tail))
+        if len(predicate) <= _SETS:
+            return content_of((head, _json(private.encode_predicate(predicate).hex()), tail))
+        return _hexadecimal(head, predicate, tail)
     batches = _batches(predicate)
     first = next(batches)
     if len(first) == len(predicate) and not _is_long(first):
@@ -67,6 +69,13 @@ def _constraints_in_parts(opening: bytes, filter_: Filter) -> Iterator[bytes]:
         yield opening + _json(predicate_to_json(Predicate((some,))))[2:-2]
         opening = b","
     yield b"]"
+
+
+def _hexadecimal(head: bytes, predicate: BloomPredicate, tail: bytes) -> Iterator[bytes]:
+    yield head + b'"'
+    for part in private.encode_in_parts(predicate, _SETS):
+        yield part.hex().encode()
+    yield b'"' + tail
 
 
 def read_predicate(data: bytes) -> Predicate:

@@ -181,6 +181,7 @@ def _unequal(constraints: int) -> Predicate:
         Predicate((*_texts(3, 5), *_unequal(2_000), *_texts(2, 5), *_unequal(2_001), *_unequal(1_500))),
         _texts(3, 60_000),
         BloomPredicate([BloomFilter(Suite(1, 64, 4, 1), 1 << n) for n in range(3)]),
+        BloomPredicate([BloomFilter(Suite(1, 512, 4, 1 + n // 150), 1 << n) for n in range(500)]),
     ],
 )
 def test_the_parts_of_a_predicate_make_its_json(predicate: Predicate) -> None:
@@ -205,6 +206,14 @@ def test_the_constraints_of_one_filter_are_in_several_parts(monkeypatch: pytest.
     assert made == []
     assert read_predicate(b"".join(content)) == predicate
     assert made == [3, 1_000, 1_000, 1_000, 500]
+
+
+def test_sets_of_bits_are_encoded_in_parts() -> None:
+    predicate = BloomPredicate([BloomFilter(Suite(1, 512, 4, 1), 1 << n) for n in range(500)])
+    content = predicate_content(b"", predicate)
+    assert not isinstance(content, bytes)
+    # Quotation marks, and two digits for each of 64 bytes and more of a set.
+    assert [len(part) // 128 // 100 for part in content] == [0, 2, 2, 1, 0]
 
 
 def test_a_recording_of_version_2_with_a_long_ra_is_replayed(
