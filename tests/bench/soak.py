@@ -2,11 +2,12 @@
 
 A ring of five, at one experiment second in a wall second: five messages a second, predicates that change
 every 20 s, and a fault every 15 s, drawn from those of `testbed.events` that a run survives. Every few
-seconds the parts are sampled: memory (proportional set size), open descriptors, and the bytes that wait in
-the packet sockets of the routers and of the switches. The samples are written as a table and a plot. A part
-is flat if a straight line through the samples of the later two thirds of its life rises by less than a bound;
-parts that a fault starts again, the router of each node among them, begin again with each start, and are
-judged by their longest life. A part whose longest life has too few samples is not judged, which is a failure.
+seconds the parts are sampled: anonymous memory (proportional set size), open descriptors, and the bytes
+that wait in the packet sockets of the routers and of the switches. The samples are written as a table and a
+plot. A part is flat if a straight line through the samples of the later two thirds of its life rises by
+less than a bound; parts that a fault starts again, the router of each node among them, begin again with
+each start, and are judged by their longest life. A part whose longest life has too few samples is not
+judged, which is a failure.
 """
 
 from __future__ import annotations
@@ -30,12 +31,10 @@ import numpy as np
 import psutil
 
 from captures.rundir.layout import RunLayout
-from testbed.memory import proportional_bytes
 from tests.bench.kill_anywhere import PARTS
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 
-_MIB = 1 << 20
 #: What a line may rise by: memory in MiB and, for an hour, a share for each hour more; descriptors; bytes
 #: that wait.
 _MEMORY_MIB, _DESCRIPTORS, _QUEUED = 4.0, 2.0, 4096.0
@@ -100,7 +99,8 @@ class Sample:
         at_s: wall seconds since the start of the command.
         part: the part; of routers, one for each node.
         pid: of the process.
-        memory_mib: proportional set size.
+        memory_mib: proportional set size of anonymous memory: that of files falls and rises with other
+            processes that map the same libraries.
         descriptors: open files.
         queued: bytes that wait in the packet sockets of its network namespace; 0: it has none.
     """
@@ -179,7 +179,7 @@ def _samples(runner: psutil.Process, since: float, nodes: Mapping[int, int]) -> 
                 part = f"router {nodes[process.pid]}" if process.pid in nodes else _PARENT
             if part not in JUDGED:
                 continue
-            memory = proportional_bytes([process.pid]) / _MIB
+            memory = _memory_mib(process.pid)
             waits = part == _SWITCHES or process.pid in nodes
             yield Sample(
                 *(time.monotonic() - since, part, process.pid, memory, process.num_fds()),
@@ -196,6 +196,11 @@ def _nodes(runs: Path) -> dict[int, int]:
             if line.endswith("\n") and (event := json.loads(line))["event"] == "ready":
                 found[event["pid"]] = event["node"]
     return found
+
+
+def _memory_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:")) / 1024
 
 
 def _queued(pid: int) -> int:
