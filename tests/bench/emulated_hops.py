@@ -4,6 +4,10 @@ The 20 routers run on real links, switches and captures; their CPU seconds are t
 counters. Two runs of each engine, one with few messages and one with many: the difference between them is
 the cost of the messages, without start, tables and advertisements. Then, on the same links and under the same
 captures, the routers give way to bare loops that forward frames at the same rate. Needs root.
+
+*Machine* is the processor time of everything on the machine for each message that crosses a link: routers,
+Open vSwitch, captures, kernel and the applications, and other programs, so nothing else should run.
+`testbed.emulation.estimate` estimates with it.
 """
 
 from __future__ import annotations
@@ -18,8 +22,9 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 from rich.console import Console
 
 from router.runtime.client import Client
@@ -59,21 +64,39 @@ def main(engines: list[str], rate: int, no_record: bool) -> None:
     """Prints microseconds of CPU for each message at each router, and for a hop of the bare loop."""
     print(
         f"{'engine':10} {'messages':>9} {'us CPU a hop':>13} {'of it user':>11} {'by the core':>12}"
-        f" {'bare loop':>10} {'ratio':>6}"
+        f" {'bare loop':>10} {'ratio':>6} {'machine':>8}"
     )
     for engine in engines:
-        base, full = (_measured(engine, each, not no_record) for each in (_FEW, rate))
-        hops, by_core, user, system = (after - before for before, after in zip(base[0], full[0], strict=True))
-        cost, bare = (user + system) / hops, full[1]
+        (base, _), (full, bare) = (_measured(engine, each, not no_record) for each in (_FEW, rate))
+        hops, crossings, by_core, user, system, machine = (
+            after - before for before, after in zip(base, full, strict=True)
+        )
+        cost = (user + system) / hops
         print(
             f"{engine:10} {hops:9,.0f} {cost * 1e6:13.1f} {user / hops * 1e6:11.1f} {by_core / hops:12.1%}"
-            f" {bare * 1e6:10.1f} {cost / bare:6.2f}",
+            f" {bare * 1e6:10.1f} {cost / bare:6.2f} {machine / crossings * 1e6:8.1f}",
             flush=True,
         )
 
 
-def _measured(engine: str, rate: int, record: bool) -> tuple[tuple[float, float, float, float], float]:
-    """Hops, those that the core handled, user and system seconds of all routers; CPU of a bare hop."""
+class _Cost(NamedTuple):
+    """Messages at routers, from links, handled by the core; CPU seconds of routers, and of all processes."""
+
+    hops: float
+    crossings: float
+    by_core: float
+    user_s: float
+    system_s: float
+    machine_s: float
+
+
+def _machine_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
+
+
+def _measured(engine: str, rate: int, record: bool) -> tuple[_Cost, float]:
+    """The cost of a run, and CPU seconds of a bare hop."""
     overrides = {
         "protocol.matcher": engine,
         "record": str(record).lower(),
@@ -87,17 +110,19 @@ def _measured(engine: str, rate: int, record: bool) -> tuple[tuple[float, float,
         try:
             write_inputs(run, experiment, emulation.workload, datapath(), tag=emulation.state.tag)
             emulation.bring_up()
-            began = time.monotonic()
+            began, machine_s = time.monotonic(), _machine_s()
             emulation.run(hold=False)
+            machine_s = _machine_s() - machine_s
             took = time.monotonic() - began
             bare = emulation.bare_hops(emulation.hops() / took) if rate > _FEW else 0.0
             emulation.take_down()
         finally:
             emulation.abandon()
         routers = json.loads((run / "counters" / "routers.json").read_text()).values()
-    hops = sum(router["messages_received"] + router["messages_sent"] for router in routers)
-    cpu = [sum(router[key] for router in routers) for key in ("cpu_user_s", "cpu_system_s")]
-    return (hops, hops - sum(router["messages_compiled"] for router in routers), cpu[0], cpu[1]), bare
+    keys = ("messages_received", "messages_sent", "messages_compiled", "cpu_user_s", "cpu_system_s")
+    received, sent, compiled, user_s, system_s = (sum(router[key] for router in routers) for key in keys)
+    hops = received + sent
+    return _Cost(hops, received, hops - compiled, user_s, system_s, machine_s), bare
 
 
 class _Emulation(Emulation):
