@@ -163,7 +163,7 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        """Whether so many long contents wait that the router should read no more frames."""
+        """Whether so many long contents wait that the router should read no more frames and requests."""
         return len(self._later) >= _WAITING
 
     def step(self) -> None:

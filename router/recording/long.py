@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from router.protocol.events import Event, FrameReceived
 from router.wire.frames import Frame
 
-#: Bytes of a content that is written at once, and of a part of a longer one. Of frames that came in with a
+#: Bytes of a content that is written at once, and of a part of a longer body. Of frames that came in with a
 #: longer body, the body has a number. A part of the format: another value is another version.
 LONG = 65_536
 #: Bytes of the bodies that are kept beside the last.

@@ -313,6 +313,8 @@ class RouterLoop:
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
+        if self._recorder_full:
+            return  # What is ready is reported again.
         until = time.monotonic() + _APPLICATIONS_S
         if ready is not None:
             self._others_ready(ready, until)

@@ -82,7 +82,8 @@ def reproduce(
 def _measure(figure: Reproduction) -> tuple[str, str]:
     """Returns the name of what a figure measures, and the source of its module.
 
-    A run that was measured by another source is repeated.
+    A run that was measured by another source is repeated. What that module calls in others is not in it:
+    after a change there, the folder of the figure has to be removed.
     """
     return figure.measure, inspect.getsource(import_module(figure.measure.partition(":")[0]))
 

@@ -201,7 +201,11 @@ def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
 
 def _undecided(run: RunLayout) -> str | None:
     """Returns why the records of a run leave starvation undecided, or None."""
-    faults = [record for record in read_faults(run) if record["part"] not in _NOT_SERVING]
+    faults = [
+        record
+        for record in read_faults(run)
+        if record["part"] not in _NOT_SERVING or _ends_run(record["what"], record["part"])
+    ]
     commands = read_commands(run)
     if faults:
         first = faults[0]
@@ -214,6 +218,11 @@ def _undecided(run: RunLayout) -> str | None:
     if run.controller_log.exists() and tree_changes(event for _, event in read_controller(run)):
         return "broadcast trees changed"
     return undecided_by(counters.values())
+
+
+def _ends_run(what: str, part: PartName) -> bool:
+    """Whether a fault ends a run before its time, and rounds with it."""
+    return what == "lost" or (what, part) == ("killed", "captures")
 
 
 def undecided_by(counters: Iterable[Mapping[str, Any]]) -> str | None:

@@ -24,7 +24,7 @@ from router.forwarding.plane import DataPlane
 from router.matching.factory import COMPILED
 from router.predicates.model import NOTHING, Message
 from router.protocol import messages
-from router.protocol.events import Event, FrameReceived, Tick
+from router.protocol.events import Event, FrameReceived, SetPredicate, Tick
 from router.protocol.messages import _Local
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -227,6 +227,41 @@ def test_frames_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
     finally:
         deadline.cancel()
     assert len(waiting) == 20, f"{len(waiting)} of 20 RAs have come; {loop.counters()}"
+    assert max(waiting) == 1
+    assert check(tmp_path / "r.rec").difference is None
+
+
+def test_requests_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
+    loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TURN_S", 0.0)
+    monkeypatch.setattr(recordings, "_WAITING", 1)
+    recorder = Recorder(tmp_path / "r.rec", ORIGIN)
+    loop = loops.of(ORIGIN.router(), recorder)
+    waiting: list[int] = []
+    record, turn = Recorder.event, loop._turn
+    deadline = time.monotonic() + TIMEOUT
+
+    def noted(own: Recorder, event: Event, *arguments: Any) -> None:
+        record(own, event, *arguments)
+        if isinstance(event, SetPredicate):
+            waiting.append(len(recorder._later))
+            if len(waiting) == 5:
+                loop.stop()
+
+    def in_time(timeout: float | None) -> bool:
+        assert time.monotonic() < deadline, f"{len(waiting)} of 5 predicates were set"
+        return turn(timeout)
+
+    monkeypatch.setattr(Recorder, "event", noted)
+    monkeypatch.setattr(loop, "_turn", in_time)
+    with ExitStack() as stack:
+        filters = b" or ".join(b"x = %d" % n for n in range(0, 2_400, 2))
+        for _ in range(5):
+            peer = stack.enter_context(socket.socket(socket.AF_UNIX))
+            peer.connect(str(loops.path))
+            peer.sendall(b'{"op": "set_predicate", "predicate": "%s"}\n' % filters)
+        loop.run()
     assert max(waiting) == 1
     assert check(tmp_path / "r.rec").difference is None
 
