@@ -1,4 +1,7 @@
-"""A figure whose runs fail."""
+"""A figure whose runs fail.
+
+As the other sweeps, after all tests that share a session: a sweep ends the session of its process.
+"""
 
 from __future__ import annotations
 
