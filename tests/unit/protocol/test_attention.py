@@ -28,7 +28,6 @@ from router.protocol.attention.events import (
     Upload,
 )
 from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.service import Attention
 from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN
 from router.protocol.events import (
     ApplicationGone,
@@ -48,7 +47,6 @@ from router.recording.replay import check, describe
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
 from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame
 from router.wire.frames import (
-    Body,
     Commit,
     EncodedPredicate,
     Frame,
@@ -61,32 +59,10 @@ from router.wire.frames import (
 )
 from router.wire.predicate import encode_predicate
 from tests.support.attention_network import AttentionNetwork
+from tests.support.attention_router import SUB, attention_router, frame_of, state_of, sub, upload
 from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent, set_up
 from tests.support.one_router import TABLE as TREES
 from tests.support.protocol_network import random_graph
-
-_SUB = Subscription(0, 1, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"))
-
-
-def _router(**options: Any) -> Router:
-    return set_up(RouterOptions(service="attention", service_options=AttentionOptions(**options)))
-
-
-def _state(router: Router) -> Any:
-    assert isinstance(router._service, Attention)
-    return router._service.state
-
-
-def _frame(kind: FrameType, issuer: int, seq: int, body: Body) -> Frame:
-    return Frame(kind, issuer, seq, 1, 9, body)
-
-
-def _sub(issuer: int = 11, seq: int = 1, body: Subscription = _SUB) -> Frame:
-    return _frame(FrameType.SUB, issuer, seq, body)
-
-
-def _upload(router: Router, now: float = 0.0, **attributes: int) -> list[Any]:
-    return router.handle(Upload(1, Message(attributes)), now)
 
 
 def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: float = 0.0) -> list[Cached]:
@@ -104,93 +80,93 @@ def _types(actions: list[Any]) -> list[str]:
 
 
 def test_a_pending_publication_goes_once_to_a_subscription_that_passes() -> None:
-    router = _router()
-    assert _types(_upload(router, x=1)) == []
-    actions = received(router, 11, _sub())
-    ((pub_to, pub), (sub_to, sub)) = sent(actions)
+    router = attention_router()
+    assert _types(upload(router, x=1)) == []
+    actions = received(router, 11, sub())
+    ((pub_to, pub), (sub_to, onward)) = sent(actions)
     assert (pub_to, sub_to) == ({1}, {2, 3})
     assert isinstance(pub.body, Publication)
-    assert isinstance(sub.body, Subscription)
+    assert isinstance(onward.body, Subscription)
     assert (pub.body.homes, pub.body.flags) == ((11,), PublicationFlags.PENDING)
-    assert sub.body.remaining == 1
+    assert onward.body.remaining == 1
     # A second subscription of the same home does not get it: it is in OPT now.
-    assert _types(received(router, 11, _sub(seq=2))) == ["SUB"]
-    assert [cached.index for cached in _state(router).cache] == [Index.OPT]
+    assert _types(received(router, 11, sub(seq=2))) == ["SUB"]
+    assert [cached.index for cached in state_of(router).cache] == [Index.OPT]
 
 
 def test_a_subscription_that_is_served_here_goes_no_further() -> None:
-    router = _router()
+    router = attention_router()
     for _ in range(3):
-        _upload(router, x=1)
-    assert _types(received(router, 11, _sub())) == ["PUB", "PUB"]
+        upload(router, x=1)
+    assert _types(received(router, 11, sub())) == ["PUB", "PUB"]
     # No entry: a further upload stays here.
-    assert _types(_upload(router, x=1)) == []
+    assert _types(upload(router, x=1)) == []
 
 
 def test_copies_and_old_rounds_of_a_sub_are_dropped() -> None:
-    router = _router()
+    router = attention_router()
     newer = Subscription(
         1, 7, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
     )
-    received(router, 11, _sub(body=newer))
-    assert received(router, 11, _sub(body=newer)) == []
-    assert received(router, 11, _sub()) == []
+    received(router, 11, sub(body=newer))
+    assert received(router, 11, sub(body=newer)) == []
+    assert received(router, 11, sub()) == []
     assert router.counters.dropped["sub_old"] == 2
 
 
 def test_an_overload_ends_a_round_and_leaves_a_newer_one() -> None:
-    router = _router()
-    received(router, 11, _sub())
-    assert _types(_upload(router, x=1)) == ["PUB"]
-    assert _types(received(router, 11, _frame(FrameType.OVERLOAD, 11, 1, Overload(0)))) == ["OVERLOAD"]
-    assert _types(_upload(router, x=1)) == []
+    router = attention_router()
+    received(router, 11, sub())
+    assert _types(upload(router, x=1)) == ["PUB"]
+    assert _types(received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))) == ["OVERLOAD"]
+    assert _types(upload(router, x=1)) == []
     newer = Subscription(
         1, 7, 5, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
     )
-    received(router, 11, _sub(body=newer))
-    assert received(router, 11, _frame(FrameType.OVERLOAD, 11, 1, Overload(0))) == []
+    received(router, 11, sub(body=newer))
+    assert received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0))) == []
     assert router.counters.dropped["overload_late"] == 1
-    assert _types(_upload(router, x=1)) == ["PUB"]
+    assert _types(upload(router, x=1)) == ["PUB"]
 
 
 def test_pdp_pushes_before_the_deadline_and_no_more_than_is_lacking() -> None:
-    router = _router(strategy="pdp", beta_s=1.0)
-    received(router, 11, _sub())
+    router = attention_router(strategy="pdp", beta_s=1.0)
+    received(router, 11, sub())
     for _ in range(3):
-        assert _types(_upload(router, x=1)) == []
+        assert _types(upload(router, x=1)) == []
     assert router.next_deadline() == 9.0
     assert _types(router.handle(Tick(), 9.0)) == ["PUB", "PUB"]
     assert _types(router.handle(Tick(), 10.0)) == []
-    assert not len(_state(router).table)
+    assert not len(state_of(router).table)
 
 
 def test_a_second_copy_of_a_pub_is_dropped_and_homes_that_were_served_are_left_out() -> None:
-    router = _router(en_route=True)
+    router = attention_router(en_route=True)
     body = Publication(21, 1, 0, Message({"x": 1}), PublicationFlags.PENDING, (12, 13))
-    ((to, frame),) = sent(received(router, 21 - 10, _frame(FrameType.PUB, 21, 1, body)))
+    ((to, frame),) = sent(received(router, 21 - 10, frame_of(FrameType.PUB, 21, 1, body)))
     assert to == {2}  # node 13 is not in the subtree of this tree
     assert isinstance(frame.body, Publication)
     assert frame.body.homes == (12,)
-    assert received(router, 11, _frame(FrameType.PUB, 21, 1, body)) == []
-    assert received(router, 11, _frame(FrameType.PUB, 21, 2, body)) == []
+    assert received(router, 11, frame_of(FrameType.PUB, 21, 1, body)) == []
+    assert received(router, 11, frame_of(FrameType.PUB, 21, 2, body)) == []
     assert router.counters.dropped["pub_duplicate"] == 1
     assert router.counters.dropped["home_served"] == 1
     # A home that asks again may need it again.
-    received(router, 12, _sub(issuer=12))
-    assert len(sent(received(router, 11, _frame(FrameType.PUB, 21, 3, body)))) == 1
+    received(router, 12, sub(issuer=12))
+    assert len(sent(received(router, 11, frame_of(FrameType.PUB, 21, 3, body)))) == 1
 
 
 def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
-    router = _router(flushing="neighbour", cache_publications=2)
+    router = attention_router(flushing="neighbour", cache_publications=2)
 
     def flush(seq: int, age_us: int) -> list[str]:
         body = Publication(21, seq, age_us, Message({"x": 1}))
-        return _types(received(router, 11, _frame(FrameType.FLUSH, 11, seq, body), 10.0))
+        return _types(received(router, 11, frame_of(FrameType.FLUSH, 11, seq, body), 10.0))
 
     assert [flush(1, 5_000_000), flush(2, 3_000_000)] == [[], []]
     # The oldest is replaced first: this one would be, and the next one replaces the first one.
     assert [flush(3, 9_000_000), flush(4, 1_000_000)] == [[], []]
-    cached = {each.id[1]: each.index for each in _state(router).cache}
+    cached = {each.id[1]: each.index for each in state_of(router).cache}
     assert cached == {2: Index.DPT, 4: Index.DPT}
 
     # Who got it is not known: a refreshed subscription takes none, a new one does.
@@ -204,17 +180,17 @@ def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
 
 @pytest.mark.parametrize("kind", [FrameType.PUB, FrameType.FLUSH])
 def test_no_frame_takes_the_identifier_of_an_upload_that_is_still_to_come(kind: FrameType) -> None:
-    router = _router(cache_publications=2)
-    _upload(router, 0.0, x=1)
+    router = attention_router(cache_publications=2)
+    upload(router, 0.0, x=1)
     homes = (NODE,) if kind is FrameType.PUB else ()
     for seq in (INCARNATION << 32 | 2, (INCARNATION + 1) << 32 | 1):
         flags = PublicationFlags.PENDING | PublicationFlags.CUSTODY
         body = Publication(NODE, seq, 0, Message({"x": 1}), flags, homes)
-        assert received(router, 11, _frame(kind, 11, seq, body)) == []
+        assert received(router, 11, frame_of(kind, 11, seq, body)) == []
     assert router.counters.dropped["publication_forged"] == 2
     for at in range(1, 6):
-        _upload(router, float(at), x=1)
-    assert len(_state(router).cache) == 2
+        upload(router, float(at), x=1)
+    assert len(state_of(router).cache) == 2
 
 
 def test_policies_say_which_publication_leaves_first() -> None:
@@ -298,55 +274,59 @@ def test_selection_by_index_comes_before_the_policy() -> None:
 
 
 def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
-    router = _router(subscriptions=2)
-    received(router, 11, _sub(seq=1))
+    router = attention_router(subscriptions=2)
+    received(router, 11, sub(seq=1))
     router.handle(Register(1, parse_predicate("x = 1"), 1, 5.0, 5.0), 0.0)
-    assert received(router, 11, _sub(seq=2)) == []
+    assert received(router, 11, sub(seq=2)) == []
     (refused,) = router.handle(Register(1, parse_predicate("x = 1"), 1, 5.0, 5.0), 0.0)
     assert refused == Refused(1, "the router keeps no more subscriptions")
     assert router.counters.dropped["sub_refused"] == 1
     heavy = Subscription(0, 1, 1, 10_000_000, 1, parse_predicate(" or ".join(f"x = {n}" for n in range(50))))
-    light = _router(subscriptions_weight=60)
-    assert received(light, 11, _sub(body=heavy)) == []
+    light = attention_router(subscriptions_weight=60)
+    assert received(light, 11, sub(body=heavy)) == []
     assert light.counters.dropped["sub_refused"] == 1
     # A subscription does not become a heavy one, and applications have the same limits.
-    received(light, 11, _sub(seq=2))
-    assert received(light, 11, _sub(seq=2, body=replace(heavy, round=1))) == []
+    received(light, 11, sub(seq=2))
+    assert received(light, 11, sub(seq=2, body=replace(heavy, round=1))) == []
     narrow = set_up(RouterOptions(service="attention", service_options=AttentionOptions(), turn_weight=60))
     for each in (light, narrow):
         (answer,) = each.handle(Register(1, heavy.predicate, 1, 5.0, 5.0), 0.0)
         assert isinstance(answer, Refused)
-    assert received(narrow, 11, _sub(body=heavy)) == []
+    assert received(narrow, 11, sub(body=heavy)) == []
     assert narrow.counters.dropped["sub_refused"] == 1
     # The room is free again after the deadlines.
     router.handle(Tick(), 11.0)
     router.handle(ApplicationGone(1), 11.0)
-    assert _types(received(router, 11, _sub(seq=3), 11.0)) == ["SUB"]
+    assert _types(received(router, 11, sub(seq=3), 11.0)) == ["SUB"]
 
 
 def test_the_memory_of_a_subscription_does_not_grow_with_its_subs() -> None:
-    router = _router()
-    subs = [replace(_SUB, nonce=nonce, lifetime_left_us=10**15) for nonce in range(1000)]
+    router = attention_router()
+    subs = [replace(SUB, nonce=nonce, lifetime_left_us=10**15) for nonce in range(1000)]
     for body in subs:
-        received(router, 11, _sub(body=body))
-    state = _state(router)
-    assert len(state.table.get((11, 1), 0.0).nonces) == 8
+        received(router, 11, sub(body=body))
+    state = state_of(router)
+    entry = state.table.get((11, 1), 0.0)
+    assert entry is not None
+    assert len(entry.nonces) == 8
     assert router.counters.dropped["sub_refused"] == 992
     # The next round is another matter, and the timers of former ones are forgotten.
     for body in subs:
-        received(router, 11, _sub(body=replace(body, round=body.nonce + 1)))
-    assert state.table.get((11, 1), 0.0).round == 1000
+        received(router, 11, sub(body=replace(body, round=body.nonce + 1)))
+    entry = state.table.get((11, 1), 0.0)
+    assert entry is not None
+    assert entry.round == 1000
     assert len(state.timers) + len(state.table._ends) < 100
     assert router.next_deadline() == 1e9
 
 
 def test_a_subscription_that_is_withdrawn_leaves_no_timer_until_its_deadline() -> None:
-    router = _router()
+    router = attention_router()
     for _ in range(1000):
         answer, *_ = router.handle(Register(1, parse_predicate("x = 1"), 1, 1e9, 5.0), 0.0)
         assert isinstance(answer, Registered)
         router.handle(Unregister(1, answer.subscription), 0.0)
-    assert len(_state(router).timers) < 100
+    assert len(state_of(router).timers) < 100
 
 
 @pytest.mark.parametrize(
@@ -370,14 +350,14 @@ def test_a_subscription_that_is_withdrawn_leaves_no_timer_until_its_deadline() -
     ],
 )
 def test_a_request_that_cannot_be_served_says_why(op: str, request_: dict[str, Any], error: str) -> None:
-    router = _router()
+    router = attention_router()
     command = router.session(1).commands()[op]
     with pytest.raises(ValueError, match=error):
         command(request_, lambda event: router.handle(event, 0.0))
 
 
 def test_a_round_that_is_not_over_cannot_be_refreshed() -> None:
-    router = _router()
+    router = attention_router()
     commands: Mapping[str, Any] = router.session(1).commands()
     limits = {"max": 1, "lifetime_s": 5, "freshness_s": 5}
     answer, _ = commands["register"](
@@ -402,7 +382,7 @@ def test_a_recording_of_the_service_replays(tmp_path: Path) -> None:
         (0.0, ControllerFrame(Frame(FrameType.TABLE, NODE, FIRST, 1, 1, TREES))),
         (0.0, ControllerFrame(Frame(FrameType.COMMIT, NODE, FIRST + 1, 1, 1, Commit(1)))),
         (0.1, Register(1, parse_predicate("x = 1"), 2, 5.0, 60.0)),
-        (0.2, FrameReceived(11, _sub())),
+        (0.2, FrameReceived(11, sub())),
         (0.3, Upload(1, Message({"x": 1, "text": "é"}))),
         (9.5, Tick()),
         (9.6, Refresh(1, INCARNATION << 32 | 1)),
@@ -477,7 +457,9 @@ _EVENTS = st.one_of(
 def test_no_frame_harms_a_router(
     events: list[tuple[float, Event]], strategy: str, remote: str, flushing: str
 ) -> None:
-    router = _router(strategy=strategy, remote=remote, flushing=flushing, cache_publications=2, en_route=True)
+    router = attention_router(
+        strategy=strategy, remote=remote, flushing=flushing, cache_publications=2, en_route=True
+    )
     now, frames = 0.0, 0
     for wait, event in events:
         now += wait
@@ -489,12 +471,12 @@ def test_no_frame_harms_a_router(
     handled = counters.subs_received + counters.pubs_received
     handled += counters.overloads_received + counters.flushes_received
     assert handled + counters.dropped.total() >= frames
-    assert len(_state(router).cache) <= 2
+    assert len(state_of(router).cache) <= 2
     now += 2e9
     for _ in range(8):
         router.handle(Tick(), now)
         now += 2.0
-    assert not len(_state(router).table)
+    assert not len(state_of(router).table)
     assert router.next_deadline() is None
     assert router.idle
 
@@ -512,57 +494,57 @@ def _all(turns: list[list[Any]]) -> list[Any]:
 
 
 def test_one_sub_releases_many_publications_in_turns_of_few() -> None:
-    router = _router()
+    router = attention_router()
     for _ in range(200):
-        _upload(router, x=1)
-    turns = _turns(router, received(router, 11, _sub(body=replace(_SUB, remaining=150))))
+        upload(router, x=1)
+    turns = _turns(router, received(router, 11, sub(body=replace(SUB, remaining=150))))
     sends = [len(sent(actions)) for actions in turns]
     assert len(turns) > 1
     assert max(sends) <= SENDS_A_TURN
     assert sum(sends) == 150
     assert _types(_all(turns)) == ["PUB"] * 150
-    assert not len(_state(router).table._active)
+    assert not len(state_of(router).table._active)
     # What is left goes to the next subscription, and the SUB goes on, once.
-    turns = _turns(router, received(router, 11, _sub(seq=2, body=replace(_SUB, remaining=150))))
+    turns = _turns(router, received(router, 11, sub(seq=2, body=replace(SUB, remaining=150))))
     ((_, onward),) = [each for each in sent(_all(turns)) if each[1].type is FrameType.SUB]
     assert isinstance(onward.body, Subscription)
     assert onward.body.remaining == 100
 
 
 def test_pending_publications_are_compared_with_a_large_table_in_turns() -> None:
-    router = _router()
+    router = attention_router()
     for _ in range(6):
-        _upload(router, x=1)
+        upload(router, x=1)
     predicate = parse_predicate(" or ".join(f"x > {10 + n}" for n in range(10)))
     for seq in range(10, 110):
-        received(router, 11, _sub(seq=seq, body=replace(_SUB, predicate=predicate)))
+        received(router, 11, sub(seq=seq, body=replace(SUB, predicate=predicate)))
         _turns(router, [])
     # 1,000 constraints: with every third publication a turn is over.
-    turns = _turns(router, received(router, 11, _sub(body=replace(_SUB, remaining=6))))
+    turns = _turns(router, received(router, 11, sub(body=replace(SUB, remaining=6))))
     assert [len(sent(actions)) for actions in turns] == [3, 3]
     for seq in range(10, 110):
-        _turns(router, received(router, 11, _frame(FrameType.OVERLOAD, 11, seq, Overload(0))))
-    assert _state(router).table._active._others_weight == 0
+        _turns(router, received(router, 11, frame_of(FrameType.OVERLOAD, 11, seq, Overload(0))))
+    assert state_of(router).table._active._others_weight == 0
 
 
 def test_what_happens_between_two_turns_of_a_sub_counts() -> None:
-    router = _router()
+    router = attention_router()
     for _ in range(100):
-        _upload(router, x=1)
-    first = received(router, 11, _sub(body=replace(_SUB, remaining=100)))
+        upload(router, x=1)
+    first = received(router, 11, sub(body=replace(SUB, remaining=100)))
     assert len(sent(first)) == SENDS_A_TURN
     router.handle(Upload(1, Message({"x": 1})), 0.0)
-    received(router, 11, _frame(FrameType.OVERLOAD, 11, 1, Overload(0)))
+    received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))
     assert not [each for turn in _turns(router, []) for each in sent(turn)]
     assert router.idle
 
 
 def test_a_subscription_is_compared_with_a_large_cache_in_turns() -> None:
-    router = _router(cache_publications=10_000)
+    router = attention_router(cache_publications=10_000)
     for number in range(3000):
-        _upload(router, x=number)
+        upload(router, x=number)
     predicate = parse_predicate(" or ".join(f"x > {10**6 + n}" for n in range(9)) + " or x > 2998")
-    turns = _turns(router, received(router, 11, _sub(body=replace(_SUB, predicate=predicate))))
+    turns = _turns(router, received(router, 11, sub(body=replace(SUB, predicate=predicate))))
     assert len(turns) > 3000 * 10 // COMPARISONS_A_TURN
     assert _types(_all(turns)) == ["PUB", "SUB"]
     # A local subscription as well.
@@ -575,33 +557,33 @@ def test_a_subscription_is_compared_with_a_large_cache_in_turns() -> None:
 
 
 def test_a_neighbour_leaves_room_for_the_subscriptions_of_others() -> None:
-    router = _router(subscriptions=9)
+    router = attention_router(subscriptions=9)
     for seq in range(9):
-        received(router, 11, _sub(seq=seq))
-    assert len(_state(router).table) == 5
+        received(router, 11, sub(seq=seq))
+    assert len(state_of(router).table) == 5
     assert router.counters.dropped["sub_refused"] == 4
     for seq in range(9):
-        received(router, 12, _sub(issuer=12, seq=seq))
-    assert len(_state(router).table) == 7
+        received(router, 12, sub(issuer=12, seq=seq))
+    assert len(state_of(router).table) == 7
     assert not any(
-        isinstance(each, Refused) for each in router.handle(Register(1, _SUB.predicate, 1, 9.0, 9.0), 0.0)
+        isinstance(each, Refused) for each in router.handle(Register(1, SUB.predicate, 1, 9.0, 9.0), 0.0)
     )
 
 
 def test_a_neighbour_leaves_room_for_others_to_be_served() -> None:
-    router = _router()
+    router = attention_router()
     for _ in range(2 * SENDS_A_TURN):
-        _upload(router, x=1)
+        upload(router, x=1)
     # Each would take all; none of them gets a turn but its first.
     body = replace(
-        _SUB, remaining=1000, predicate=parse_predicate(" or ".join(f"x < {n}" for n in range(2, 32)))
+        SUB, remaining=1000, predicate=parse_predicate(" or ".join(f"x < {n}" for n in range(2, 32)))
     )
     for seq in range(64):
-        received(router, 11, _sub(seq=seq, body=body))
+        received(router, 11, sub(seq=seq, body=body))
     assert router.counters.dropped["sub_refused"] == 32
-    received(router, 12, _sub(issuer=12, body=body))
+    received(router, 12, sub(issuer=12, body=body))
     assert router.counters.dropped["sub_refused"] == 32
-    assert isinstance(router.handle(Register(1, _SUB.predicate, 1, 9.0, 9.0), 0.0)[0], Registered)
+    assert isinstance(router.handle(Register(1, SUB.predicate, 1, 9.0, 9.0), 0.0)[0], Registered)
     _turns(router, [])
     assert router._service.state.turns._of_interface.total() == 0  # type: ignore[attr-defined]
 
@@ -610,16 +592,16 @@ def test_a_neighbour_leaves_room_for_others_to_be_served() -> None:
 def test_a_body_that_is_too_long_for_a_turn_is_refused_undecoded(kind: FrameType) -> None:
     if kind is FrameType.SUB:
         text = " or ".join(f"attribute{n} = {n}" for n in range(2000))
-        frame = _sub(body=replace(_SUB, predicate=parse_predicate(text)))
+        frame = sub(body=replace(SUB, predicate=parse_predicate(text)))
     else:
         homes = (NODE,) if kind is FrameType.PUB else ()
         message = Message({f"attribute{n}": "x" * 20 for n in range(1400)})
-        frame = _frame(kind, 11, 1, Publication(11, 1, 0, message, PublicationFlags.NONE, homes))
+        frame = frame_of(kind, 11, 1, Publication(11, 1, 0, message, PublicationFlags.NONE, homes))
     payload = encode(frame)
     whole = forwarded_frame(decode_header(payload), payload[HEADER_LENGTH:])
     assert isinstance(whole.body, EncodedPredicate)
     assert encode(whole) == payload
-    router = _router()
+    router = attention_router()
     assert received(router, 11, whole) == []
     assert router.counters.dropped["malformed"] == 1
     assert "refused" in describe_frame(whole)
@@ -636,13 +618,15 @@ def test_a_predicate_that_no_sub_may_carry_is_refused() -> None:
 def test_a_sub_of_the_longest_predicate_has_room_for_all_publications_that_it_names() -> None:
     length = MAX_SUB_PREDICATE_BYTES - len(encode_predicate(parse_predicate('x = ""')))
     longest = parse_predicate(f'x = "{"y" * length}"')
-    assert isinstance(_router().handle(Register(1, longest, 1, 9.0, 9.0), 0.0)[0], Registered)
+    assert isinstance(attention_router().handle(Register(1, longest, 1, 9.0, 9.0), 0.0)[0], Registered)
     assert isinstance(
-        _router().handle(Register(1, parse_predicate(f'x = "{"y" * (length + 1)}"'), 1, 9.0, 9.0), 0.0)[0],
+        attention_router().handle(
+            Register(1, parse_predicate(f'x = "{"y" * (length + 1)}"'), 1, 9.0, 9.0), 0.0
+        )[0],
         Refused,
     )
     offered = tuple((11, number) for number in range(MAX_OFFERED))
-    payload = encode(_sub(body=replace(_SUB, predicate=longest, offered=offered)))
+    payload = encode(sub(body=replace(SUB, predicate=longest, offered=offered)))
     assert len(payload) - HEADER_LENGTH == MAX_SUB_BYTES
     whole = forwarded_frame(decode_header(payload), payload[HEADER_LENGTH:])
     assert isinstance(whole.body, Subscription)
