@@ -197,73 +197,61 @@ def test_a_long_content_is_recorded_in_parts_a_part_in_a_turn(
     assert check(tmp_path / "r.rec").difference is None
 
 
-def test_frames_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
-    wire: Wire, loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # No turn has time for more than one part, which is less than came in.
+@pytest.fixture
+def slow_recording(loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """Returns a function that runs a loop and returns how many contents waited after each event of a type."""
+    # No turn has time for more than one part and one step of a request, and one content may wait.
     monkeypatch.setattr(module, "_TURN_S", 0.0)
+    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
     monkeypatch.setattr(recordings, "_WAITING", 1)
     recorder = Recorder(tmp_path / "r.rec", ORIGIN)
     loop = loops.of(ORIGIN.router(), recorder)
-    waiting: list[int] = []
-    handle = loop._handle
+    record = Recorder.event
 
-    def noted(event: Event, *arguments: Any) -> None:
-        handle(event, *arguments)
-        if isinstance(event, FrameReceived):
-            waiting.append(len(recorder._later))
-            if len(waiting) == 20:
-                loop.stop()
+    def run(kind: type[Event], count: int) -> list[int]:
+        waiting: list[int] = []
 
-    monkeypatch.setattr(loop, "_handle", noted)
+        def noted(own: Recorder, event: Event, *arguments: Any) -> None:
+            record(own, event, *arguments)
+            if isinstance(event, kind):
+                waiting.append(len(own._later))
+                if len(waiting) == count:
+                    loop.stop()
+
+        monkeypatch.setattr(Recorder, "event", noted)
+        deadline = threading.Timer(TIMEOUT, loop.stop)
+        deadline.start()
+        try:
+            loop.run()
+        finally:
+            deadline.cancel()
+        assert len(waiting) == count, f"{len(waiting)} of {count} have come; {loop.counters()}"
+        assert check(tmp_path / "r.rec").difference is None
+        return waiting
+
+    return run
+
+
+def test_frames_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
+    wire: Wire, slow_recording: Callable[..., list[int]]
+) -> None:
     text = " or ".join(f's = "{letter * 40_000}"' for letter in "ab")
     for seq in range(20):
         for payload in fragment(ra(1, text, seq=seq)):
             wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
-    deadline = threading.Timer(TIMEOUT, loop.stop)
-    deadline.start()
-    try:
-        loop.run()
-    finally:
-        deadline.cancel()
-    assert len(waiting) == 20, f"{len(waiting)} of 20 RAs have come; {loop.counters()}"
-    assert max(waiting) == 1
-    assert check(tmp_path / "r.rec").difference is None
+    assert max(slow_recording(FrameReceived, 20)) == 1
 
 
 def test_requests_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
-    loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loops: Loops, slow_recording: Callable[..., list[int]]
 ) -> None:
-    monkeypatch.setattr(module, "_TURN_S", 0.0)
-    monkeypatch.setattr(recordings, "_WAITING", 1)
-    recorder = Recorder(tmp_path / "r.rec", ORIGIN)
-    loop = loops.of(ORIGIN.router(), recorder)
-    waiting: list[int] = []
-    record, turn = Recorder.event, loop._turn
-    deadline = time.monotonic() + TIMEOUT
-
-    def noted(own: Recorder, event: Event, *arguments: Any) -> None:
-        record(own, event, *arguments)
-        if isinstance(event, SetPredicate):
-            waiting.append(len(recorder._later))
-            if len(waiting) == 5:
-                loop.stop()
-
-    def in_time(timeout: float | None) -> bool:
-        assert time.monotonic() < deadline, f"{len(waiting)} of 5 predicates were set"
-        return turn(timeout)
-
-    monkeypatch.setattr(Recorder, "event", noted)
-    monkeypatch.setattr(loop, "_turn", in_time)
     with ExitStack() as stack:
         filters = b" or ".join(b"x = %d" % n for n in range(0, 2_400, 2))
         for _ in range(5):
             peer = stack.enter_context(socket.socket(socket.AF_UNIX))
             peer.connect(str(loops.path))
             peer.sendall(b'{"op": "set_predicate", "predicate": "%s"}\n' % filters)
-        loop.run()
-    assert max(waiting) == 1
-    assert check(tmp_path / "r.rec").difference is None
+        assert max(slow_recording(SetPredicate, 5)) == 1
 
 
 def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
