@@ -16,7 +16,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.commands import read_commands
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import read_routers_counters
-from captures.rundir.faults import PartName, read_faults
+from captures.rundir.faults import read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.subscriptions import JudgedRound, Judgement, filters_of, write_answers
@@ -32,8 +32,8 @@ _EXAMPLES = 5
 #: Reasons of drops that lose nothing that a subscription may need: frames that came before, or too late.
 _HARMLESS = frozenset({"sub_old", "pub_duplicate", "home_served", "overload_late"})
 
-#: Parts without which routers serve subscriptions all the same.
-_NOT_SERVING = frozenset[PartName]({"captures", "application"})
+#: Faults beside which routers serve subscriptions all the same, to the end of the run: part, and what it met.
+_HARMLESS_FAULTS = frozenset({("captures", "stopped"), ("captures", "resumed"), ("application", "killed")})
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,7 @@ def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
 
 def _undecided(run: RunLayout) -> str | None:
     """Returns why the records of a run leave starvation undecided, or None."""
-    faults = [
-        record
-        for record in read_faults(run)
-        if record["part"] not in _NOT_SERVING or _ends_run(record["what"], record["part"])
-    ]
+    faults = [each for each in read_faults(run) if (each["part"], each["what"]) not in _HARMLESS_FAULTS]
     commands = read_commands(run)
     if faults:
         first = faults[0]
@@ -218,11 +214,6 @@ def _undecided(run: RunLayout) -> str | None:
     if run.controller_log.exists() and tree_changes(event for _, event in read_controller(run)):
         return "broadcast trees changed"
     return undecided_by(counters.values())
-
-
-def _ends_run(what: str, part: PartName) -> bool:
-    """Whether a fault ends a run before its time, and rounds with it."""
-    return what == "lost" or (what, part) == ("killed", "captures")
 
 
 def undecided_by(counters: Iterable[Mapping[str, Any]]) -> str | None:
