@@ -29,7 +29,7 @@ from topos.model import Topology
 #: captures, kernel and applications together, as `./run.sh bench emulated_hops` prints them (*machine*;
 #: 2026-11-25). Of an RA: as much, with the time of the core in place of that of compiled code.
 _MESSAGE_S, _RA_S = 345e-6, 400e-6
-#: Loops of `_calibrate` a second of the machine on which they were measured.
+#: Loops of `_slowness` in a second on the machine on which they were measured.
 _REFERENCE_LOOPS = 38_000.0
 _CALIBRATION_S = 0.2
 #: Share of the processors' time up to which nothing is late.
@@ -86,7 +86,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
         return _of_publications(experiment, workload)
     topology = experiment.topology
     cpus = len(os.sched_getaffinity(0))
-    slow = _REFERENCE_LOOPS / _calibrate()
+    slow = _slowness()
     opening = [item for item in workload.items if item.at_s <= 0 and item.action == "set_predicate"]
     changes = sum(item.attributes is None for item in workload.items) - len(opening)
     messages = [item for item in workload.items if item.attributes is not None]
@@ -119,7 +119,7 @@ def _of_publications(experiment: Experiment, workload: Workload) -> Estimate:
     publications, subscriptions = (
         crossings / experiment.duration_s for crossings in (traffic.publications, traffic.subscriptions)
     )
-    slow = _REFERENCE_LOOPS / _calibrate()
+    slow = _slowness()
     return Estimate(
         publications,
         subscriptions,
@@ -180,8 +180,8 @@ def _parents(neighbours: Mapping[int, Sequence[int]], root: int) -> dict[int, in
     return parents
 
 
-def _calibrate() -> float:
-    """Loops of work like a router's that this machine does in a second, beside what else it does."""
+def _slowness() -> float:
+    """The time that this machine takes, with what else it does, over that of the measured constants."""
     loops = 0
     table = {number: (number, number + 1) for number in range(64)}
     deadline = time.perf_counter() + _CALIBRATION_S
@@ -190,4 +190,4 @@ def _calibrate() -> float:
             pair = table[number & 63]
             bytes(pair[0] + pair[1]).find(b"x")
         loops += 1
-    return loops / _CALIBRATION_S
+    return _REFERENCE_LOOPS / (loops / _CALIBRATION_S)
