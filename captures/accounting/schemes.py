@@ -21,7 +21,7 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.sources import Run
 from captures.rundir.files import RunFolderError
-from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
+from captures.rundir.routing_tables import TableRow, once_each, read_routing_tables
 from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Predicate
 from router.wire import private
@@ -80,17 +80,14 @@ def held(inputs: Inputs) -> pa.Table:
     degree = Counter(end for link in inputs.links for end in (link.u, link.v))
     hop_bits = (max(degree.values(), default=1) - 1).bit_length()
     rows: list[tuple[int, str, str, int]] = []
-    #: Most predicates of tables are those of nodes, which every router has.
-    sizes: dict[tuple[str | None, str], Size] = {}
+    size_of_row = once_each(size_of)
     for node, entries in read_routing_tables(inputs.run).items():
         total: Counter[tuple[str, str]] = Counter()
         for entry in entries:
-            key = entry.get("encoded"), entry["predicate"]
-            if (size := sizes.get(key)) is None:
-                try:
-                    size = sizes[key] = size_of(predicate_of(entry))
-                except ValueError as error:
-                    raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
+            try:
+                size = size_of_row(entry)
+            except ValueError as error:
+                raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
             for part, copies in _parts(entry, senders):
                 for unit, value in size._asdict().items():
                     total[part, unit] += copies * value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, NotRequired, TypedDict, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, NotRequired, TypedDict, TypeVar, cast
 
 from captures.rundir.files import RunFolderError, as_object, key_number, read_object, written_whole
 from captures.rundir.layout import RunLayout
@@ -13,6 +13,8 @@ from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from router.wire import private
 from router.wire.format import FrameType
+
+T = TypeVar("T")
 
 
 class TableRow(TypedDict):
@@ -60,6 +62,23 @@ def predicate_of(row: TableRow) -> Predicate:
     if "encoded" in row:
         return private.decode_predicate(FrameType.XRA, bytes.fromhex(row["encoded"]))
     return parse_predicate(row["predicate"])
+
+
+def once_each(function: Callable[[Predicate], T]) -> Callable[[TableRow], T]:
+    """Returns a function of rows, which is `function` of their predicates.
+
+    It is called once for equal predicates: most are those of nodes, which every router has. The function
+    returned raises ValueError if a predicate is malformed.
+    """
+    found: dict[tuple[str | None, str], T] = {}
+
+    def of_row(row: TableRow) -> T:
+        key = row.get("encoded"), row["predicate"]
+        if key not in found:
+            found[key] = function(predicate_of(row))
+        return found[key]
+
+    return of_row
 
 
 def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:

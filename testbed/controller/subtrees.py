@@ -31,16 +31,18 @@ def with_subtrees(tables: Mapping[int, BroadcastTable], forest: Forest) -> dict[
     found: dict[int, npt.NDArray[np.bool_]] = {}
     members: dict[int, _Numbers] = {}
     # Source -> the routers and classes that it stands for.
-    stands_for: dict[int, list[tuple[int, int]]] = {source: [] for source in forest.trees}
+    stands_for: dict[int, list[tuple[int, int]]] = {source: [] for source in forest.sources.tolist()}
     for node, table in tables.items():
         numbers, first = np.unique(table.class_of, return_index=True)
         members[node] = first[numbers > 0]
         found[node] = np.zeros((len(members[node]), len(members[node])), dtype=np.bool_)
         for row, source in enumerate(members[node].tolist()):
             stands_for[source].append((node, row))
-    for source, tree in forest.trees.items():
-        start, size = _intervals(tree)
-        for node, row in stands_for[source]:
+    for source, places in stands_for.items():
+        if not places:
+            continue
+        start, size = _intervals(forest.tree(source))
+        for node, row in places:
             # A node that the source does not reach has no class at a router that it does reach.
             behind = start[members[node]] - start[node]
             found[node][row] = (behind >= 0) & (behind < size[node])

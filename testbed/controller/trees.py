@@ -77,21 +77,21 @@ class Forest:
     links: tuple[Link, ...]
     floods: bool = False
 
-    @property
+    def tree(self, source: int) -> Tree:
+        """Makes the tree of a source that is up, in a time that grows with the nodes."""
+        parents = self.parents[source].tolist()
+        children: list[list[int]] = [[] for _ in parents]
+        for node, parent in enumerate(parents):
+            if parent != NO_PARENT:
+                children[parent].append(node)
+        order = [source]
+        for node in order:  # `order` grows in the loop
+            order += children[node]
+        return Tree(source, tuple(parents), tuple(order))
+
     def trees(self) -> dict[int, Tree]:
-        """Source -> its tree."""
-        return {source: _tree(source, self.parents[source].tolist()) for source in self.sources.tolist()}
-
-
-def _tree(source: int, parents: list[int]) -> Tree:
-    children: list[list[int]] = [[] for _ in parents]
-    for node, parent in enumerate(parents):
-        if parent != NO_PARENT:
-            children[parent].append(node)
-    order = [source]
-    for node in order:  # `order` grows in the loop
-        order += children[node]
-    return Tree(source, tuple(parents), tuple(order))
+        """Makes the tree of each source."""
+        return {source: self.tree(source) for source in self.sources.tolist()}
 
 
 #: A broadcast layer: topology, indices of the links that are down, nodes that are down -> trees.

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from captures.accounting.schemes import size_of
 from captures.rundir.layout import RunLayout
-from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
+from captures.rundir.routing_tables import TableRow, once_each, predicate_of, read_routing_tables
 from router.predicates.covering.builder import PredicateBuilder
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
@@ -67,15 +67,16 @@ def _measured(
     together: dict[int, int] = {}
     alone: dict[int, int] = {}
     held: Counter[str] = Counter()
+    size_of_row = once_each(size_of)
     for node, rows in tables.items():
         for row, receivers, copies in _entries(experiment, forest, node, rows, sizes):
-            size = size_of(predicate_of(row))
+            size = size_of_row(row)
             held.update({unit: copies * value for unit, value in size._asdict().items()})
             k = len(receivers)
             together[k] = together.get(k, 0) + size.filters
             alone[k] = alone.get(k, 0) + sum(sizes[each] for each in receivers)
     scheme = experiment.routing.scheme
-    formula = predicted_by_alpha(forest, predicates, list(forest.trees), rng)
+    formula = predicted_by_alpha(forest, predicates, forest.sources.tolist(), rng)
     found: dict[str, Any] = {
         "curve": [(k, together[k] / alone[k]) for k in sorted(together)],
         "random": list(enumerate(measured_alpha(list(predicates.values()), rng)["filters"], 1)),
@@ -102,7 +103,7 @@ def _entries(
             continue
         child = neighbours[interface]
         # With `pif` the entry is what the router itself reaches through the interface.
-        tree = forest.trees[node if sources is None else sources[0]]
+        tree = forest.tree(node if sources is None else sources[0])
         (below,) = (
             bits for parent, end, bits in receivers_below(tree, receivers) if (parent, end) == (node, child)
         )

@@ -152,15 +152,14 @@ _TIMED = 60
 
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
-    from captures.accounting.schemes import SENDERS, held
+    from captures.accounting.schemes import SENDERS
     from testbed.figures.scheme_memory import UNITS, index_bits, predicted, predicted_by_alpha
 
     summary = run.summary()
     state, crossed = summary["state"], summary["message_crossings"]
     sizes: dict[str, dict[int, int]] = {}
-    for row in held(run.inputs).to_pylist():
-        if row["part"] == "local":
-            sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
+    for row in run.sql("select node, unit, value from held where part = 'local'").to_pylist():
+        sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
     topology, scheme = experiment.topology, experiment.routing.scheme
     forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
     found: dict[str, Any] = {

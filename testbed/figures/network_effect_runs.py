@@ -63,7 +63,7 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         constraints=facts["constraints"], interfaces=facts["receivers"], messages=MESSAGES, seed=seed
     )
     drawn = list(draw_messages(workload))
-    network = _Network(spt_trees(NETWORKS[facts["network"]](seed)).trees, facts["receivers"])
+    network = _Network(spt_trees(NETWORKS[facts["network"]](seed)).trees(), facts["receivers"])
     engine_of = engines(facts["engine"], draw_table(workload), facts["covering"])
     single = engine_of(np.arange(network.receivers + 1, dtype=np.int32))
     matched = [sorted(single.match(message)) for message in drawn]

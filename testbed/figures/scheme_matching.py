@@ -9,13 +9,13 @@ predicates of other nodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from captures.rundir.routing_tables import TableRow, predicate_of
+from captures.rundir.routing_tables import TableRow, once_each
 from router.matching.common.interface import Matcher, TableMatcher
 from router.matching.factory import factory
-from router.predicates.model import Message
+from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from testbed.controller.trees import Forest
 from topos.model import Topology
@@ -48,7 +48,9 @@ class _Table:
         return [*([LOCAL_INTERFACE] if self.local else []), *chosen, *self.of_source.get(source, ())]
 
 
-def _table(rows: Iterable[TableRow], senders: Collection[int]) -> _Table:
+def _table(
+    rows: Iterable[TableRow], senders: Collection[int], predicate_of: Callable[[TableRow], Predicate]
+) -> _Table:
     table = _Table(factory("compiled"))
     entry = LOCAL_INTERFACE
     for row in rows:
@@ -85,13 +87,14 @@ def matching_cost(
         senders: the sources whose entries `psf` and the other schemes hold.
     """
     total_s, count, size = 0.0, 0, 0
+    trees, predicate_of = forest.trees(), once_each(lambda predicate: predicate)
     for node, rows in tables.items():
-        table = _table(rows, senders)
+        table = _table(rows, senders, predicate_of)
         if isinstance(table.matcher, TableMatcher):
             size += table.matcher.nbytes
         neighbours = topology.neighbours(node)
         for source, message in visits.get(node, ()):
-            parents = forest.trees[source].parents
+            parents = trees[source].parents
             children = {port for port, neighbour in neighbours.items() if parents[neighbour] == node}
             total_s += _best_s(table.matcher, message, table.among(source, children))
             count += 1

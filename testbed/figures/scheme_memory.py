@@ -32,15 +32,16 @@ def predicted(forest: Forest, sizes: Mapping[int, int], sources: Collection[int]
         sizes: receiver -> M of its predicate, in any unit.
     """
     psf = drp = 0
+    trees = forest.trees()
     shared: set[tuple[int, int, int]] = set()
     for source in sources:
-        for parent, node, below in receivers_below(forest.trees[source], sizes):
+        for parent, node, below in receivers_below(trees[source], sizes):
             psf += _size(below, sizes)
             shared.add((parent, node, below))
-        drp += sum(sizes[node] for node in forest.trees[source].order[1:] if node in sizes)
+        drp += sum(sizes[node] for node in trees[source].order[1:] if node in sizes)
     ips = sum(_size(receivers, sizes) for _, _, receivers in shared)
-    classes = sum(size * _routers_on_paths(forest.trees[node], sources) for node, size in sizes.items())
-    pif = sum(size * (len(forest.trees[node].order) - 1) for node, size in sizes.items())
+    classes = sum(size * _routers_on_paths(trees[node], sources) for node, size in sizes.items())
+    pif = sum(size * (len(trees[node].order) - 1) for node, size in sizes.items())
     return {"psf": psf, "ips": ips, "pif": pif, "pif-classes": classes, "drp": drp}
 
 
@@ -70,10 +71,11 @@ def predicted_by_alpha(
     """
     alone = {node: _Growing(predicate).size for node, predicate in predicates.items()}
     alpha = measured_alpha(list(predicates.values()), rng)
-    psf = [place for source in sources for place in receivers_below(forest.trees[source], alone)]
+    trees = forest.trees()
+    psf = [place for source in sources for place in receivers_below(trees[source], alone)]
     pif = [
         below
-        for node, tree in forest.trees.items()
+        for node, tree in trees.items()
         for parent, _, below in receivers_below(tree, alone)
         if parent == node
     ]
@@ -82,7 +84,7 @@ def predicted_by_alpha(
         "ips": [below for _, _, below in set(psf)],
         "pif": pif,
     }
-    nodes = len(forest.trees)
+    nodes = len(trees)
     interfaces = 2 * len(forest.links) / nodes
     mean = min(max(1.0, len(alone) / interfaces), float(len(alone)))
     low = int(mean)

@@ -35,7 +35,7 @@ def wrong_entries(
     for link in forest.links:
         interface[link.u, link.v], interface[link.v, link.u] = link.u_port, link.v_port
     wrong = []
-    for source, tree in forest.trees.items():
+    for source, tree in forest.trees().items():
         #: Node -> the child of the source that leads to it.
         first: dict[int, int] = {}
         wanted: dict[int, PredicateBuilder] = {}

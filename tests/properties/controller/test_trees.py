@@ -77,7 +77,7 @@ def test_subtrees_hold_the_nodes_of_the_trees(topology: Topology, layer: str, rn
         for source in table.sources().tolist():
             row = table.subtrees[table.class_of[source] - 1]
             below = {other for other in table.sources().tolist() if row[table.class_of[other] - 1]}
-            assert below == beyond(forest.trees[source], node)
+            assert below == beyond(forest.tree(source), node)
 
 
 def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
@@ -87,14 +87,14 @@ def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
 
 def graph_of(forest: Forest) -> nx.Graph:
     graph = nx.Graph()
-    graph.add_nodes_from(forest.trees)
+    graph.add_nodes_from(forest.trees())
     graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in forest.links), weight="cost")
     return graph
 
 
 def check_forest(forest: Forest) -> None:
     graph = graph_of(forest)
-    for source, tree in forest.trees.items():
+    for source, tree in forest.trees().items():
         component = nx.node_connected_component(graph, source)
         # Tree: spans the component exactly, by links in use, without a cycle.
         assert set(tree.order) == component
@@ -105,16 +105,16 @@ def check_forest(forest: Forest) -> None:
             walk = path(tree, node)
             assert walk[-1] == source
             # Symmetry.
-            assert walk == path(forest.trees[node], source)[::-1]
+            assert walk == path(forest.tree(node), source)[::-1]
             # Subpaths agree: the part from any router on is that of the router's own tree.
             for position, router in enumerate(walk):
-                assert walk[: position + 1] == path(forest.trees[router], node)
+                assert walk[: position + 1] == path(forest.tree(router), node)
 
 
 def check_shortest(topology: Topology, forest: Forest) -> None:
     """Every path is a shortest one, and of these the one of the tie-breaking rule."""
     graph = graph_of(forest)
-    for source, tree in forest.trees.items():
+    for source, tree in forest.trees().items():
         distances = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
         for node in tree.order:
             assert nx.path_weight(graph, path(tree, node), "cost") == distances[node]
@@ -125,17 +125,17 @@ def check_minimum(topology: Topology, forest: Forest) -> None:
     """All trees have the same links: those of the one spanning tree of least weight."""
     m = len(topology.links)
     weighted = nx.Graph()
-    weighted.add_nodes_from(forest.trees)
+    weighted.add_nodes_from(forest.trees())
     for link in forest.links:
         weighted.add_edge(link.u, link.v, weight=link.cost << m | 1 << link.index)
     wanted = {frozenset(edge) for edge in nx.minimum_spanning_edges(weighted, "prim", data=False)}
-    for tree in forest.trees.values():
+    for tree in forest.trees().values():
         used = {frozenset((node, tree.parents[node])) for node in tree.order[1:]}
         assert used == {edge for edge in wanted if edge <= set(tree.order)}
 
 
 def check_tables(topology: Topology, forest: Forest, tables: dict[int, BroadcastTable]) -> None:
-    assert set(tables) == set(forest.trees)
+    assert set(tables) == set(forest.trees())
     graph = graph_of(forest)
     for router, table in tables.items():
         port_to = {neighbour: port for port, neighbour in topology.neighbours(router).items()}
@@ -145,12 +145,12 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
         assert table.sources().tolist() == reached
         numbers: dict[int, tuple[int, frozenset[int]]] = {}
         for entry in entries_of(table):
-            tree = forest.trees[entry.source]
+            tree = forest.tree(entry.source)
             parent = tree.parents[router]
             on_tree = [node for node in graph[router] if tree.parents[node] == router]
             sent_to = on_tree if not forest.floods else [node for node in graph[router] if node != parent]
             sent_to.sort(key=port_to.__getitem__)
-            own = forest.trees[router]
+            own = forest.tree(router)
             assert entry == TreeEntry(
                 entry.source,
                 0 if parent == NO_PARENT else port_to[parent],
@@ -197,14 +197,14 @@ def big_integer_parents(topology: Topology, forest: Forest, source: int) -> list
 def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> None:
     forests = {name: layer(topology, down_links, down_nodes) for name, layer in LAYERS.items()}
     for forest in forests.values():
-        assert set(forest.trees) == {node.id for node in topology.nodes} - down_nodes
+        assert set(forest.trees()) == {node.id for node in topology.nodes} - down_nodes
         check_tables(topology, forest, broadcast_tables(topology, forest))
     check_forest(forests["spt"])
     check_shortest(topology, forests["spt"])
     check_forest(forests["spanning-tree"])
     check_minimum(topology, forests["spanning-tree"])
     # What holds for shortest paths holds for reverse-path forwarding: the accepted frames take the same.
-    assert forests["rpf"].trees == forests["spt"].trees
+    assert forests["rpf"].trees() == forests["spt"].trees()
 
 
 NONE: frozenset[int] = frozenset()
@@ -249,9 +249,9 @@ def test_a_failed_link_leaves_the_trees_that_do_not_use_it(topology: Topology, d
     failed = data.draw(st.sampled_from(topology.links))
     before = spt_trees(topology)
     after = spt_trees(topology, frozenset({failed.index}))
-    for source, tree in before.trees.items():
+    for source, tree in before.trees().items():
         if tree.parents[failed.u] != failed.v and tree.parents[failed.v] != failed.u:
-            assert after.trees[source].parents == tree.parents
+            assert after.tree(source).parents == tree.parents
 
 
 @settings(max_examples=60, deadline=None)
@@ -309,9 +309,9 @@ def test_the_tie_in_a_ring_of_four_goes_to_the_lower_links() -> None:
     ring = build("ring", [Node(n) for n in range(4)], [LinkSpec(n, (n + 1) % 4) for n in range(4)])
     forest = spt_trees(ring)
     # From 0 to 2 over links {0, 1} or {3, 2}: the set without the highest index is lighter.
-    assert path(forest.trees[0], 2) == [2, 1, 0]
-    assert path(forest.trees[2], 0) == [0, 1, 2]
-    assert path(forest.trees[1], 3) == [3, 2, 1]
+    assert path(forest.tree(0), 2) == [2, 1, 0]
+    assert path(forest.tree(2), 0) == [0, 1, 2]
+    assert path(forest.tree(1), 3) == [3, 2, 1]
     assert entries_of(broadcast_tables(ring, forest)[1])[0] == TreeEntry(
         source=0, parent=1, children=(2,), downstream=1
     )

@@ -59,7 +59,7 @@ def test_covering_keeps_the_filters_of_an_interface_that_no_other_covers() -> No
 
 def test_the_interfaces_of_a_router_lead_towards_the_receivers() -> None:
     """In the line 0-1-2, receivers 1 and 4 are at node 1, 2 at node 2, 3 at node 0."""
-    trees = spt_trees(line(3)).trees
+    trees = spt_trees(line(3)).trees()
     assert at_router(trees, 0, 4).tolist() == [ABSENT, 1, 1, LOCAL, 1]
     assert at_router(trees, 1, 4).tolist() == [ABSENT, LOCAL, 2, 0, LOCAL]
     assert own_receivers(trees, 1, 4).tolist() == [ABSENT, 1, ABSENT, ABSENT, 4]
@@ -70,7 +70,7 @@ def test_the_interfaces_of_a_router_lead_towards_the_receivers() -> None:
 def test_a_message_finds_its_receivers_hop_by_hop(engine: str, covering: bool) -> None:
     """From any router, the tables of the network lead to the receivers that the single table matches."""
     table, routers = draw_table(_WORKLOAD), 5
-    trees = spt_trees(waxman(routers, seed=2)).trees
+    trees = spt_trees(waxman(routers, seed=2)).trees()
     single = factory("compiled")
     load(single, table)
     engine_of = engines(engine, table, covering)
