@@ -112,7 +112,10 @@ class FalseNegatives(Reproduction):
 
 
 def _case(nodes: int, layer: str, size: str, variant: str = "") -> Case:
-    of_all = _OF_ALL_LARGE if size == "large" else _OF_SENDER * _senders(nodes)
+    large = size == "large"
+    of_all = _OF_ALL_LARGE if large else _OF_SENDER * _senders(nodes)
+    # The paths of a minimum spanning tree are long: up to 121 hops with 3,200 nodes (seeds 1 to 5).
+    more = {"protocol__hop_limit": 255} if large else {}
     overrides = common(
         topology__nodes=nodes,
         duration_s=_DURATION_S,
@@ -120,6 +123,7 @@ def _case(nodes: int, layer: str, size: str, variant: str = "") -> Case:
         workload__first_predicate_s=_FIRST_S,
         workload__changing_receivers_percent=0,
         broadcast__layer=layer,
+        **more,
     )
     facts = {"nodes": nodes, "layer": layer, "variant": variant}
     label = f"{nodes} nodes, {layer}" + (f", {variant}" if variant else "")

@@ -18,6 +18,7 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
+from testbed.config.hop_limit import load_checked
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures import measures
@@ -49,7 +50,7 @@ def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> 
         assert len({case.label for case in cases}) == len(cases) > 0
         # Of a large grid some.
         for case in cases[:: 1 + len(cases) // 20]:
-            load_experiment(find_experiment("default"), case.overrides)
+            load_checked(find_experiment("default"), case.overrides)
 
 
 @pytest.mark.parametrize("name", FIGURES)
