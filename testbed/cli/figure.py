@@ -31,7 +31,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_runs(parser)
     add_master(parser, "local[2]")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="folder of the page (figures/NAME beside the runs)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="folder of the page, NAME.md (of emulations NAME-emulated.md, of size large NAME-large.md) "
+        "(figures/NAME beside the runs)",
     )
 
 

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
 from testbed.errors import InputError
-from testbed.figures.parameters import command_of, parameters_of, shortfall
+from testbed.figures.parameters import command_of, page_name, parameters_of, shortfall
 from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
 
@@ -85,7 +85,7 @@ def page_of(
         InputError: a file cannot be written.
     """
     return write_page(
-        name,
+        page_name(name, size, engine),
         figure,
         figure.judge(done.results),
         figure.panels(done.results),

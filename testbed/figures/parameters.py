@@ -13,6 +13,15 @@ def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> st
     return command if engine == "simulate" else f"{command} --engine {engine}"
 
 
+def page_name(name: str, size: str, engine: str = "simulate") -> str:
+    """Returns the name of a page's files, without suffix.
+
+    Pages of networks beyond the paper's and of emulations stand beside the others of their figure.
+    """
+    beyond = "-large" if size == "large" else ""
+    return f"{name}{beyond}{'-emulated' if engine == 'run' else ''}"
+
+
 def parameters_of(
     figure: Reproduction, cases: Iterable[Case], seeds: int, engine: str = "simulate"
 ) -> list[str]:

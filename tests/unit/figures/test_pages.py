@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.figures.page import STATEMENT_COLUMNS, head
-from testbed.figures.parameters import command_of, parameters_of
+from testbed.figures.parameters import command_of, page_name, parameters_of
 from testbed.figures.reproduction import FIGURES
 from tests.support.paths import DOCS
 
@@ -35,9 +35,10 @@ _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?:
 )
 def test_a_page_has_the_words_and_parameters_of_the_code_and_no_run_that_failed(page: Path) -> None:
     lines = page.read_text().splitlines()
-    size, seeds, engine = _made(page.stem, lines)
-    figure = FIGURES[page.stem]()
-    command, cases = command_of(page.stem, size, seeds, engine), figure.cases(size)
+    name, size, seeds, engine = _made(lines)
+    assert page.stem == page_name(name, size, engine)
+    figure = FIGURES[name]()
+    command, cases = command_of(name, size, seeds, engine), figure.cases(size)
     expected = head(figure, command, parameters_of(figure, cases, seeds, engine))
     assert lines[: len(expected)] == expected
     # A line of failures would be between the head and the table of statements.
@@ -47,8 +48,8 @@ def test_a_page_has_the_words_and_parameters_of_the_code_and_no_run_that_failed(
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
 def test_a_page_of_whatever_age_names_its_command_and_has_statements_and_a_figure(page: Path) -> None:
     lines = page.read_text().splitlines()
-    size, seeds, _ = _made(page.stem, lines)
-    assert (size in FIGURES[page.stem]().sizes, seeds > 0) == (True, True)
+    name, size, seeds, _ = _made(lines)
+    assert (size in FIGURES[name]().sizes, seeds > 0) == (True, True)
     assert not [line for line in lines if line.startswith("Runs that failed")]
     begin = lines.index(_COLUMNS)
     rows = [re.split(r"(?<!\\)\|", line[1:-1]) for line in lines[begin : lines.index("", begin)]]
@@ -60,16 +61,22 @@ def test_a_page_of_whatever_age_names_its_command_and_has_statements_and_a_figur
     assert page.with_suffix(".svg").is_file()
 
 
-def _made(stem: str, lines: list[str]) -> tuple[str, int, str]:
-    """Returns size, number of seeds and engine of the command that made a page."""
+def _made(lines: list[str]) -> tuple[str, str, int, str]:
+    """Returns figure, size, number of seeds and engine of the command that made a page."""
     found = _COMMAND.fullmatch(lines[2])
     assert found is not None, lines[2]
-    assert found[1] == stem
-    return found[2], int(found[3]), found[4] or "simulate"
+    return found[1], found[2], int(found[3]), found[4] or "simulate"
 
 
-def test_the_index_has_every_figure_with_the_link_to_its_page() -> None:
+def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_beside_it() -> None:
     rows = re.findall(r"^\| (\S+) \|", _INDEX, re.MULTILINE)
     made = {page.stem for page in _PAGES}
     assert made >= _OUTDATED
     assert set(rows) - {"page", "---"} == {f"[{n}]({n}.md)" if n in made else n for n in FIGURES}
+    beside = {
+        name
+        for row in _INDEX.splitlines()
+        if row.startswith("| [")
+        for name in re.findall(r"\]\((\S+?)\.md\)", row)
+    }
+    assert made - beside == set()
