@@ -265,7 +265,10 @@ class Direct:
                 yield name, common_tables.in_duckdb(self._database, name, clock, tables)
 
     def sql(self, query: str) -> pa.Table:
-        """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings."""
+        """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings.
+
+        After `summary` there are also arrivals, savings, memory and what they are made of, such as `held`.
+        """
         return self._database.sql(query).to_arrow_table()
 
     def _row(self, query: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.sources import Run
 from captures.rundir.files import RunFolderError
-from captures.rundir.routing_tables import TableRow, once_each, read_routing_tables
+from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
 from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Predicate
 from router.wire import private
@@ -80,7 +80,7 @@ def held(inputs: Inputs) -> pa.Table:
     degree = Counter(end for link in inputs.links for end in (link.u, link.v))
     hop_bits = (max(degree.values(), default=1) - 1).bit_length()
     rows: list[tuple[int, str, str, int]] = []
-    size_of_row = once_each(size_of)
+    size_of_row = by_predicate(size_of)
     for node, entries in read_routing_tables(inputs.run).items():
         total: Counter[tuple[str, str]] = Counter()
         for entry in entries:

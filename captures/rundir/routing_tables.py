@@ -14,7 +14,7 @@ from router.predicates.parser import parse_predicate
 from router.wire import private
 from router.wire.format import FrameType
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class TableRow(TypedDict):
@@ -64,15 +64,16 @@ def predicate_of(row: TableRow) -> Predicate:
     return parse_predicate(row["predicate"])
 
 
-def once_each(function: Callable[[Predicate], T]) -> Callable[[TableRow], T]:
-    """Returns a function of rows, which is `function` of their predicates.
+def by_predicate(function: Callable[[Predicate], _T]) -> Callable[[TableRow], _T]:
+    """Returns a function that applies `function` to the predicate of a row.
 
-    It is called once for equal predicates: most are those of nodes, which every router has. The function
-    returned raises ValueError if a predicate is malformed.
+    Rows with the same text or encoding share one call and its result: every router has the predicates of
+    the nodes in some rows. Results are kept as long as the function that is returned, which raises ValueError
+    if a predicate is malformed.
     """
-    found: dict[tuple[str | None, str], T] = {}
+    found: dict[tuple[str | None, str], _T] = {}
 
-    def of_row(row: TableRow) -> T:
+    def of_row(row: TableRow) -> _T:
         key = row.get("encoded"), row["predicate"]
         if key not in found:
             found[key] = function(predicate_of(row))

@@ -35,8 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="folder of the page, NAME.md (of emulations NAME-emulated.md, of size large NAME-large.md) "
-        "(figures/NAME beside the runs)",
+        help="folder for the page (figures/NAME beside the runs); it is NAME.md, with -large after NAME for "
+        "--size large, then -emulated for --engine run",
     )
 
 

@@ -78,7 +78,10 @@ class Forest:
     floods: bool = False
 
     def tree(self, source: int) -> Tree:
-        """Makes the tree of a source that is up, in a time that grows with the nodes."""
+        """Makes the tree of a source, in time proportional to the number of nodes.
+
+        That of a node that is down has the node alone.
+        """
         parents = self.parents[source].tolist()
         children: list[list[int]] = [[] for _ in parents]
         for node, parent in enumerate(parents):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from captures.accounting.schemes import size_of
 from captures.rundir.layout import RunLayout
-from captures.rundir.routing_tables import TableRow, once_each, predicate_of, read_routing_tables
+from captures.rundir.routing_tables import TableRow, by_predicate, predicate_of, read_routing_tables
 from router.predicates.covering.builder import PredicateBuilder
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
@@ -67,7 +68,7 @@ def _measured(
     together: dict[int, int] = {}
     alone: dict[int, int] = {}
     held: Counter[str] = Counter()
-    size_of_row = once_each(size_of)
+    size_of_row = by_predicate(size_of)
     for node, rows in tables.items():
         for row, receivers, copies in _entries(experiment, forest, node, rows, sizes):
             size = size_of_row(row)
@@ -97,15 +98,19 @@ def _entries(
 ) -> Iterator[tuple[TableRow, list[int], int]]:
     """Each row of forwarding state with the receivers behind it, and how often the table holds it."""
     neighbours = experiment.topology.neighbours(node)
+    below_of = cache(lambda source: _below(forest, source, node, receivers))
     for row in rows:
         interface, sources = row["interface"], row.get("sources")
         if row.get("part") != "forwarding" or interface is None:
             continue
         child = neighbours[interface]
         # With `pif` the entry is what the router itself reaches through the interface.
-        tree = forest.tree(node if sources is None else sources[0])
-        (below,) = (
-            bits for parent, end, bits in receivers_below(tree, receivers) if (parent, end) == (node, child)
-        )
+        below = below_of(node if sources is None else sources[0])[child]
         copies = len(sources) if sources is not None and row.get("copies") else 1
         yield row, [each for each in receivers if below >> each & 1], copies
+
+
+def _below(forest: Forest, source: int, node: int, receivers: Container[int]) -> dict[int, int]:
+    """Returns child of a node on the tree of a source -> the receivers behind it, as bits (1 << node)."""
+    places = receivers_below(forest.tree(source), receivers)
+    return {child: below for parent, child, below in places if parent == node}

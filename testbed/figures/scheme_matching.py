@@ -9,13 +9,13 @@ predicates of other nodes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from captures.rundir.routing_tables import TableRow, once_each
+from captures.rundir.routing_tables import TableRow, predicate_of
 from router.matching.common.interface import Matcher, TableMatcher
 from router.matching.factory import factory
-from router.predicates.model import Message, Predicate
+from router.predicates.model import NOTHING, Message
 from router.wire.addresses import LOCAL_INTERFACE
 from testbed.controller.trees import Forest
 from topos.model import Topology
@@ -48,9 +48,7 @@ class _Table:
         return [*([LOCAL_INTERFACE] if self.local else []), *chosen, *self.of_source.get(source, ())]
 
 
-def _table(
-    rows: Iterable[TableRow], senders: Collection[int], predicate_of: Callable[[TableRow], Predicate]
-) -> _Table:
+def _table(rows: Iterable[TableRow], senders: Collection[int]) -> _Table:
     table = _Table(factory("compiled"))
     entry = LOCAL_INTERFACE
     for row in rows:
@@ -65,9 +63,10 @@ def _table(
         elif part == "forwarding" and sources is not None:
             sending = [source for source in sources if source in senders]
             groups = [[source] for source in sending] if row.get("copies") else [sending] if sending else []
+            predicate = predicate_of(row) if groups else NOTHING
             for group in groups:
                 entry += 1
-                table.matcher.set_predicate(entry, predicate_of(row))
+                table.matcher.set_predicate(entry, predicate)
                 for source in group:
                     table.of_source.setdefault(source, []).append(entry)
     return table
@@ -87,14 +86,13 @@ def matching_cost(
         senders: the sources whose entries `psf` and the other schemes hold.
     """
     total_s, count, size = 0.0, 0, 0
-    trees, predicate_of = forest.trees(), once_each(lambda predicate: predicate)
     for node, rows in tables.items():
-        table = _table(rows, senders, predicate_of)
+        table = _table(rows, senders)
         if isinstance(table.matcher, TableMatcher):
             size += table.matcher.nbytes
         neighbours = topology.neighbours(node)
         for source, message in visits.get(node, ()):
-            parents = trees[source].parents
+            parents = forest.parents[source]
             children = {port for port, neighbour in neighbours.items() if parents[neighbour] == node}
             total_s += _best_s(table.matcher, message, table.among(source, children))
             count += 1

@@ -31,17 +31,19 @@ def predicted(forest: Forest, sizes: Mapping[int, int], sources: Collection[int]
     Args:
         sizes: receiver -> M of its predicate, in any unit.
     """
-    psf = drp = 0
-    trees = forest.trees()
+    psf = drp = classes = pif = 0
     shared: set[tuple[int, int, int]] = set()
     for source in sources:
-        for parent, node, below in receivers_below(trees[source], sizes):
+        tree = forest.tree(source)
+        for parent, node, below in receivers_below(tree, sizes):
             psf += _size(below, sizes)
             shared.add((parent, node, below))
-        drp += sum(sizes[node] for node in trees[source].order[1:] if node in sizes)
+        drp += sum(sizes[node] for node in tree.order[1:] if node in sizes)
     ips = sum(_size(receivers, sizes) for _, _, receivers in shared)
-    classes = sum(size * _routers_on_paths(trees[node], sources) for node, size in sizes.items())
-    pif = sum(size * (len(trees[node].order) - 1) for node, size in sizes.items())
+    for receiver, size in sizes.items():
+        tree = forest.tree(receiver)
+        classes += size * _routers_on_paths(tree, sources)
+        pif += size * (len(tree.order) - 1)
     return {"psf": psf, "ips": ips, "pif": pif, "pif-classes": classes, "drp": drp}
 
 
@@ -71,12 +73,11 @@ def predicted_by_alpha(
     """
     alone = {node: _Growing(predicate).size for node, predicate in predicates.items()}
     alpha = measured_alpha(list(predicates.values()), rng)
-    trees = forest.trees()
-    psf = [place for source in sources for place in receivers_below(trees[source], alone)]
+    psf = [place for source in sources for place in receivers_below(forest.tree(source), alone)]
     pif = [
         below
-        for node, tree in trees.items()
-        for parent, _, below in receivers_below(tree, alone)
+        for node in forest.sources.tolist()
+        for parent, _, below in receivers_below(forest.tree(node), alone)
         if parent == node
     ]
     entries: dict[str, Collection[int]] = {
@@ -84,7 +85,7 @@ def predicted_by_alpha(
         "ips": [below for _, _, below in set(psf)],
         "pif": pif,
     }
-    nodes = len(trees)
+    nodes = len(forest.sources)
     interfaces = 2 * len(forest.links) / nodes
     mean = min(max(1.0, len(alone) / interfaces), float(len(alone)))
     low = int(mean)

@@ -87,14 +87,15 @@ def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
 
 def graph_of(forest: Forest) -> nx.Graph:
     graph = nx.Graph()
-    graph.add_nodes_from(forest.trees())
+    graph.add_nodes_from(forest.sources.tolist())
     graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in forest.links), weight="cost")
     return graph
 
 
 def check_forest(forest: Forest) -> None:
     graph = graph_of(forest)
-    for source, tree in forest.trees().items():
+    trees = forest.trees()
+    for source, tree in trees.items():
         component = nx.node_connected_component(graph, source)
         # Tree: spans the component exactly, by links in use, without a cycle.
         assert set(tree.order) == component
@@ -105,10 +106,10 @@ def check_forest(forest: Forest) -> None:
             walk = path(tree, node)
             assert walk[-1] == source
             # Symmetry.
-            assert walk == path(forest.tree(node), source)[::-1]
+            assert walk == path(trees[node], source)[::-1]
             # Subpaths agree: the part from any router on is that of the router's own tree.
             for position, router in enumerate(walk):
-                assert walk[: position + 1] == path(forest.tree(router), node)
+                assert walk[: position + 1] == path(trees[router], node)
 
 
 def check_shortest(topology: Topology, forest: Forest) -> None:
@@ -125,7 +126,7 @@ def check_minimum(topology: Topology, forest: Forest) -> None:
     """All trees have the same links: those of the one spanning tree of least weight."""
     m = len(topology.links)
     weighted = nx.Graph()
-    weighted.add_nodes_from(forest.trees())
+    weighted.add_nodes_from(forest.sources.tolist())
     for link in forest.links:
         weighted.add_edge(link.u, link.v, weight=link.cost << m | 1 << link.index)
     wanted = {frozenset(edge) for edge in nx.minimum_spanning_edges(weighted, "prim", data=False)}
@@ -135,7 +136,7 @@ def check_minimum(topology: Topology, forest: Forest) -> None:
 
 
 def check_tables(topology: Topology, forest: Forest, tables: dict[int, BroadcastTable]) -> None:
-    assert set(tables) == set(forest.trees())
+    assert set(tables) == set(forest.sources.tolist())
     graph = graph_of(forest)
     for router, table in tables.items():
         port_to = {neighbour: port for port, neighbour in topology.neighbours(router).items()}
@@ -197,7 +198,7 @@ def big_integer_parents(topology: Topology, forest: Forest, source: int) -> list
 def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> None:
     forests = {name: layer(topology, down_links, down_nodes) for name, layer in LAYERS.items()}
     for forest in forests.values():
-        assert set(forest.trees()) == {node.id for node in topology.nodes} - down_nodes
+        assert set(forest.sources.tolist()) == {node.id for node in topology.nodes} - down_nodes
         check_tables(topology, forest, broadcast_tables(topology, forest))
     check_forest(forests["spt"])
     check_shortest(topology, forests["spt"])

@@ -31,11 +31,18 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, read_manifest, write_manifest
 from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
 from captures.rundir.records import check, fields
-from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
+from captures.rundir.routing_tables import (
+    TableRow,
+    by_predicate,
+    read_routing_tables,
+    write_routing_tables,
+)
 from captures.rundir.simulation import SimulationCost, read_simulation, write_simulation
 from captures.rundir.summary import read_summary, write_summary
 from captures.rundir.timings import read_timings, write_timings
 from captures.rundir.topology import read_topology, write_topology
+from router.predicates.model import Predicate
+from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from tests.support.applications import records_in
@@ -170,6 +177,26 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)
     write_oracle(run, [answer])
     assert list(read_oracle(run)) == [(f"{run.oracle}:1", answer)]
+
+
+def test_rows_with_one_text_share_a_call_and_malformed_ones_raise_each_time() -> None:
+    asked: list[Predicate] = []
+
+    def count(predicate: Predicate) -> int:
+        asked.append(predicate)
+        return len(asked)
+
+    of_row = by_predicate(count)
+    first: TableRow = {"interface": 1, "scope": "", "predicate": "a = 1"}
+    other: TableRow = {**first, "predicate": "a = 2"}
+    encoded: TableRow = {**first, "encoded": ""}
+    again: TableRow = {**first, "interface": 2}
+    rows = (first, other, again, encoded)
+    assert [of_row(row) for row in rows] == [1, 2, 1, 3]
+    assert asked[:2] == [parse_predicate("a = 1"), parse_predicate("a = 2")]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected a value"):
+            of_row({**first, "predicate": "a ="})
 
 
 def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
