@@ -73,6 +73,8 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
     Args:
         keep: folder that keeps the run folder; None: it is removed.
     """
+    # What lives already, such as modules and the pool of filters, is not searched after the run.
+    gc.freeze()
     try:
         if job.calculates:
             return row_of(job, lambda job: (measure_of(job)(job.parameters, job.seed), {}))
@@ -81,6 +83,7 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
         # A simulation runs without the collection of cycles, in which it leaves its routers; a worker makes
         # one after the other.
         gc.collect()
+        gc.unfreeze()
 
 
 def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:
