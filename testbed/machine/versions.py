@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -77,6 +78,7 @@ def source_version() -> Source:
     return found
 
 
-def versions() -> dict[str, str]:
-    """Versions of packages and tools, as manifest.json has them."""
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of packages and tools, as manifest.json has them, asked for once in a process."""
     return {**package_versions(), **tool_versions()}

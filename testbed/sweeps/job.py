@@ -86,6 +86,14 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
         gc.unfreeze()
 
 
+def simulate_in_worker(job: Job, keep: str | None = None) -> Row:
+    """As `simulate_job`, in a worker of Spark, which searches all its objects for cycles after each task."""
+    try:
+        return simulate_job(job, keep)
+    finally:
+        gc.freeze()
+
+
 def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:
     """Returns the keys of a run, and those of them that measure the machine and not the network.
 

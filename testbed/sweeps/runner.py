@@ -21,7 +21,7 @@ from testbed.emulation.emulation import emulate
 from testbed.judges import judge_run
 from testbed.machine.checks import require_machine
 from testbed.sweeps.folder import SweepFolder
-from testbed.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_job
+from testbed.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
 from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
@@ -118,7 +118,9 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
         def task(job: Job) -> Row:
             try:
                 row: Row
-                (row,) = context.parallelize([job], 1).map(lambda job: simulate_job(job, keep)).collect()
+                (row,) = (
+                    context.parallelize([job], 1).map(lambda job: simulate_in_worker(job, keep)).collect()
+                )
                 return row
             except Exception as error:
                 if not internals.jvm_runs():

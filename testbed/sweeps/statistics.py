@@ -98,7 +98,9 @@ def points(runs: pa.Table, expression: str, parameters: Sequence[str]) -> dict[t
     for name in parameters:
         if name not in runs.column_names:
             raise InputError(unknown("parameter", name, runs.column_names))
-    places = list(zip(*(runs[name].to_pylist() for name in parameters), strict=True))
+    columns = [runs[name].to_pylist() for name in parameters]
+    # Without parameters all runs are of one place.
+    places = list(zip(*columns, strict=True)) if columns else [()] * runs.num_rows
     groups: dict[tuple[Any, ...], list[float]] = {}
     failed = runs[ERROR].to_pylist() if ERROR in runs.column_names else [None] * runs.num_rows
     for place, value, error in zip(places, values_of(runs, expression), failed, strict=True):

@@ -20,7 +20,7 @@ from testbed.sweeps.job import Measured, Row, row_of
 from testbed.sweeps.plot import draw, save
 from testbed.sweeps.runner import Remaining
 from testbed.sweeps.spec import Job, Plot, load_spec
-from testbed.sweeps.statistics import points, sample, student, values_of
+from testbed.sweeps.statistics import point_table, points, sample, student, values_of
 from testbed.sweeps.sweep import sweep
 from testbed.terminal.progress import Progress
 
@@ -148,6 +148,13 @@ _RUNS = pa.table(
         "verdict": ["holds"] * 4,
     }
 )
+
+
+def test_without_parameters_all_runs_are_of_one_point() -> None:
+    runs = pa.table({"loss": [1.0, 3.0, 9.0], "error": [None, None, "late"]})
+    assert points(runs, "loss", []) == {(): sample([1.0, 3.0])}
+    (row,) = point_table(runs, [], {"error": None}).to_pylist()
+    assert (row["key"], row["runs"], row["mean"]) == ("loss", 2, 2.0)
 
 
 def test_a_quotient_of_keys_leaves_out_what_has_no_value() -> None:
