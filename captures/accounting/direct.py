@@ -267,7 +267,8 @@ class Direct:
     def sql(self, query: str) -> pa.Table:
         """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings.
 
-        After `summary` there are also arrivals, savings, memory and what they are made of, such as `held`.
+        Once `summary` has been called, also over arrivals, savings, memory and the tables that they are made
+        of, such as `held`.
         """
         return self._database.sql(query).to_arrow_table()
 

@@ -67,9 +67,9 @@ def predicate_of(row: TableRow) -> Predicate:
 def by_predicate(function: Callable[[Predicate], _T]) -> Callable[[TableRow], _T]:
     """Returns a function that applies `function` to the predicate of a row.
 
-    Rows with the same text or encoding share one call and its result: every router has the predicates of
-    the nodes in some rows. Results are kept as long as the function that is returned, which raises ValueError
-    if a predicate is malformed.
+    Rows with equal text and equal encoding share one call, since the predicate of a node is in the tables of
+    many routers. Results live as long as the returned function. The returned function raises ValueError if a
+    predicate is malformed, each time.
     """
     found: dict[tuple[str | None, str], _T] = {}
 

@@ -35,8 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="folder for the page (figures/NAME beside the runs); it is NAME.md, with -large after NAME for "
-        "--size large, then -emulated for --engine run",
+        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; --size large adds "
+        "-large to the name, --engine run adds -emulated",
     )
 
 

@@ -80,7 +80,7 @@ class Forest:
     def tree(self, source: int) -> Tree:
         """Makes the tree of a source, in time proportional to the number of nodes.
 
-        That of a node that is down has the node alone.
+        The tree of a node that is down has that node alone.
         """
         parents = self.parents[source].tolist()
         children: list[list[int]] = [[] for _ in parents]

@@ -16,8 +16,8 @@ def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> st
 def page_name(name: str, size: str, engine: str = "simulate") -> str:
     """Returns the name of a page's files, without suffix.
 
-    Pages of networks beyond the paper's and of emulations have names of their own, so that none replaces the
-    page of the paper's size. Small networks share its name.
+    Pages of networks beyond the paper's and of emulations have names of their own. Simulations of other sizes
+    share a name: a page of size `small` replaces that of the paper's size.
     """
     beyond = "-large" if size == "large" else ""
     return f"{name}{beyond}{'-emulated' if engine == 'run' else ''}"

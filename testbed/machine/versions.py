@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.requirements import Requirement
 
@@ -80,5 +81,8 @@ def source_version() -> Source:
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Versions of packages and tools, as manifest.json has them, asked for once in a process."""
-    return {**package_versions(), **tool_versions()}
+    """Versions of packages and tools, as manifest.json has them, asked for once in a process.
+
+    A tool that does not answer stays "unknown".
+    """
+    return MappingProxyType({**package_versions(), **tool_versions()})

@@ -80,8 +80,8 @@ _WORTH_COMPILING = 100
 def uncollected() -> Iterator[None]:
     """Switches the collection of cycles off.
 
-    A simulation leaves no garbage in cycles, and a collection of a large network takes longer than its
-    events.
+    A collection of a large network takes longer than its events. Little garbage in cycles is made during a
+    simulation; its routers, which are in cycles, are left to the caller to collect.
     """
     collecting = gc.isenabled()
     gc.disable()

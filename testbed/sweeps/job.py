@@ -72,6 +72,8 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
 
     Args:
         keep: folder that keeps the run folder; None: it is removed.
+
+    What a process has frozen (`gc.freeze`) is not frozen any more at the end.
     """
     # What lives already, such as modules and the pool of filters, is not searched after the run.
     gc.freeze()
@@ -87,7 +89,8 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
 
 
 def simulate_in_worker(job: Job, keep: str | None = None) -> Row:
-    """As `simulate_job`, in a worker of Spark, which searches all its objects for cycles after each task."""
+    """As `simulate_job`; then freezes all that lives, since a worker of Spark searches its objects for cycles
+    after each task. Cycles among frozen objects stay until the worker ends."""
     try:
         return simulate_job(job, keep)
     finally:

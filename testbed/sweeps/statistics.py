@@ -99,7 +99,7 @@ def points(runs: pa.Table, expression: str, parameters: Sequence[str]) -> dict[t
         if name not in runs.column_names:
             raise InputError(unknown("parameter", name, runs.column_names))
     columns = [runs[name].to_pylist() for name in parameters]
-    # Without parameters all runs are of one place.
+    # Without parameters all runs are at one point.
     places = list(zip(*columns, strict=True)) if columns else [()] * runs.num_rows
     groups: dict[tuple[Any, ...], list[float]] = {}
     failed = runs[ERROR].to_pylist() if ERROR in runs.column_names else [None] * runs.num_rows
