@@ -148,9 +148,6 @@ class _Population:
                 "time_scale": "1",
                 "protocol.matcher": engine,
                 "protocol.covering": "none",
-                # One RA for all applications of a router but the first: with one for each, the predicates of
-                # a network would still spread when the first messages are sent.
-                "protocol.ra_min_interval_s": "5",
                 "record": "false",
                 "workload.trace": str(trace),
                 "workload.first_message_s": "0",
