@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from captures.rundir.routing_tables import TableRow, predicate_of
 from router.matching.common.interface import Matcher, TableMatcher
 from router.matching.factory import factory
-from router.predicates.model import NOTHING, Message
+from router.predicates.model import Message
 from router.wire.addresses import LOCAL_INTERFACE
 from testbed.controller.trees import Forest
 from topos.model import Topology
@@ -62,8 +62,10 @@ def _table(rows: Iterable[TableRow], senders: Collection[int]) -> _Table:
             table.of_interface[entry] = interface
         elif part == "forwarding" and sources is not None:
             sending = [source for source in sources if source in senders]
-            groups = [[source] for source in sending] if row.get("copies") else [sending] if sending else []
-            predicate = predicate_of(row) if groups else NOTHING
+            if not sending:
+                continue
+            groups = [[source] for source in sending] if row.get("copies") else [sending]
+            predicate = predicate_of(row)
             for group in groups:
                 entry += 1
                 table.matcher.set_predicate(entry, predicate)

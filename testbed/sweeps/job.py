@@ -72,11 +72,7 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
 
     Args:
         keep: folder that keeps the run folder; None: it is removed.
-
-    What a process has frozen (`gc.freeze`) is not frozen any more at the end.
     """
-    # What lives already, such as modules and the pool of filters, is not searched after the run.
-    gc.freeze()
     try:
         if job.calculates:
             return row_of(job, lambda job: (measure_of(job)(job.parameters, job.seed), {}))
@@ -85,16 +81,19 @@ def simulate_job(job: Job, keep: str | None = None) -> Row:
         # A simulation runs without the collection of cycles, in which it leaves its routers; a worker makes
         # one after the other.
         gc.collect()
-        gc.unfreeze()
 
 
 def simulate_in_worker(job: Job, keep: str | None = None) -> Row:
-    """As `simulate_job`; then freezes all that lives, since a worker of Spark searches its objects for cycles
-    after each task. Cycles among frozen objects stay until the worker ends."""
+    """As `simulate_job`, as a task of Spark.
+
+    What lives on, such as modules and the pool of filters, is hidden from the collections after later runs.
+    """
+    from captures.spark.workers import hide_objects
+
     try:
         return simulate_job(job, keep)
     finally:
-        gc.freeze()
+        hide_objects()
 
 
 def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:
