@@ -25,16 +25,18 @@ class _AnyClock(Reassembler):
     _least = inf
 
     def _over(self, now: float) -> list[Any]:
-        """The partial frames whose time is over, in whatever order they began."""
+        """The partial frames whose time is over, in whatever order."""
         if now < self._least:
             return []
         deadlines = {key: partial.deadline for key, partial in self._partial.items()}
         self._least = min((deadline for deadline in deadlines.values() if deadline > now), default=inf)
         return [key for key, deadline in deadlines.items() if deadline <= now]
 
-    def _store(self, key: Any, partial: Any, header: Header, chunk: bytes) -> tuple[Header, bytes] | None:
-        self._least = min(self._least, partial.deadline)
-        return super()._store(key, partial, header, chunk)
+    def _store(
+        self, key: Any, partial: Any, header: Header, chunk: bytes, now: float
+    ) -> tuple[Header, bytes] | None:
+        self._least = min(self._least, now + self.timeout_s)
+        return super()._store(key, partial, header, chunk, now)
 
 
 class CapturedFragments:

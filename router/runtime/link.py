@@ -243,9 +243,11 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        """True if no frame waits to be sent or handled and none is partly received."""
-        waiting = self.messages or self.control or self._arrived or self._put_off
-        return not waiting and self._intake.reassembler.next_deadline() is None
+        """True if no frame waits to be sent or handled.
+
+        A frame that is partly received does not count: its sender is not idle, or what is left was lost.
+        """
+        return not (self.messages or self.control or self._arrived or self._put_off)
 
     @property
     def holds(self) -> bool:

@@ -21,13 +21,15 @@ from router.wire.header import (
 
 #: Bytes that a stored fragment costs beside its own (dictionary slot and object headers), roughly.
 FRAGMENT_OVERHEAD = 200
+#: A router may pause for seconds between two fragments: its device is full, or it handles a long predicate.
+TIMEOUT_S = 30.0
 _Key = tuple[Hashable, int, int, int]
 
 
 @dataclass(slots=True)
 class _Partial:
     header: Header
-    deadline: float
+    deadline: float = 0.0
     chunks: dict[int, bytes] = field(default_factory=dict)
     length: int = 0
 
@@ -39,9 +41,9 @@ class _Partial:
 class Reassembler:
     """Collects the fragments of frames until they are whole.
 
-    A partial frame is given up `timeout_s` seconds after its first fragment. When a new fragment would
-    exceed `max_bytes` (stored bytes and their overhead) or `max_partial` (frames), the oldest partial
-    frames make room for it.
+    A partial frame is given up `timeout_s` seconds after the last fragment that was new. When a new fragment
+    would exceed `max_bytes` (stored bytes and their overhead) or `max_partial` (frames), the partial frames
+    that have waited longest for a new fragment make room for it.
 
     Attributes:
         evicted: partial frames given up to make room, so far.
@@ -53,7 +55,7 @@ class Reassembler:
     """
 
     def __init__(
-        self, timeout_s: float = 2.0, max_bytes: int = 64 * 1024 * 1024, max_partial: int = 1024
+        self, timeout_s: float = TIMEOUT_S, max_bytes: int = 64 * 1024 * 1024, max_partial: int = 1024
     ) -> None:
         if timeout_s <= 0 or max_bytes < 1 or max_partial < 1:
             raise ValueError(
@@ -66,7 +68,7 @@ class Reassembler:
         self.evicted = 0
         self.expired = 0
         self.used_bytes = 0
-        # In order of arrival of the first fragment, hence of deadline: dictionaries keep insertion order.
+        # In order of arrival of the last new fragment, hence of deadline: dictionaries keep insertion order.
         self._partial: dict[_Key, _Partial] = {}
 
     def __len__(self) -> int:
@@ -114,7 +116,7 @@ class Reassembler:
             self.expire(now)
             partial = None
         if partial is None:
-            partial = _Partial(header, now + self.timeout_s)
+            partial = _Partial(header)
         else:
             if _common(header) != _common(partial.header):
                 self._give_up(key)
@@ -130,10 +132,10 @@ class Reassembler:
                     DecodeReason.BAD_FRAGMENT,
                     f"two fragments {header.fragment_index} of {_describe(header)} differ",
                 )
-        return self._store(key, partial, header, chunk)
+        return self._store(key, partial, header, chunk, now)
 
     def _store(
-        self, key: _Key, partial: _Partial, header: Header, chunk: bytes
+        self, key: _Key, partial: _Partial, header: Header, chunk: bytes, now: float
     ) -> tuple[Header, bytes] | None:
         length = partial.length + len(chunk)
         missing = header.fragment_count - len(partial.chunks) - 1
@@ -146,7 +148,9 @@ class Reassembler:
             )
         cost = len(chunk) + FRAGMENT_OVERHEAD
         self._make_room(key, cost)
+        self._partial.pop(key, None)
         self._partial[key] = partial
+        partial.deadline = now + self.timeout_s
         partial.chunks[header.fragment_index] = chunk
         partial.length = length
         self.used_bytes += cost
@@ -156,7 +160,7 @@ class Reassembler:
         return header, b"".join(partial.chunks[index] for index in range(header.fragment_count))
 
     def _make_room(self, key: _Key, cost: int) -> None:
-        """Give up the oldest partial frames other than `key`'s until one more fragment fits."""
+        """Give up the first partial frames other than `key`'s until one more fragment fits."""
         allowed = self.max_partial if key in self._partial else self.max_partial - 1
         while self.used_bytes + cost > self.max_bytes or len(self._partial) > allowed:
             oldest = next(other for other in self._partial if other != key)

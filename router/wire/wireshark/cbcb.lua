@@ -314,7 +314,7 @@ local REASONS = {
 -- END constants
 
 -- As in router/wire/fragments.py: nanoseconds, bytes, bytes beside those of a fragment, frames.
-local REASSEMBLY_TIMEOUT = 2000000000
+local REASSEMBLY_TIMEOUT = 30000000000
 local REASSEMBLY_BYTES = 64 * 1024 * 1024
 local FRAGMENT_OVERHEAD = 200
 local REASSEMBLY_FRAMES = 1024
@@ -978,7 +978,8 @@ local capture
 local function forget()
   capture = {
     partials = {},      -- key -> the fragments of a frame so far
-    oldest = {}, first = 1, last = 0,  -- the same in the order of their first fragment
+    -- The same in the order of their fragments; of several entries of a frame the last counts: its `place`.
+    oldest = {}, first = 1, last = 0,
     count = 0, bytes = 0,
     fragments = {},     -- frame number -> { in frame number, body, frame numbers }; a fragment of a whole frame
     wholes = {},        -- key -> the last of those
@@ -1054,13 +1055,13 @@ local function make_room(key, cost)
     if entry == nil then break end
     capture.oldest[capture.first] = nil
     capture.first = capture.first + 1
-    if capture.partials[entry.key] == entry then
+    if capture.partials[entry.key] == entry and entry.place == capture.first - 1 then
       if entry.key == key then kept = entry else give_up(entry.key) end
     end
   end
   if kept then
     capture.first = capture.first - 1
-    capture.oldest[capture.first] = kept
+    capture.oldest[capture.first], kept.place = kept, capture.first
   end
 end
 
@@ -1084,7 +1085,7 @@ local function collect(pinfo, key, header, chunk)
   local number, now = pinfo.number, nanoseconds(pinfo)
   capture.late[number] = whole_again(key, header, chunk)
   local partial = capture.partials[key]
-  if partial and now - partial.since >= REASSEMBLY_TIMEOUT then
+  if partial and now - partial.latest >= REASSEMBLY_TIMEOUT then
     give_up(key)
     partial = nil
   end
@@ -1098,7 +1099,7 @@ local function collect(pinfo, key, header, chunk)
   end
   if known then return contradiction(key, number, "two fragments " .. header.index .. " differ") end
   if not partial then
-    partial = { key = key, since = now, common = header.common, chunks = {}, numbers = {}, repeats = {}, have = 0,
+    partial = { key = key, common = header.common, chunks = {}, numbers = {}, repeats = {}, have = 0,
       length = 0 }
   end
   local length, missing = partial.length + #chunk, header.count - partial.have - 1
@@ -1110,10 +1111,11 @@ local function collect(pinfo, key, header, chunk)
   make_room(key, cost)
   if capture.partials[key] ~= partial then
     capture.partials[key] = partial
-    capture.last = capture.last + 1
-    capture.oldest[capture.last] = partial
     capture.count = capture.count + 1
   end
+  capture.last = capture.last + 1
+  capture.oldest[capture.last] = partial
+  partial.latest, partial.place = now, capture.last
   partial.chunks[header.index], partial.numbers[header.index] = chunk, number
   partial.have, partial.length = partial.have + 1, length
   capture.bytes = capture.bytes + cost

@@ -97,16 +97,18 @@ def test_partial_frames_expire() -> None:
     one, two = (codec.fragment(long_message(seq), 132) for seq in (1, 2))
     reassembler.add("n", one[0], 10.0)
     reassembler.add("n", two[0], 11.0)
-    reassembler.add("n", one[1], 11.5)  # does not put the deadline off
     assert reassembler.next_deadline() == 12.0
-    assert reassembler.expire(11.9) == 0
-    assert reassembler.expire(12.0) == 1
+    reassembler.add("n", one[1], 11.5)
+    reassembler.add("n", two[0], 12.5)  # is not new
     assert reassembler.next_deadline() == 13.0
+    assert reassembler.expire(12.9) == 0
+    assert reassembler.expire(13.0) == 1
+    assert reassembler.next_deadline() == 13.5
     # A fragment that comes too late begins a new partial frame, it does not complete the old one.
-    for payload in two[1:]:
-        assert reassembler.add("n", payload, 13.0) is None
+    for payload in one[2:]:
+        assert reassembler.add("n", payload, 13.5) is None
     assert reassembler.expired == 2
-    assert reassembler.next_deadline() == 15.0
+    assert reassembler.next_deadline() == 15.5
 
 
 def test_number_of_partial_frames_is_bounded() -> None:
@@ -117,6 +119,14 @@ def test_number_of_partial_frames_is_bounded() -> None:
     assert (len(reassembler), reassembler.evicted) == (3, 2)
     results = [reassembler.add("n", payload, 0.0) for payload in frames[4][1:]]
     assert results[-1] is not None
+
+
+def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
+    reassembler = Reassembler(max_partial=2)
+    one, two, three = (codec.fragment(long_message(seq), 132) for seq in range(3))
+    for payload in one[0], two[0], one[1], three[0]:
+        reassembler.add("n", payload, 0.0)
+    assert [bool(reassembler.held("n", FrameType.MSG, 3, seq)) for seq in range(3)] == [True, False, True]
 
 
 def test_memory_is_bounded() -> None:
