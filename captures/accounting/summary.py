@@ -239,9 +239,10 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "frames_dropped_by_switches": (
         "list of texts",
-        "frames that the rules of switches dropped, by the node of the switch, since it got its rules "
-        "last: with the address of the controller; all others that no rule forwards, as with a VLAN tag or "
-        "from a host with the address of another node. They do not fail the verdict",
+        "frames that switches dropped, by the node of the switch, since it got its rules last: with the "
+        "address of the controller; all others that no rule forwards, as with a VLAN tag or from a host "
+        "with the address of another node; those that found no room in the buffers of its ports. They do "
+        "not fail the verdict",
     ),
     "reconciliation": (
         "object",

@@ -66,16 +66,17 @@ def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str,
 
 
 def _dropped_by_switches(run: RunLayout) -> list[str]:
-    """A text for each switch and reason of frames that its rules dropped."""
+    """A text for each switch and reason of frames that it dropped."""
     meanings = {
         "controller_source": "with the address of the controller",
         "no_rule": "that no rule forwards",
+        "no_room": "that found no room in the buffers of its ports",
     }
     return [
-        f"the switch of node {node} dropped {drops[reason]} frames {meaning}"  # type: ignore[literal-required]
+        f"the switch of node {node} dropped {count} frames {meaning}"
         for node, drops in sorted(read_switch_drops(run).items())
         for reason, meaning in meanings.items()
-        if drops[reason]  # type: ignore[literal-required]
+        if (count := drops.get(reason, 0))
     ]
 
 

@@ -26,8 +26,8 @@ class Port(TypedDict):
     tx_dropped: NotRequired[Annotated[int, "frames to be sent and dropped"]]
 
 
-class RuleDrops(TypedDict):
-    """Frames that the rules of one switch dropped since the switch got its rules last.
+class SwitchDrops(TypedDict):
+    """Frames that one switch dropped since it got its rules last.
 
     The counts of a switch that is restarted begin at 0, and those of all switches when the controller is.
     """
@@ -37,6 +37,13 @@ class RuleDrops(TypedDict):
         int,
         "frames that no rule forwards: with a VLAN tag, with the address of another node from a host, or of "
         "another EtherType",
+    ]
+    no_room: NotRequired[
+        Annotated[
+            int,
+            "frames that found no room in the buffers of the switch's ports, since the switch was started; "
+            "the kernel datapath has none",
+        ]
     ]
 
 
@@ -56,8 +63,8 @@ SWITCHES_FILE = RunFile(
 
 DROPS_FILE = RunFile(
     lambda run: [run.switch_drops],
-    "The frames that the rules of every switch dropped: an object by node, as text. A simulation has none.",
-    (("Frames that one switch dropped", RuleDrops),),
+    "The frames that every switch dropped: an object by node, as text. A simulation has none.",
+    (("Frames that one switch dropped", SwitchDrops),),
 )
 
 
@@ -107,8 +114,8 @@ def write_switches_counters(run: RunLayout, counters: SwitchCounters) -> None:
     write_json(run.switches_counters, counters)
 
 
-def read_switch_drops(run: RunLayout) -> dict[int, RuleDrops]:
-    """Reads the frames that the rules of each switch dropped, by node; none if the run has no such file.
+def read_switch_drops(run: RunLayout) -> dict[int, SwitchDrops]:
+    """Reads the frames that each switch dropped, by node; none if the run has no such file.
 
     Raises:
         RunFolderError: a field is missing or malformed.
@@ -116,11 +123,11 @@ def read_switch_drops(run: RunLayout) -> dict[int, RuleDrops]:
     path, found = run.switch_drops, {}
     for name, drops in (read_object(path) if path.exists() else {}).items():
         node, where = key_number(path, name), f"{path}: node {name}"
-        check(RuleDrops, where, as_object(where, drops))
-        found[node] = cast(RuleDrops, drops)
+        check(SwitchDrops, where, as_object(where, drops))
+        found[node] = cast(SwitchDrops, drops)
     return found
 
 
-def write_switch_drops(run: RunLayout, drops: Mapping[int, RuleDrops]) -> None:
-    """Writes the frames that the rules of each switch dropped, by node, whole or not at all."""
+def write_switch_drops(run: RunLayout, drops: Mapping[int, SwitchDrops]) -> None:
+    """Writes the frames that each switch dropped, by node, whole or not at all."""
     write_json(run.switch_drops, drops)

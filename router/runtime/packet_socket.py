@@ -93,7 +93,7 @@ class PacketSocket:
         try:
             self._socket.setblocking(False)
             _attach_filter(self._socket, frames)
-            _grow(self._socket, _SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
+            grow_receive_buffer(self._socket, receive_buffer)
             _grow(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Older kernels lack the option; they show sent frames to other sockets only.
             with contextlib.suppress(OSError):
@@ -157,9 +157,7 @@ class PacketSocket:
 
     def drops(self) -> int:
         """Returns the number of frames that the kernel has dropped because the receive buffer was full."""
-        raw = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
-        # Reading resets the kernel's count.
-        self._drops += _STATISTICS.unpack(raw)[1]
+        self._drops += take_drops(self._socket)
         return self._drops
 
 
@@ -225,6 +223,18 @@ def _attach_filter(target: socket.socket, frames: Frames) -> None:
     code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
     program = _PROGRAM.pack(len(instructions), ctypes.addressof(code))
     target.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+
+
+def take_drops(target: socket.socket) -> int:
+    """Returns the number of frames that found no room in a packet socket's buffer, and sets it to 0."""
+    raw = target.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
+    drops: int = _STATISTICS.unpack(raw)[1]
+    return drops
+
+
+def grow_receive_buffer(target: socket.socket, size: int) -> None:
+    """Sets the size of a socket's receive buffer, in bytes: beyond the system's limit if permitted."""
+    _grow(target, _SO_RCVBUFFORCE, socket.SO_RCVBUF, size)
 
 
 def _grow(target: socket.socket, forced: int, ordinary: int, size: int) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 
-from captures.rundir.counters import RuleDrops, SwitchCounters
+from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import InputError, RunError
 from testbed.events.network_state import NetworkState
@@ -340,8 +340,8 @@ class EmulatedNetwork:
         lines = self._shaping(
             other for other, path in enumerate(self._switch_namespaces) if path == namespace
         )
+        self.wait_for_database(node)
         if lines:
-            self.wait_for_database(node)
             self._apply(lines, _TC)
         return pid
 
@@ -396,14 +396,18 @@ class EmulatedNetwork:
         assert self._daemons is not None
         return parse_ports(self._daemons.port_statistics())
 
-    def dropped(self) -> dict[int, RuleDrops]:
-        """Returns the frames that the rules of each switch have dropped, by node.
+    def dropped(self) -> dict[int, SwitchDrops]:
+        """Returns the frames that each switch has dropped, by node; to be called once.
 
         Raises:
             RunError: a daemon does not answer.
         """
         assert self._daemons is not None
-        return {node: parse_drops(text) for node, text in self._daemons.rule_statistics().items()}
+        no_room = self._daemons.without_room()
+        return {
+            node: {**parse_drops(text), "no_room": no_room.get(node, 0)}
+            for node, text in self._daemons.rule_statistics().items()
+        }
 
     # `testbed.events.fault.NetworkControl`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from captures.rundir.counters import PortCounters, RuleDrops, SwitchCounters
+from captures.rundir.counters import PortCounters, SwitchCounters, SwitchDrops
 from router.wire.addresses import CONTROLLER_SOURCE, HOST_PORT
 
 _COUNT = r"(?:\d+|\?)"
@@ -36,9 +36,9 @@ def parse_ports(texts: Iterable[str]) -> SwitchCounters:
     return switches
 
 
-def parse_drops(text: str) -> RuleDrops:
+def parse_drops(text: str) -> SwitchDrops:
     """Parses the output of `ovs-appctl bridge/dump-flows` of one switch (`testbed.controller.rules`)."""
-    drops = RuleDrops(controller_source=0, no_rule=0)
+    drops = SwitchDrops(controller_source=0, no_rule=0)
     for found in _DROP.finditer(text):
         of_controller = _OF_CONTROLLER in found["match"]
         drops["controller_source" if of_controller else "no_rule"] += int(found["frames"])

@@ -13,10 +13,10 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from router.namespaces import enter_network_namespace, returning_to_its_namespace
 from testbed.errors import RunError
@@ -24,6 +24,7 @@ from testbed.network.commands import run
 from testbed.network.json_rpc import JsonRpc
 from testbed.network.names import datapath_id, port_device, switch_name
 from testbed.network.rcu import expedited_rcu
+from testbed.network.switch_sockets import dropped, grow
 from testbed.polling import wait_until
 from testbed.steps import Steps
 
@@ -45,6 +46,8 @@ _BACKOFF_MS = 1000
 _PROBE_MS = 60_000
 #: Counters are read over `dpctl/show`; the daemon need not copy them to its database.
 _STATISTICS_MS = 600_000
+
+_T = TypeVar("_T")
 
 #: Open vSwitch's names of the datapaths: the type of a bridge, and the datapath that all bridges share.
 _TYPES = {"user": ("netdev", "netdev@ovs-netdev"), "kernel": ("system", "system@ovs-system")}
@@ -150,6 +153,28 @@ class Daemon:
                 # each session the same share of the processors, and the routers have one.
                 process_group=0,
             )
+
+    def grow_buffers(self) -> None:
+        """Gives the sockets of its ports room for long frames; see `testbed.network.switch_sockets`.
+
+        Raises:
+            RunError: ovs-vswitchd has ended.
+        """
+        self._sockets(grow)
+
+    def without_room(self) -> dict[str, int]:
+        """Returns the frames that found no room since the last call, by device.
+
+        Raises:
+            RunError: ovs-vswitchd has ended.
+        """
+        return self._sockets(dropped)
+
+    def _sockets(self, do: Callable[[int], _T]) -> _T:
+        try:
+            return do(int(self.path("pid").read_text()))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.describe()} has ended: {error}") from error
 
     def connect(self, suffix: str) -> JsonRpc:
         """Connects to a daemon as soon as it listens.
@@ -356,6 +381,7 @@ class SwitchDaemons:
             if not isinstance(row["ofport"], int) or row["ofport"] < 0:
                 reason = row["error"] if isinstance(row["error"], str) else daemon.last_words()
                 raise RunError(f"Open vSwitch cannot use {row['name']}: {reason}")
+        daemon.grow_buffers()
 
     def check_databases(self) -> None:
         """Raises RunError if an ovsdb-server has ended; see `Daemon.check_database`.
@@ -398,6 +424,19 @@ class SwitchDaemons:
                     if (name := switch_name(node)) in bridges:
                         texts[node] = str(control.call("bridge/dump-flows", [name]))
         return texts
+
+    def without_room(self) -> dict[int, int]:
+        """Returns the frames that found no room in the sockets of the ports, by node, since the last call.
+
+        Raises:
+            RunError: a daemon has ended.
+        """
+        frames: dict[int, int] = {}
+        for daemon in self._daemons:
+            by_device = daemon.without_room()
+            for node, ports in daemon.group.ports.items():
+                frames[node] = sum(by_device.get(port_device(node, port), 0) for port in ports)
+        return frames
 
     def stop(self) -> None:
         """Kills the daemons: all bridges end with them.

@@ -148,6 +148,8 @@ class _Population:
                 "time_scale": "1",
                 "protocol.matcher": engine,
                 "protocol.covering": "none",
+                # A router hears all its applications before its second RA, of all their predicates.
+                "protocol.ra_min_interval_s": "10",
                 "record": "false",
                 "workload.trace": str(trace),
                 "workload.first_message_s": "0",

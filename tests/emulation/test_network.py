@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from router.namespaces import namespace_path
-from router.wire.addresses import HOST_PORT
+from router.namespaces import enter_network_namespace, namespace_path, returning_to_its_namespace
+from router.runtime.packet_socket import RECEIVE_BUFFER
+from router.wire.addresses import ETHERTYPE, HOST_PORT, node_address
 from testbed.errors import RunError
 from testbed.machine.probes import kernel_features
 from testbed.network.emulated import EmulatedNetwork
@@ -22,6 +24,7 @@ from testbed.network.namespaces import Namespaces
 from testbed.network.shaping import KernelFeatures
 from testbed.network.state import ProcessId
 from testbed.network.switch_daemons import Group, SwitchDaemons
+from testbed.network.switch_sockets import packet_sockets
 from tests.support.polling import TIMEOUT, poll
 from topos.generators import ring
 
@@ -81,6 +84,44 @@ def test_devices_come_up_without_ipv6(network: EmulatedNetwork) -> None:
         "cat /proc/net/if_inet6"
     )
     assert addresses.split() == []
+
+
+def test_frames_that_come_while_a_switch_is_busy_find_room_or_are_counted(network: EmulatedNetwork) -> None:
+    """The fragments of a long predicate come back to back: 148 of them in ./run.sh bench network_effect."""
+    daemons = network._daemons
+    assert daemons is not None
+    pid = daemons.of(3).processes[-1].pid
+    with returning_to_its_namespace():
+        enter_network_namespace(network._host_namespaces[3])
+        host = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    with host:
+        host.bind(("r3-eth0", 0))
+        frame = bytes.fromhex("020000000001") + node_address(3) + ETHERTYPE.to_bytes(2, "big") + bytes(1400)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            for _ in range(1000):
+                host.send(frame)
+            assert daemons.without_room()[3] == 0
+            for _ in range(40_000):
+                host.send(frame)
+            # The kernel charges a frame more than its bytes: the buffers hold 14,000 to 23,000.
+            frames = daemons.without_room()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    assert frames.pop(3) > 15_000
+    assert set(frames.values()) == {0}
+    assert daemons.without_room()[3] == 0
+
+
+def test_a_switch_that_was_started_again_has_room(network: EmulatedNetwork) -> None:
+    network.kill_switches(3)
+    pid = network.restart_switches(3)
+    sizes = []
+    for each in packet_sockets(pid):
+        with each:
+            sizes.append(each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+    # Five switches with three ports each; the kernel doubles the size.
+    assert sizes == [2 * RECEIVE_BUFFER] * 15
 
 
 def test_a_stopped_network_leaves_no_process_and_no_namespace(network: EmulatedNetwork) -> None:

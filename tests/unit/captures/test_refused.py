@@ -13,7 +13,7 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.rundir.controller import Rejection
-from captures.rundir.counters import RuleDrops, write_switch_drops
+from captures.rundir.counters import SwitchDrops, write_switch_drops
 from captures.rundir.layout import RunLayout
 from router.protocol.counters import Drop
 from router.records.json_file import json_line
@@ -89,12 +89,13 @@ def test_every_reason_of_the_controller_has_its_key_and_its_text(tmp_path: Path,
 def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
     run = RunLayout(tmp_path)
     run.counters_folder.mkdir()
-    none = RuleDrops(controller_source=0, no_rule=0)
-    write_switch_drops(run, {0: none, 2: RuleDrops(controller_source=3, no_rule=1)})
+    none = SwitchDrops(controller_source=0, no_rule=0)
+    write_switch_drops(run, {0: none, 2: SwitchDrops(controller_source=3, no_rule=1, no_room=7)})
     keys = _keys(tmp_path, {0: {}})
     assert keys["frames_dropped_by_switches"] == [
         "the switch of node 2 dropped 3 frames with the address of the controller",
         "the switch of node 2 dropped 1 frames that no rule forwards",
+        "the switch of node 2 dropped 7 frames that found no room in the buffers of its ports",
     ]
 
 

@@ -16,7 +16,7 @@ from captures.rundir.applications import ApplicationsFollower, read_applications
 from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
 from captures.rundir.controller import ControllerLog, Failed, read_controller
 from captures.rundir.counters import (
-    RuleDrops,
+    SwitchDrops,
     read_routers_counters,
     read_switch_drops,
     read_switches_counters,
@@ -164,7 +164,7 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     write_switches_counters(run, switches)
     assert read_switches_counters(run) == switches
     assert read_switch_drops(run) == {}
-    drops = {3: RuleDrops(controller_source=2, no_rule=1)}
+    drops = {3: SwitchDrops(controller_source=2, no_rule=1)}
     write_switch_drops(run, drops)
     assert read_switch_drops(run) == drops
     assert read_routing_tables(run) == {}
