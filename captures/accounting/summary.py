@@ -217,6 +217,10 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "capture_drops": ("frames", "frames that devices had and the captures lost"),
     "capture_defects": ("list of texts", "captures that end inside a record, and the place"),
     "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),
+    "switch_drops": (
+        "frames",
+        "frames that found no room in the buffers of the switches' ports, with the userspace datapath",
+    ),
     "router_send_drops": (
         "frames",
         "frames that routers discarded: too large to encode, or the send queue was full",
@@ -239,10 +243,9 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "frames_dropped_by_switches": (
         "list of texts",
-        "frames that switches dropped, by the node of the switch, since it got its rules last: with the "
-        "address of the controller; all others that no rule forwards, as with a VLAN tag or from a host "
-        "with the address of another node; those that found no room in the buffers of its ports. They do "
-        "not fail the verdict",
+        "frames that the rules of switches dropped, by the node of the switch, since it got its rules "
+        "last: with the address of the controller; all others that no rule forwards, as with a VLAN tag or "
+        "from a host with the address of another node. They do not fail the verdict",
     ),
     "reconciliation": (
         "object",

@@ -34,6 +34,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
         "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "records_lost": sum(counter.get("records_lost", 0) for counter in counters),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
+        "switch_drops": sum(drops.get("no_room", 0) for drops in read_switch_drops(inputs.run).values()),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)
             for counter in counters
@@ -66,11 +67,10 @@ def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str,
 
 
 def _dropped_by_switches(run: RunLayout) -> list[str]:
-    """A text for each switch and reason of frames that it dropped."""
+    """A text for each switch and reason of frames that its rules dropped."""
     meanings = {
         "controller_source": "with the address of the controller",
         "no_rule": "that no rule forwards",
-        "no_room": "that found no room in the buffers of its ports",
     }
     return [
         f"the switch of node {node} dropped {count} frames {meaning}"

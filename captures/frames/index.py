@@ -24,7 +24,7 @@ from captures.pcap.reader import NO_TIME, Block, PcapError, PcapReader, tail_def
 
 #: Approximate bytes of a file that one task reads.
 DEFAULT_PART_BYTES = 128 * 1024 * 1024
-_INDEX_VERSION = 2
+_INDEX_VERSION = 3
 _WALKS_AT_ONCE = 2
 
 

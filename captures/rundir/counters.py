@@ -27,9 +27,10 @@ class Port(TypedDict):
 
 
 class SwitchDrops(TypedDict):
-    """Frames that one switch dropped since it got its rules last.
+    """Frames that one switch dropped.
 
-    The counts of a switch that is restarted begin at 0, and those of all switches when the controller is.
+    The counts of a switch that is restarted begin at 0, and those of the rules of all switches when the
+    controller is.
     """
 
     controller_source: Annotated[int, "frames with the source address of the controller"]
@@ -41,8 +42,8 @@ class SwitchDrops(TypedDict):
     no_room: NotRequired[
         Annotated[
             int,
-            "frames that found no room in the buffers of the switch's ports, since the switch was started; "
-            "the kernel datapath has none",
+            "frames that found no room in the buffers of the switch's ports; missing with the kernel "
+            "datapath, and where a container forbids to count them",
         ]
     ]
 

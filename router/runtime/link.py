@@ -8,6 +8,8 @@ Messages and control frames come in by sockets of their own, and wait to be sent
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,6 +43,9 @@ SEND_QUEUE_FRAMES = 16_384
 SENT_IN_A_TURN = 256
 #: Seconds before a frame is offered again to a device whose queue was full.
 _RETRY_AFTER = 0.001
+#: Seconds for which the next fragment may be under way: others of the switch's frames go before it. One that
+#: comes later comes from a sender that is not idle.
+_FRAGMENTS_AWAITED_S = 2.0
 _MESSAGE = FrameType.MSG.name
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: A frame that came in, and its wire form, with the header of the Ethernet frame that completed it.
@@ -230,6 +235,8 @@ class Link:
         #: Messages likewise: the core handles them.
         self._put_off: deque[bytes] = deque()
         self._source = node_address(node)
+        #: What `next_deadline` has returned last.
+        self._known: float | None = None
 
     @property
     def frames_received(self) -> Counter[str]:
@@ -243,11 +250,11 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        """True if no frame waits to be sent or handled.
-
-        A frame that is partly received does not count: its sender is not idle, or what is left was lost.
-        """
-        return not (self.messages or self.control or self._arrived or self._put_off)
+        """True if no frame waits to be sent or handled, and none had a new fragment of late."""
+        if self.messages or self.control or self._arrived or self._put_off:
+            return False
+        latest = self._intake.reassembler.latest()
+        return latest is None or time.monotonic() - latest > _FRAGMENTS_AWAITED_S
 
     @property
     def holds(self) -> bool:
@@ -289,13 +296,18 @@ class Link:
     def next_deadline(self) -> float | None:
         """Returns the time at which `tick` is to be called, or None."""
         deadlines = (self.messages.retry_at, self.control.retry_at, self._intake.reassembler.next_deadline())
-        return min((at for at in deadlines if at is not None), default=None)
+        self._known = min((at for at in deadlines if at is not None), default=None)
+        return self._known
 
     def tick(self, now: float) -> None:
         self._intake.reassembler.expire(now)
         for queue in (self.control, self.messages):
             if queue.retry_at is not None and now >= queue.retry_at:
                 queue.flush(now)
+
+    def give_up_partial(self) -> None:
+        """Gives up the frames that are partly received, at the end."""
+        self._intake.reassembler.expire(math.inf)
 
     def receive_control(self, now: float) -> Iterator[Received]:
         """Reads a batch of Ethernet frames; yields the control frames that they complete.
@@ -337,8 +349,10 @@ class Link:
 
     def _note_waiting(self) -> None:
         """Frames that are partly received, or wait to be sent, change what the link waits for."""
+        deadline = self._intake.reassembler.next_deadline()
+        earlier = deadline is not None and (self._known is None or deadline < self._known)
         # The core may have answered a message by an SR.
-        if self.messages.waiting or self.control.waiting or len(self._intake.reassembler):
+        if self.messages.waiting or self.control.waiting or earlier:
             self.changed = True
 
     def _keep_unsent(self, plane: DataPlane, now: float) -> None:

@@ -186,8 +186,8 @@ class RouterLoop:
     def status(self, tables: bool) -> dict[str, Any]:
         """Returns the answer to a `status` request; the keys of JSON objects are text.
 
-        `idle` means that this router has nothing to do: it has an epoch, no frame is held, partly received,
-        or waiting to be sent, and no RA is due (except periodic RAs).
+        `idle` means that this router has nothing to do: it has an epoch, no frame is held, awaits its
+        next fragment or is to be sent, and no RA is due (except periodic RAs).
 
         Args:
             tables: include `table` (the rows of the routing table, made one by one) and `interfaces`, which
@@ -233,6 +233,7 @@ class RouterLoop:
         # `close` closes the descriptor.
         signal.set_wakeup_fd(-1)
         self._record(Recorder.end)
+        self._link.give_up_partial()
         # Before the counters are read: they count the records that could not be written.
         self._applications.close()
 

@@ -189,6 +189,12 @@ class Reassembler:
             over.append(key)
         return over
 
+    def latest(self) -> float | None:
+        """When the last new fragment of those held came; None if no frame is partial."""
+        for partial in reversed(self._partial.values()):
+            return partial.deadline - self.timeout_s
+        return None
+
     def next_deadline(self) -> float | None:
         """When `expire` next has something to do; None if no frame is partial."""
         for partial in self._partial.values():

@@ -170,8 +170,7 @@ class Running:
                     if seen.get(client.node) != sent:
                         seen[client.node], since = sent, time.monotonic()
                         idle.clear()
-                    if status["idle"]:
-                        idle.add(client.node)
+                    (idle.add if status["idle"] else idle.discard)(client.node)
                 if len(idle) < len(clients):
                     working = [client.node for client in clients if client.node not in idle]
                     return f"routers {working[:10]} are at work"

@@ -459,7 +459,7 @@ class Emulation:
         write_routers_counters(self._folder, counters)
         end = steps.run("counters", self._settled_counters)
         write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
-        write_switch_drops(self._folder, steps.run("rules", self.network.dropped) or {})
+        write_switch_drops(self._folder, steps.run("drops of switches", self.network.dropped) or {})
         spans = steps.run("counters of links", self.network.spans)
         steps.run("captures", self.captures.stop)
         if not self._folder.captures.exists():

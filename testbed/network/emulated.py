@@ -91,6 +91,8 @@ class EmulatedNetwork:
         self._host_namespaces: list[str] = []
         self._switch_namespaces: list[str] = []
         self._daemons: SwitchDaemons | None = None
+        #: Namespaces of switches that were started again, and whose links lack their properties.
+        self._bare: set[str] = set()
 
     def start_hosts(self) -> list[str]:
         """Makes the namespaces of hosts and switches.
@@ -333,16 +335,14 @@ class EmulatedNetwork:
     def restart_switches(self, node: int) -> int:
         """Starts the ovs-vswitchd that was killed; returns its process id.
 
-        It takes all properties from the devices that it finds: its links get them again.
+        While its database is away it forwards nothing; what it needs besides follows with the database.
         """
-        pid = self._daemon_of(node).restart_switches()
-        namespace = self.switch_namespace(node)
-        lines = self._shaping(
-            other for other, path in enumerate(self._switch_namespaces) if path == namespace
-        )
-        self.wait_for_database(node)
-        if lines:
-            self._apply(lines, _TC)
+        daemon = self._daemon_of(node)
+        if daemon.switches_away:
+            self._bare.add(self.switch_namespace(node))
+        pid = daemon.restart_switches()
+        if daemon.has_database:
+            self.wait_for_database(node)
         return pid
 
     def remove_switch(self, node: int) -> None:
@@ -374,9 +374,18 @@ class EmulatedNetwork:
         return self._daemon_of(node).restart_database()
 
     def wait_for_database(self, node: int) -> None:
-        """See `testbed.network.switch_daemons.SwitchDaemons.wait_for_database`."""
+        """See `testbed.network.switch_daemons.SwitchDaemons.wait_for_database`.
+
+        An ovs-vswitchd that was started again has taken all properties from the devices that it found: its
+        links get them again.
+        """
         assert self._daemons is not None
         self._daemons.wait_for_database(node)
+        namespace = self.switch_namespace(node)
+        if namespace in self._bare:
+            self._bare.discard(namespace)
+            nodes = [other for other, path in enumerate(self._switch_namespaces) if path == namespace]
+            self._apply(self._shaping(nodes), _TC)
 
     def _daemon_of(self, node: int) -> Daemon:
         assert self._daemons is not None
@@ -397,17 +406,17 @@ class EmulatedNetwork:
         return parse_ports(self._daemons.port_statistics())
 
     def dropped(self) -> dict[int, SwitchDrops]:
-        """Returns the frames that each switch has dropped, by node; to be called once.
+        """Returns the frames that each switch has dropped, by node, those without room since the last call.
 
         Raises:
             RunError: a daemon does not answer.
         """
         assert self._daemons is not None
-        no_room = self._daemons.without_room()
-        return {
-            node: {**parse_drops(text), "no_room": no_room.get(node, 0)}
-            for node, text in self._daemons.rule_statistics().items()
-        }
+        found = {node: parse_drops(text) for node, text in self._daemons.rule_statistics().items()}
+        for node, frames in self._daemons.take_dropped().items():
+            if node in found:
+                found[node]["no_room"] = frames
+        return found
 
     # `testbed.events.fault.NetworkControl`.
 

@@ -20,11 +20,11 @@ from typing import Any, TypeVar
 
 from router.namespaces import enter_network_namespace, returning_to_its_namespace
 from testbed.errors import RunError
+from testbed.network import switch_sockets
 from testbed.network.commands import run
 from testbed.network.json_rpc import JsonRpc
 from testbed.network.names import datapath_id, port_device, switch_name
 from testbed.network.rcu import expedited_rcu
-from testbed.network.switch_sockets import dropped, grow
 from testbed.polling import wait_until
 from testbed.steps import Steps
 
@@ -128,10 +128,24 @@ class Daemon:
         self._end(self.processes[-1])
 
     def restart_switches(self) -> int:
-        """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id."""
-        self.processes[-1] = self._switches()
-        self._away.discard("ovs-vswitchd")
+        """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id.
+
+        Nothing is done if it has been started since it was killed: for another switch of the group.
+        """
+        if self.switches_away:
+            self.processes[-1] = self._switches()
+            self._away.discard("ovs-vswitchd")
         return self.processes[-1].pid
+
+    @property
+    def switches_away(self) -> bool:
+        """True while ovs-vswitchd is killed on purpose."""
+        return "ovs-vswitchd" in self._away
+
+    @property
+    def has_database(self) -> bool:
+        """False while ovsdb-server is killed on purpose."""
+        return "ovsdb-server" not in self._away
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()
@@ -160,15 +174,15 @@ class Daemon:
         Raises:
             RunError: ovs-vswitchd has ended.
         """
-        self._sockets(grow)
+        self._sockets(switch_sockets.grow)
 
-    def without_room(self) -> dict[str, int]:
-        """Returns the frames that found no room since the last call, by device.
+    def take_dropped(self) -> dict[str, int]:
+        """Returns the frames that found no room since the last call; see `testbed.network.switch_sockets`.
 
         Raises:
             RunError: ovs-vswitchd has ended.
         """
-        return self._sockets(dropped)
+        return self._sockets(switch_sockets.take_dropped)
 
     def _sockets(self, do: Callable[[int], _T]) -> _T:
         try:
@@ -425,17 +439,22 @@ class SwitchDaemons:
                         texts[node] = str(control.call("bridge/dump-flows", [name]))
         return texts
 
-    def without_room(self) -> dict[int, int]:
-        """Returns the frames that found no room in the sockets of the ports, by node, since the last call.
+    def take_dropped(self) -> dict[int, int]:
+        """Returns the frames that found no room in the sockets of the ports since the last call, by node.
+
+        A node is missing where they are not counted: with the kernel datapath, or in some containers.
 
         Raises:
             RunError: a daemon has ended.
         """
         frames: dict[int, int] = {}
         for daemon in self._daemons:
-            by_device = daemon.without_room()
+            by_device = daemon.take_dropped()
             for node, ports in daemon.group.ports.items():
-                frames[node] = sum(by_device.get(port_device(node, port), 0) for port in ports)
+                names = [port_device(node, port) for port in ports]
+                counted = [by_device[name] for name in names if name in by_device]
+                if counted:
+                    frames[node] = sum(counted)
         return frames
 
     def stop(self) -> None:

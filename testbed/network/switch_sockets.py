@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from router.native.libc import LIBC
 from router.runtime.packet_socket import RECEIVE_BUFFER, grow_receive_buffer, take_drops
 
-# The system call; the os module lacks it. The number is the same on all architectures.
+# The system call; the os module lacks it. The number is that of x86-64, arm64 and most others.
 _SYS_PIDFD_GETFD = 438
 
 
@@ -31,8 +32,10 @@ def grow(pid: int) -> None:
             grow_receive_buffer(each, RECEIVE_BUFFER)
 
 
-def dropped(pid: int) -> dict[str, int]:
+def take_dropped(pid: int) -> dict[str, int]:
     """Returns the frames that found no room since the last call, by the device of the socket.
+
+    A device is missing where a container forbids to reach the sockets of another process.
 
     Raises:
         OSError: the process has ended.
@@ -54,17 +57,23 @@ def packet_sockets(pid: int) -> Iterator[socket.socket]:
     folder = Path("/proc") / str(pid)
     table = (folder / "net" / "packet").read_text().splitlines()[1:]
     links = {f"socket:[{line.split()[-1]}]" for line in table}
-    process = os.pidfd_open(pid)
-    try:
+    with suppress(PermissionError), _process(pid) as process:
         for link in (folder / "fd").iterdir():
             if _target(link) not in links:
                 continue
             taken = LIBC.syscall(_SYS_PIDFD_GETFD, process, int(link.name), 0)
             # Less than 0: the process has closed it since, or the call is not permitted.
             if taken >= 0:
-                yield socket.socket(fileno=taken)
+                yield socket.socket(socket.AF_PACKET, socket.SOCK_RAW, fileno=taken)
+
+
+@contextmanager
+def _process(pid: int) -> Iterator[int]:
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
     finally:
-        os.close(process)
+        os.close(descriptor)
 
 
 def _target(link: Path) -> str:

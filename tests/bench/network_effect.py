@@ -45,6 +45,8 @@ _FIRST_S = 30.0
 #: Constraints of all receivers of a table that takes no time, measured at the lowest load.
 _FEW = 1_000
 _LOADS = (0.1, 0.5, 0.9)
+#: The oracle's window in a burst, to which applications and routers are late by intention.
+_BURST_WINDOW_S = 5.0
 #: The longest period of messages.
 _LONGEST_S = 20.0
 
@@ -154,6 +156,8 @@ class _Population:
                 "workload.trace": str(trace),
                 "workload.first_message_s": "0",
             }
+            if rate is None:
+                overrides["oracle.in_flight_window_s"] = str(_BURST_WINDOW_S)
             experiment = load_experiment(find_experiment("default"), overrides)
             run = emulate(experiment, Path(folder), datapath(), Progress(Console(quiet=True)))
             judge_run(RunLayout(run), experiment)

@@ -1049,19 +1049,15 @@ end
 -- router.wire.fragments.Reassembler does.
 local function make_room(key, cost)
   local allowed = capture.partials[key] and REASSEMBLY_FRAMES or REASSEMBLY_FRAMES - 1
-  local kept
   while capture.bytes + cost > REASSEMBLY_BYTES or capture.count > allowed do
     local entry = capture.oldest[capture.first]
     if entry == nil then break end
     capture.oldest[capture.first] = nil
     capture.first = capture.first + 1
     if capture.partials[entry.key] == entry and entry.place == capture.first - 1 then
-      if entry.key == key then kept = entry else give_up(entry.key) end
+      -- Of `key` itself an entry follows, for the new fragment.
+      if entry.key ~= key then give_up(entry.key) end
     end
-  end
-  if kept then
-    capture.first = capture.first - 1
-    capture.oldest[capture.first], kept.place = kept, capture.first
   end
 end
 

@@ -31,6 +31,7 @@ def _good() -> dict[str, Any]:
             "frames_repeated",
             "socket_drops",
             "router_send_drops",
+            "switch_drops",
             "messages_unrecorded",
             "records_lost",
         ),
@@ -86,6 +87,7 @@ def test_frames_that_links_doubled_show_no_loop() -> None:
         ("frames_repeated", 1, "1 MSG frames that crossed a link twice in one direction"),
         ("socket_drops", 1, "1 frames dropped at the routers' sockets"),
         ("router_send_drops", 1, "1 frames that routers could not send"),
+        ("switch_drops", 1, "1 frames that switches had no room for"),
         (
             "messages_unrecorded",
             2,

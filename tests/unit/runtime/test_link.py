@@ -157,6 +157,31 @@ def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
     link.sockets.close()
 
 
+def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(wire: Wire) -> None:
+    link = link_of(wire, [], queue=10)
+    head = port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES
+    first, *_ = fragment(Frame(FrameType.MSG, 1, 1, 1, 9, Message({"text": "x" * 2000})), 1400)
+    wire.inject(0, head + first)
+    now = time.monotonic()
+
+    def missing() -> str | None:
+        assert list(link.receive_messages(now)) == []
+        return None if link.next_deadline() is not None else "the fragment has not been read"
+
+    wait_for(missing)
+    assert not link.idle
+    # Its deadline is known; another message is no reason to look for it again.
+    link.changed = False
+    assert list(link.receive_messages(now)) == []
+    assert not link.changed
+    # What comes later than that comes from a sender that is not idle.
+    wait_for(lambda: None if link.idle else "the rest of a frame is awaited")
+    assert not +link.dropped()
+    link.give_up_partial()
+    assert +link.dropped() == {"reassembly_timeout": 1}
+    link.sockets.close()
+
+
 def publication(seq: int) -> Frame:
     body = Publication(0, seq, 5, Message({"text": "x" * 100}), homes=(1,))
     return Frame(FrameType.PUB, 0, seq, 1, 9, body)
