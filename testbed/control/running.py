@@ -165,17 +165,22 @@ class Running:
                     return str(fault)
                 for client in clients:
                     status = client.status(tables=False)
-                    frames = status["counters"]["frames_sent"]
-                    sent = sum(frames.get(kind, 0) for kind in _ADVERTISEMENTS)
-                    if seen.get(client.node) != sent:
-                        seen[client.node], since = sent, time.monotonic()
+                    # What was received too: the fragments of a long RA come one by one.
+                    frames = sum(
+                        status["counters"][way].get(kind, 0)
+                        for way in ("frames_sent", "frames_received")
+                        for kind in _ADVERTISEMENTS
+                    )
+                    if seen.get(client.node) != frames:
+                        seen[client.node], since = frames, time.monotonic()
                         idle.clear()
-                    (idle.add if status["idle"] else idle.discard)(client.node)
+                    if status["idle"]:
+                        idle.add(client.node)
                 if len(idle) < len(clients):
                     working = [client.node for client in clients if client.node not in idle]
                     return f"routers {working[:10]} are at work"
                 quiet_s = time.monotonic() - since
-                return None if quiet_s >= period_s else f"the last RA was sent {quiet_s:.2f} s ago"
+                return None if quiet_s >= period_s else f"the last RA moved {quiet_s:.2f} s ago"
 
             wait_until(difference, timeout_s, "the predicates have spread", interval_s=period_s / 4)
 

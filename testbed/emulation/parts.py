@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from threading import Thread
 
 from captures.capturing.capture_set import CaptureSet
 from captures.rundir.applications import read_applications
@@ -70,7 +70,7 @@ class RunningParts:
         self._back: dict[_Key, Callable[[], None]] = {}
         #: Nodes whose routers have no free descriptor -> their process, and its limits of before.
         self._exhausted: dict[int, tuple[int, tuple[int, int]]] = {}
-        self._late: threading.Thread | None = None
+        self._late: list[Thread] = []
 
     def stop(self, part: PartName, node: int | None) -> None:
         """See `PartsControl`; a part that is away already stays as it is."""
@@ -134,8 +134,8 @@ class RunningParts:
             case "database", int():
                 self._state.add_process(self._network.restart_database(node))
                 # The switches connect to it after seconds, in which the workload goes on.
-                self._late = threading.Thread(target=self._database_back, args=(node,), daemon=True)
-                self._late.start()
+                self._late.append(Thread(target=self._database_back, args=(node,), daemon=True))
+                self._late[-1].start()
                 return
         self._note("started", part, node)
         self._watch.over()
@@ -183,8 +183,8 @@ class RunningParts:
             steps.run("descriptors", self.replenish, exhausted)
         for (part, _), back in list(self._back.items()):
             steps.run(part, back)
-        if self._late is not None:
-            self._late.join()
+        for thread in self._late:
+            thread.join()
         steps.check()
 
     def release(self) -> None:

@@ -8,6 +8,7 @@ switches in daemons of the run's own: what ends them removes the network. Minine
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,6 +94,7 @@ class EmulatedNetwork:
         self._daemons: SwitchDaemons | None = None
         #: Namespaces of switches that were started again, and whose links lack their properties.
         self._bare: set[str] = set()
+        self._restoring = threading.Lock()
 
     def start_hosts(self) -> list[str]:
         """Makes the namespaces of hosts and switches.
@@ -382,10 +384,12 @@ class EmulatedNetwork:
         assert self._daemons is not None
         self._daemons.wait_for_database(node)
         namespace = self.switch_namespace(node)
-        if namespace in self._bare:
-            self._bare.discard(namespace)
-            nodes = [other for other, path in enumerate(self._switch_namespaces) if path == namespace]
-            self._apply(self._shaping(nodes), _TC)
+        # A daemon and its database may be started at once, each in a thread of its own.
+        with self._restoring:
+            if namespace in self._bare:
+                nodes = [other for other, path in enumerate(self._switch_namespaces) if path == namespace]
+                self._apply(self._shaping(nodes), _TC)
+                self._bare.discard(namespace)
 
     def _daemon_of(self, node: int) -> Daemon:
         assert self._daemons is not None

@@ -108,7 +108,8 @@ class Daemon:
         arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
         return self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
 
-    # Of the two processes, the database was started first.
+    # Of the two processes, the database was started first. Each may be killed and started for several
+    # switches of the group at once.
 
     def kill_database(self) -> None:
         """Kills ovsdb-server; `restart_database` follows."""
@@ -116,10 +117,14 @@ class Daemon:
         self._end(self.processes[0])
 
     def restart_database(self) -> int:
-        """Starts ovsdb-server on its database; returns its process id."""
-        self.path("sock").unlink(missing_ok=True)
-        self.processes[0] = self._database()
-        self._away.discard("ovsdb-server")
+        """Starts ovsdb-server on its database; returns its process id.
+
+        Nothing is done if it has been started since it was killed.
+        """
+        if not self.has_database:
+            self.path("sock").unlink(missing_ok=True)
+            self.processes[0] = self._database()
+            self._away.discard("ovsdb-server")
         return self.processes[0].pid
 
     def kill_switches(self) -> None:
@@ -130,7 +135,7 @@ class Daemon:
     def restart_switches(self) -> int:
         """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id.
 
-        Nothing is done if it has been started since it was killed: for another switch of the group.
+        Nothing is done if it has been started since it was killed.
         """
         if self.switches_away:
             self.processes[-1] = self._switches()

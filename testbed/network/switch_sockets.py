@@ -8,10 +8,11 @@ room, and Open vSwitch does not know.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from router.native.libc import LIBC
@@ -24,12 +25,15 @@ _SYS_PIDFD_GETFD = 438
 def grow(pid: int) -> None:
     """Gives the packet sockets of a process receive buffers as large as those of a router.
 
+    Frames that have found no room before are not counted: a fault kept the process from them.
+
     Raises:
         OSError: the process has ended.
     """
     for each in packet_sockets(pid):
         with each:
             grow_receive_buffer(each, RECEIVE_BUFFER)
+            take_drops(each)
 
 
 def take_dropped(pid: int) -> dict[str, int]:
@@ -57,7 +61,9 @@ def packet_sockets(pid: int) -> Iterator[socket.socket]:
     folder = Path("/proc") / str(pid)
     table = (folder / "net" / "packet").read_text().splitlines()[1:]
     links = {f"socket:[{line.split()[-1]}]" for line in table}
-    with suppress(PermissionError), _process(pid) as process:
+    with _process(pid) as process:
+        if process is None:
+            return
         for link in (folder / "fd").iterdir():
             if _target(link) not in links:
                 continue
@@ -68,8 +74,15 @@ def packet_sockets(pid: int) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def _process(pid: int) -> Iterator[int]:
-    descriptor = os.pidfd_open(pid)
+def _process(pid: int) -> Iterator[int | None]:
+    """A descriptor of a process; None if a container forbids that."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOSYS):
+            raise
+        yield None
+        return
     try:
         yield descriptor
     finally:
@@ -79,5 +92,5 @@ def _process(pid: int) -> Iterator[int]:
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return ""

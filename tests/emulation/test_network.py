@@ -134,6 +134,15 @@ def test_switches_of_one_daemon_that_are_killed_together_are_started_once(networ
     assert set(network.counters()) == set(range(30))
 
 
+def test_databases_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
+    network.kill_database(3)
+    network.kill_database(4)
+    pid = network.restart_database(3)
+    assert network.restart_database(4) == pid
+    network.wait_for_database(4)
+    network.check_databases()
+
+
 def test_switches_that_are_started_without_their_database_wait_for_it(network: EmulatedNetwork) -> None:
     network.kill_database(3)
     network.kill_switches(3)
