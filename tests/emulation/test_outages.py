@@ -116,7 +116,8 @@ def test_a_full_disk_leaves_nothing_behind(small_disk: Path, cbcb: Start) -> Non
     fill(small_disk)
     run.interrupt()
     status, output = run.wait()
-    assert status in (3, 130), output
+    # 5: the routers had their trees, and the bring-up had not ended.
+    assert status in (3, 5, 130), output
     assert left_behind(state) == []
 
 
