@@ -8,7 +8,7 @@ from typing import Any
 
 from captures.accounting.inputs import Inputs
 from captures.rundir.controller import Rejection, read_controller
-from captures.rundir.counters import read_switch_drops
+from captures.rundir.counters import SwitchDrops, read_switch_drops
 from captures.rundir.layout import RunLayout
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
@@ -26,6 +26,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     refused = {f"router {node}": each.get("refused", {}) for node, each in inputs.router_counters.items()}
     refused["the controller"] = _refused_by_controller(inputs.run)
+    dropped = read_switch_drops(inputs.run)
     return {
         "time_scale": inputs.time_scale,
         "messages_sent": inputs.log.sent.num_rows,
@@ -34,14 +35,14 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
         "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "records_lost": sum(counter.get("records_lost", 0) for counter in counters),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
-        "switch_drops": sum(drops.get("no_room", 0) for drops in read_switch_drops(inputs.run).values()),
+        "switch_drops": sum(drops.get("no_room", 0) for drops in dropped.values()),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)
             for counter in counters
             for reason in ("unencodable", "send_queue_full")
         ),
         **_refused(refused),
-        "frames_dropped_by_switches": _dropped_by_switches(inputs.run),
+        "frames_dropped_by_switches": _dropped_by_rules(dropped),
     }
 
 
@@ -66,7 +67,7 @@ def _refused(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str,
     return texts
 
 
-def _dropped_by_switches(run: RunLayout) -> list[str]:
+def _dropped_by_rules(dropped: Mapping[int, SwitchDrops]) -> list[str]:
     """A text for each switch and reason of frames that its rules dropped."""
     meanings = {
         "controller_source": "with the address of the controller",
@@ -74,7 +75,7 @@ def _dropped_by_switches(run: RunLayout) -> list[str]:
     }
     return [
         f"the switch of node {node} dropped {count} frames {meaning}"
-        for node, drops in sorted(read_switch_drops(run).items())
+        for node, drops in sorted(dropped.items())
         for reason, meaning in meanings.items()
         if (count := drops.get(reason, 0))
     ]

@@ -35,8 +35,9 @@ class _AnyClock(Reassembler):
     def _store(
         self, key: Any, partial: Any, header: Header, chunk: bytes, now: float
     ) -> tuple[Header, bytes] | None:
-        self._least = min(self._least, now + self.timeout_s)
-        return super()._store(key, partial, header, chunk, now)
+        whole = super()._store(key, partial, header, chunk, now)
+        self._least = min(self._least, partial.deadline)
+        return whole
 
 
 class CapturedFragments:

@@ -343,7 +343,7 @@ class EmulatedNetwork:
         if daemon.switches_away:
             self._bare.add(self.switch_namespace(node))
         pid = daemon.restart_switches()
-        if daemon.has_database:
+        if not daemon.database_away:
             self.wait_for_database(node)
         return pid
 

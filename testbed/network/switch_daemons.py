@@ -121,7 +121,7 @@ class Daemon:
 
         Nothing is done if it has been started since it was killed.
         """
-        if not self.has_database:
+        if self.database_away:
             self.path("sock").unlink(missing_ok=True)
             self.processes[0] = self._database()
             self._away.discard("ovsdb-server")
@@ -148,9 +148,9 @@ class Daemon:
         return "ovs-vswitchd" in self._away
 
     @property
-    def has_database(self) -> bool:
-        """False while ovsdb-server is killed on purpose."""
-        return "ovsdb-server" not in self._away
+    def database_away(self) -> bool:
+        """True while ovsdb-server is killed on purpose."""
+        return "ovsdb-server" in self._away
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()
@@ -218,13 +218,13 @@ class Daemon:
 
     def check_database(self) -> None:
         """Raises RunError if ovsdb-server has ended, and no event took it away."""
-        if "ovsdb-server" not in self._away and self.processes[0].poll() is not None:
+        if not self.database_away and self.processes[0].poll() is not None:
             raise RunError(f"{self.describe('ovsdb-server')} ended during the run: {self.last_words()}")
 
     def check_switches(self) -> None:
         """Raises RunError if ovs-vswitchd has been absent for 10 wall seconds, and no event took it away."""
         now = time.monotonic()
-        if "ovs-vswitchd" in self._away or self._runs():
+        if self.switches_away or self._runs():
             self._seen_at = now
         elif now - self._seen_at > _AWAY_S:
             raise RunError(

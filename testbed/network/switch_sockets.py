@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from router.native.libc import LIBC
@@ -44,11 +44,10 @@ def take_dropped(pid: int) -> dict[str, int]:
     Raises:
         OSError: the process has ended.
     """
-    frames: dict[str, int] = {}
+    frames: Counter[str] = Counter()
     for each in packet_sockets(pid):
         with each:
-            device = str(each.getsockname()[0])
-            frames[device] = frames.get(device, 0) + take_drops(each)
+            frames[each.getsockname()[0]] += take_drops(each)
     return frames
 
 
@@ -61,9 +60,13 @@ def packet_sockets(pid: int) -> Iterator[socket.socket]:
     folder = Path("/proc") / str(pid)
     table = (folder / "net" / "packet").read_text().splitlines()[1:]
     links = {f"socket:[{line.split()[-1]}]" for line in table}
-    with _process(pid) as process:
-        if process is None:
+    try:
+        process = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.ENOSYS):
             return
+        raise
+    try:
         for link in (folder / "fd").iterdir():
             if _target(link) not in links:
                 continue
@@ -71,22 +74,8 @@ def packet_sockets(pid: int) -> Iterator[socket.socket]:
             # Less than 0: the process has closed it since, or the call is not permitted.
             if taken >= 0:
                 yield socket.socket(socket.AF_PACKET, socket.SOCK_RAW, fileno=taken)
-
-
-@contextmanager
-def _process(pid: int) -> Iterator[int | None]:
-    """A descriptor of a process; None if a container forbids that."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOSYS):
-            raise
-        yield None
-        return
-    try:
-        yield descriptor
     finally:
-        os.close(descriptor)
+        os.close(process)
 
 
 def _target(link: Path) -> str:

@@ -1054,10 +1054,9 @@ local function make_room(key, cost)
     if entry == nil then break end
     capture.oldest[capture.first] = nil
     capture.first = capture.first + 1
-    if capture.partials[entry.key] == entry and entry.place == capture.first - 1 then
-      -- Of `key` itself an entry follows, for the new fragment.
-      if entry.key ~= key then give_up(entry.key) end
-    end
+    -- Of `key` itself an entry follows, for the new fragment.
+    local counts = capture.partials[entry.key] == entry and entry.place == capture.first - 1
+    if counts and entry.key ~= key then give_up(entry.key) end
   end
 end
 

@@ -93,16 +93,16 @@ def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
     write_switch_drops(run, {0: none, 2: SwitchDrops(controller_source=3, no_rule=1, no_room=7)})
     keys = _keys(tmp_path, {0: {}})
     assert keys["switch_drops"] == 7
+    assert keys["frames_dropped_by_switches"] == [
+        "the switch of node 2 dropped 3 frames with the address of the controller",
+        "the switch of node 2 dropped 1 frames that no rule forwards",
+    ]
     # Runs that are older than the count of frames without room.
     write_switch_drops(run, {0: SwitchDrops(controller_source=0, no_rule=2)})
     older = _keys(tmp_path, {0: {}})
     assert older["switch_drops"] == 0
     assert older["frames_dropped_by_switches"] == [
         "the switch of node 0 dropped 2 frames that no rule forwards"
-    ]
-    assert keys["frames_dropped_by_switches"] == [
-        "the switch of node 2 dropped 3 frames with the address of the controller",
-        "the switch of node 2 dropped 1 frames that no rule forwards",
     ]
 
 
