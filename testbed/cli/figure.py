@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_runs, positive
 from testbed.errors import InputError, MachineError
-from testbed.figures.reproduction import FIGURES, SIZES
+from testbed.figures.reproduction import FIGURES, PAPER, SIZES
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--size",
         choices=SIZES,
-        default="paper",
+        default=PAPER,
         help="networks and durations (paper); of some figures: large, beyond the paper's, and emulated, a "
         "part that --engine run can do in an hour",
     )
@@ -35,8 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; --size large adds "
-        "-large to the name, --engine run adds -emulated",
+        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; a size "
+        "other than paper adds -SIZE to the name, --engine run adds -emulated",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from testbed.figures.reproduction import Case, Reproduction, Results
+from testbed.figures.reproduction import EMULATED, PAPER, Case, Reproduction, Results
 
 
 def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> str:
@@ -14,13 +14,16 @@ def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> st
 
 
 def page_name(name: str, size: str, engine: str = "simulate") -> str:
-    """Returns the name of a page's files, without suffix.
+    """Returns the name of a page's files, without suffix: NAME is that of the paper's size, simulated.
 
-    Pages of networks beyond the paper's and of emulations have names of their own. Simulations of other sizes
-    share a name: a page of size `small` replaces that of the paper's size.
+    The name of another page has its size and, if the runs are emulated, `emulated`.
     """
-    beyond = "-large" if size == "large" else ""
-    return f"{name}{beyond}{'-emulated' if engine == 'run' else ''}"
+    words = [name]
+    if size != PAPER:
+        words.append(size)
+    if engine == "run" and size != EMULATED:
+        words.append(EMULATED)
+    return "-".join(words)
 
 
 def parameters_of(

@@ -147,7 +147,8 @@ _DELAY = "links.delay_ms"
 
 #: Sizes of reproductions: `small` takes minutes on two processors, `paper` has the paper's networks, `large`
 #: networks beyond those, `emulated` a part that can be emulated in an hour.
-SIZES = ("small", "paper", "large", "emulated")
+PAPER, EMULATED = "paper", "emulated"
+SIZES = ("small", PAPER, "large", EMULATED)
 
 
 class Reproduction(ABC):
@@ -179,7 +180,7 @@ class Reproduction(ABC):
     measure: ClassVar[str] = ""
     calculates: ClassVar[bool] = False
     emulated_scale: ClassVar[float | str] = 60.0
-    sizes: ClassVar[Sequence[str]] = ("small", "paper")
+    sizes: ClassVar[Sequence[str]] = ("small", PAPER)
     captures: ClassVar[Kept] = "all"
     expected: ClassVar[Sequence[str]] = ()
 

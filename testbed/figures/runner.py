@@ -12,7 +12,7 @@ from typing import Any
 from testbed.config.hop_limit import load_checked
 from testbed.config.shipped import find_experiment
 from testbed.errors import InputError
-from testbed.figures.reproduction import SEED, Case, Reproduction, Results
+from testbed.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
 from testbed.machine import probes
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.runner import run_and_keep
@@ -45,12 +45,15 @@ def reproduce(
         engine, master: as of a sweep.
 
     Raises:
-        InputError: the figure has no experiments of this size, or none to emulate.
+        InputError: the figure has no experiments of this size, or none to emulate, or the size is for
+            emulations alone.
         ExperimentError: a case is not a valid experiment.
         SessionError: Spark does not start, or ends by itself.
     """
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
+    if size == EMULATED and engine != "run":
+        raise InputError(f"size {size!r}: for engine 'run', not {engine!r}")
     if engine == "run" and figure.calculates:
         raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
     datapath = probes.datapath() if engine == "run" else "user"

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.figures.page import STATEMENT_COLUMNS, head, page_of
 from testbed.figures.parameters import command_of, page_name, parameters_of
-from testbed.figures.reproduction import FIGURES, Results
+from testbed.figures.reproduction import FIGURES, SIZES, Results
 from testbed.figures.runner import Reproduced
 from tests.support.paths import DOCS
 
@@ -69,17 +69,30 @@ def _made(lines: list[str]) -> tuple[str, str, int, str]:
     return found[1], found[2], int(found[3]), found[4] or "simulate"
 
 
+def _names(name: str) -> set[str]:
+    """The names that pages of a figure can have."""
+    return {page_name(name, size, engine) for size in SIZES for engine in ("simulate", "run")}
+
+
+def _cell(name: str, made: set[str]) -> str:
+    """The first cell of a figure's row: links the page of the paper's size, or else of size small."""
+    page = next(
+        (each for each in (page_name(name, size) for size in ("paper", "small")) if each in made), None
+    )
+    return name if page is None else f"[{name}]({page}.md)"
+
+
 def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_beside_it() -> None:
     rows = re.findall(r"^\| (\S+) \|", _INDEX, re.MULTILINE)
     made = {page.stem for page in _PAGES}
     assert made >= _OUTDATED
-    assert set(rows) - {"page", "---"} == {f"[{n}]({n}.md)" if n in made else n for n in FIGURES}
+    assert set(rows) - {"page", "---"} == {_cell(name, made) for name in FIGURES}
     linked = set()
     for row in _INDEX.splitlines():
         if row.startswith("| "):
             name = re.sub(r"\[(\S+)\].*", r"\1", row.split(" | ")[0].removeprefix("| "))
             of_row = set(re.findall(r"\]\(([\w-]+)\.md\)", row))
-            assert of_row <= {name, f"{name}-large", f"{name}-emulated", f"{name}-large-emulated"}
+            assert of_row <= _names(name)
             linked |= of_row
     assert made <= linked
 
@@ -87,14 +100,15 @@ def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_besid
 @pytest.mark.parametrize(
     ("size", "engine", "page"),
     [
-        ("small", "simulate", "fn"),
+        ("small", "simulate", "fn-small"),
         ("paper", "simulate", "fn"),
         ("large", "simulate", "fn-large"),
-        ("small", "run", "fn-emulated"),
+        ("small", "run", "fn-small-emulated"),
+        ("paper", "run", "fn-emulated"),
         ("large", "run", "fn-large-emulated"),
     ],
 )
-def test_pages_of_large_networks_and_of_emulations_have_names_of_their_own(
+def test_no_page_replaces_that_of_another_size_or_engine(
     size: str, engine: str, page: str, tmp_path: Path
 ) -> None:
     figure = FIGURES["fn"]()

@@ -24,7 +24,7 @@ from testbed.config.shipped import find_experiment
 from testbed.figures import measures
 from testbed.figures.advertisements import issued
 from testbed.figures.page import STATEMENT_COLUMNS, draw, verdict_of, write_page
-from testbed.figures.parameters import shortfall
+from testbed.figures.parameters import page_name, shortfall
 from testbed.figures.reproduction import (
     FIGURES,
     Case,
@@ -240,11 +240,13 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
         assert main([*line, "-o", str(tmp_path / "b")]) == status
     finally:
         FIGURES.unregister("toy")
-    page = (tmp_path / "a" / "toy.md").read_text()
+    name = page_name("toy", size)
+    page = (tmp_path / "a" / f"{name}.md").read_text()
     assert verdict in page
     assert f"Made by `cbcb figure toy --size {size} --seeds 3`." in page
-    for name in ("toy.md", "toy.svg"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    for suffix in ("md", "svg"):
+        first, second = (tmp_path / each / f"{name}.{suffix}" for each in "ab")
+        assert first.read_bytes() == second.read_bytes()
 
 
 def test_steps_are_drawn_by_their_corners() -> None:
@@ -297,6 +299,11 @@ def test_a_figure_without_large_networks_says_which_sizes_it_has(
 ) -> None:
     assert main(["figure", "match", "--size", "large", "--runs", str(tmp_path)]) == 2
     assert "size 'large': this figure has small and paper" in capsys.readouterr().err
+
+
+def test_the_size_for_emulations_is_not_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figure", "schemes", "--size", "emulated", "--runs", str(tmp_path)]) == 2
+    assert "size 'emulated': for engine 'run', not 'simulate'" in capsys.readouterr().err
 
 
 def test_figure_11_needs_no_captures() -> None:
