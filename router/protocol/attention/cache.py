@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator
+from functools import partial
 from heapq import heapify, heappop, heappush, nsmallest
 
 from router.predicates.model import Filter, Message, Predicate
@@ -207,47 +208,47 @@ class Cache:
     def _matching(self, predicate: Predicate) -> Iterator[list[Cached]]:
         """The publications that match a predicate, each once; an empty list after each turn's comparisons."""
         found: set[Cached] = set()
-        others: list[Filter] = []
         enough = self.compared + COMPARISONS_A_TURN
-        for filter_ in predicate:
-            buckets = [self._by_attribute.get(each, {}) for each in equalities_of(filter_)]
-            smallest = min(buckets, key=len, default=None)
-            if smallest is None:
-                others.append(filter_)
-                continue
-            weight = len(filter_)
-            if weight == 1 and len(smallest) < enough - self.compared and not found:
+        for candidates, weight, matches in self._candidates(predicate):
+            if matches is None and len(candidates) < enough - self.compared and not found:
                 # All of them match, in this turn.
-                self.compared += len(smallest)
-                batch = list(smallest)
+                self.compared += len(candidates)
+                batch = list(candidates)
                 if len(predicate) > 1:
                     found.update(batch)
             else:
                 batch = []
-                for cached in tuple(smallest):
+                for cached in tuple(candidates):
                     self.compared += weight
                     if self.compared >= enough:
                         yield from (batch, []) if batch else ([],)
                         batch = []
                         enough = self.compared + COMPARISONS_A_TURN
-                    if cached not in found and (weight == 1 or matches_filter(filter_, cached.message)):
+                    if cached not in found and (matches is None or matches(cached.message)):
                         found.add(cached)
                         batch.append(cached)
             if batch:
                 yield batch
+
+    def _candidates(
+        self, predicate: Predicate
+    ) -> Iterator[tuple[Collection[Cached], int, Callable[[Message], bool] | None]]:
+        """Publications that may match some filters of a predicate, the constraints of these filters, and what
+        decides; None: all of them match. Filters without an equality share the whole cache.
+        """
+        others: list[Filter] = []
+        for filter_ in predicate:
+            buckets = [self._by_attribute.get(each, {}) for each in equalities_of(filter_)]
+            smallest = min(buckets, key=len, default=None)
+            if smallest is None:
+                others.append(filter_)
+            else:
+                weight = len(filter_)
+                yield smallest, weight, None if weight == 1 else partial(matches_filter, filter_)
         if others:
-            batch = []
             weight = sum(map(len, others)) or 1
-            for cached in tuple(self):
-                self.compared += weight
-                if self.compared >= enough:
-                    yield from (batch, []) if batch else ([],)
-                    batch = []
-                    enough = self.compared + COMPARISONS_A_TURN
-                if cached not in found and any(matches_filter(each, cached.message) for each in others):
-                    batch.append(cached)
-            if batch:
-                yield batch
+            every = self._publications.values()
+            yield every, weight, lambda message: any(matches_filter(each, message) for each in others)
 
     def _place(self, cached: Cached, number: int) -> None:
         place = cached.place = (self._rank[cached.index], self._replacement(cached), number, cached)
