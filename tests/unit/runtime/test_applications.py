@@ -48,6 +48,7 @@ from testbed.control.prompt import Prompt
 from testbed.control.running import Running
 from testbed.errors import InputError
 from testbed.network import state
+from testbed.terminal import printable
 from tests.support.applications import application_events, records_in, service_records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
@@ -102,15 +103,22 @@ class Node:
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
         self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
+        #: The router's clock, seconds; see `advance`.
+        self._now = 0.0
         self._running = True
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _handle(self, event: Event) -> list[Any]:
-        return self.router.handle(event, 0.0)
+        return self.router.handle(event, self._now)
 
     def _stop(self, _mask: int) -> None:
-        self._running = False
+        self._running = self._stop_reader.recv(1) != b"x"
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass for the router."""
+        self._now += seconds
+        self._stop_writer.send(b"t")
 
     def _run(self) -> None:
         while self._running:
@@ -123,11 +131,11 @@ class Node:
             self.applications.serve(time.monotonic())
             self.applications.tick(time.monotonic())
             if self._is_due():
-                self.applications.perform(self.router.handle(Tick(), 0.0))
+                self.applications.perform(self.router.handle(Tick(), self._now))
 
     def _is_due(self) -> bool:
         due = self.router.next_deadline()
-        return due is not None and due <= 0.0
+        return due is not None and due <= self._now
 
     def events(self) -> list[dict[str, Any]]:
         """Ends the service; returns the records of the applications."""
@@ -1049,6 +1057,34 @@ def test_sub_refreshes_subscriptions(capsys: pytest.CaptureFixture[str]) -> None
     ]
     with pytest.raises(InputError, match="--refresh: expected --max, --lifetime and --freshness beside it"):
         _subscribed("x = 1", "--refresh")
+
+
+@pytest.mark.usefixtures("on_limited")
+@pytest.mark.parametrize("refresh", [False, True])
+def test_sub_says_that_a_lifetime_is_over(
+    limited: Node, refresh: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --refresh the next round gets what is published in it."""
+    assert pub.main(Namespace(message=["x = 1"])) == 0
+    capsys.readouterr()
+
+    def put(text: str, **options: Any) -> None:
+        written(text, **options)
+        if text.startswith("4:1 "):
+            limited.advance(60)
+        elif text.endswith(", round 1"):
+            assert pub.main(Namespace(message=["x = 1"])) == 0
+
+    written = printable.put
+    monkeypatch.setattr(sub, "put", put)
+    limits = ("--max", "5", "--lifetime", "60", "--freshness", "300")
+    assert _subscribed("x = 1", *limits, *(("--refresh", "--count", "2") if refresh else ())) == 0
+    out, err = capsys.readouterr()
+    deliveries, rounds = (["4:1 x = 1", "4:2 x = 1"], [", round 1"]) if refresh else (["4:1 x = 1"], [])
+    assert [line for line in out.splitlines() if "x" in line] == deliveries
+    subscription = f"cbcb: subscription {1 << 32 | 1}"
+    expected = [", round 0: x = 1", ", round 0 expired: 1 messages", *rounds]
+    assert err.splitlines() == [subscription + each for each in expected]
 
 
 @pytest.mark.usefixtures("on_limited")
