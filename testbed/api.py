@@ -380,7 +380,7 @@ def figure(
     """Reproduces a figure of a paper, as `cbcb figure`.
 
     Args:
-        size: one that the figure has (`cbcb figure --help`).
+        size: one that the figure has (`cbcb figure --help`); "emulated" requires the engine "run".
         seeds: 1 to so many.
         folder: keeps the measurements of runs that have ended; None: `figures/NAME` among the runs.
         master: Spark's master URL.

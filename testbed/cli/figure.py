@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=SIZES,
         default=PAPER,
         help="networks and durations (paper); of some figures: large, beyond the paper's, and emulated, a "
-        "part that --engine run can do in an hour",
+        "part that --engine run, which this size requires, can do in an hour",
     )
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
     parser.add_argument(
@@ -35,8 +35,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; a size "
-        "other than paper adds -SIZE to the name, --engine run adds -emulated",
+        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; of a size "
+        "other than paper, or with --engine run, the name has the size and the word emulated as well, such "
+        "as NAME-small or NAME-paper-emulated",
     )
 
 

@@ -14,12 +14,13 @@ def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> st
 
 
 def page_name(name: str, size: str, engine: str = "simulate") -> str:
-    """Returns the name of a page's files, without suffix: NAME is that of the paper's size, simulated.
+    """Returns the name of a page's files, without suffix.
 
-    The name of another page has its size and, if the runs are emulated, `emulated`.
+    A page of the paper's size that is simulated has the name of its figure. To any other name the size is
+    added and, of runs that are emulated, `emulated`.
     """
     words = [name]
-    if size != PAPER:
+    if (size, engine) != (PAPER, "simulate"):
         words.append(size)
     if engine == "run" and size != EMULATED:
         words.append(EMULATED)

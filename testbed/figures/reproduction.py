@@ -145,9 +145,9 @@ def band_of(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str
 #: The delay of simulated links.
 _DELAY = "links.delay_ms"
 
+PAPER, EMULATED = "paper", "emulated"
 #: Sizes of reproductions: `small` takes minutes on two processors, `paper` has the paper's networks, `large`
 #: networks beyond those, `emulated` a part that can be emulated in an hour.
-PAPER, EMULATED = "paper", "emulated"
 SIZES = ("small", PAPER, "large", EMULATED)
 
 

@@ -54,7 +54,7 @@ def main(runs: int = 200, seeds: int = 2) -> None:
                 out = folder / f"page-{where}"
                 line = ["figure", "alpha", "--size", "small", "--seeds", str(seeds), "-o", str(out)]
                 _run([*line, "--runs", str(folder / f"figure-{where}")], master, f"figure alpha, {where}")
-                pages.append((out / "alpha.md").read_bytes())
+                pages.append((out / "alpha-small.md").read_bytes())
             print(f"figure alpha: pages equal: {'yes' if pages[0] == pages[1] else 'NO'}", flush=True)
 
 

@@ -233,8 +233,11 @@ class Cache:
     def _candidates(
         self, predicate: Predicate
     ) -> Iterator[tuple[Collection[Cached], int, Callable[[Message], bool] | None]]:
-        """Publications that may match some filters of a predicate, the constraints of these filters, and what
-        decides; None: all of them match. Filters without an equality share the whole cache.
+        """Yields groups of publications that may match a predicate.
+
+        With each group comes the number of constraints that are compared with a publication, and the function
+        that decides whether a message matches; None: all of the group match. A group is of one filter with an
+        equality; the last is the whole cache, for the filters without one.
         """
         others: list[Filter] = []
         for filter_ in predicate:

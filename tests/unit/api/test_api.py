@@ -98,8 +98,8 @@ def test_a_figure_writes_the_page_of_the_command(tmp_path: Path) -> None:
     figure = api.figure("match", size="small", seeds=1, folder=tmp_path / "a", output=str(tmp_path / "a"))
     command = ["figure", "match", "--size", "small", "--seeds", "1", "--runs", str(tmp_path)]
     assert main([*command, "-o", str(tmp_path / "b")]) == (0 if figure.holds else 1)
-    assert figure.page == tmp_path / "a" / "match.md"
-    for name in ("match.md", "match.svg"):
+    assert figure.page == tmp_path / "a" / "match-small.md"
+    for name in ("match-small.md", "match-small.svg"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from testbed.figures.page import STATEMENT_COLUMNS, head, page_of
 from testbed.figures.parameters import command_of, page_name, parameters_of
-from testbed.figures.reproduction import FIGURES, SIZES, Results
+from testbed.figures.reproduction import EMULATED, FIGURES, SIZES, Results
 from testbed.figures.runner import Reproduced
 from tests.support.paths import DOCS
 
@@ -97,23 +98,30 @@ def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_besid
     assert made <= linked
 
 
+def test_no_page_replaces_another() -> None:
+    """Size emulated cannot be simulated (test_reproductions.py)."""
+    pages = [(size, engine) for size in SIZES for engine in ("simulate", "run")]
+    pages.remove((EMULATED, "simulate"))
+    names = Counter(page_name(name, *page) for name in FIGURES for page in pages)
+    assert len(names) == names.total() == 7 * len(FIGURES)
+
+
 @pytest.mark.parametrize(
-    ("size", "engine", "page"),
+    ("name", "size", "engine", "page"),
     [
-        ("small", "simulate", "fn-small"),
-        ("paper", "simulate", "fn"),
-        ("large", "simulate", "fn-large"),
-        ("small", "run", "fn-small-emulated"),
-        ("paper", "run", "fn-emulated"),
-        ("large", "run", "fn-large-emulated"),
+        ("fn", "small", "simulate", "fn-small"),
+        ("fn", "paper", "simulate", "fn"),
+        ("fn", "large", "run", "fn-large-emulated"),
+        ("schemes", "paper", "run", "schemes-paper-emulated"),
+        ("schemes", "emulated", "run", "schemes-emulated"),
     ],
 )
-def test_no_page_replaces_that_of_another_size_or_engine(
-    size: str, engine: str, page: str, tmp_path: Path
+def test_the_files_of_a_page_have_its_name(
+    name: str, size: str, engine: str, page: str, tmp_path: Path
 ) -> None:
-    figure = FIGURES["fn"]()
+    figure = FIGURES[name]()
     done = Reproduced(Results({case: [] for case in figure.cases(size)}), [])
-    path = page_of("fn", figure, done, tmp_path, size=size, seeds=1, engine=engine)
+    path = page_of(name, figure, done, tmp_path, size=size, seeds=1, engine=engine)
     assert path == tmp_path / f"{page}.md"
     assert f"]({page}.svg)" in path.read_text()
     assert sorted(each.name for each in tmp_path.iterdir()) == [f"{page}.md", f"{page}.svg"]

@@ -102,7 +102,7 @@ class Node:
             fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
-        self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
+        self.selector.register(self._stop_reader, selectors.EVENT_READ, self._woken)
         #: The router's clock, seconds; see `advance`.
         self._now = 0.0
         self._running = True
@@ -112,7 +112,7 @@ class Node:
     def _handle(self, event: Event) -> list[Any]:
         return self.router.handle(event, self._now)
 
-    def _stop(self, _mask: int) -> None:
+    def _woken(self, _mask: int) -> None:
         self._running = self._stop_reader.recv(1) != b"x"
 
     def advance(self, seconds: float) -> None:
