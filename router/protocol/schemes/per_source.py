@@ -70,6 +70,8 @@ class _Epoch:
         occupied: the classes that have receivers, as bits.
         entries: key -> entry.
         of_source: what `_entries_of` remembers.
+        unions: classes, as bits -> the disjunction of the predicates of their nodes. Sources with the same
+            receivers below a child share it.
     """
 
     table: EpochTable
@@ -78,6 +80,7 @@ class _Epoch:
     occupied: int = 0
     entries: dict[Hashable, _Entry] = field(default_factory=dict)
     of_source: dict[Hashable, _OfSource] = field(default_factory=dict)
+    unions: dict[int, PredicateBuilder] = field(default_factory=dict)
 
 
 class PerSource(Identified):
@@ -135,6 +138,8 @@ class PerSource(Identified):
         had_any = bool(receivers)
         (receivers.add if now else receivers.discard)(issuer)
         bit = 1 << number
+        for classes in [each for each in epoch.unions if each & bit]:
+            del epoch.unions[classes]
         if bool(receivers) != had_any:
             epoch.occupied ^= bit
             # Entries are for sets of classes with receivers: one may become two, or two one.
@@ -205,16 +210,19 @@ class PerSource(Identified):
 
     def _fill(self, epoch: _Epoch, entry: _Entry) -> None:
         """Makes the predicate of an entry of those of the nodes below."""
-        self.routing.replace(entry.number, self._union(epoch, entry.classes))
+        self.routing.replace(entry.number, self._union(epoch, entry.classes).copy())
         self._fresh.add(entry.number)
 
     def _union(self, epoch: _Epoch, classes: int) -> PredicateBuilder:
-        """The disjunction of the predicates of the nodes of some classes.
+        """The disjunction of the predicates of the nodes of some classes; its users do not change it.
 
         Each is added with a bound of its own, as `pif` adds that of an RA: one bound for all would leave most
         of a large entry unsimplified.
         """
-        made = self.context.content.builder()
+        made = epoch.unions.get(classes)
+        if made is not None:
+            return made
+        made = epoch.unions[classes] = self.context.content.builder()
         for number in numbers_in(classes):
             for issuer in sorted(epoch.receivers.get(number, ())):
                 with self.routing.bounded(self.context.options.turn_pairs):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Accepted, Deliver, SendMessage, SetPredicate
@@ -83,6 +84,29 @@ def test_a_router_that_no_tree_has_takes_messages_of_its_applications(scheme: st
     router.handle(SetPredicate(1, parse_predicate("x = 7")), 0.0)
     actions = router.handle(SendMessage(1, Message({"x": 7})), 0.0)
     assert [type(action) for action in actions] == [Accepted, Deliver]
+
+
+def test_sources_with_the_same_receivers_below_share_their_disjunction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Until one of the receivers changes its predicate."""
+    united: list[PredicateBuilder] = []
+    unite = PredicateBuilder.unite
+
+    def counting(made: PredicateBuilder, other: PredicateBuilder) -> bool:
+        united.append(made)
+        return unite(made, other)
+
+    monkeypatch.setattr(PredicateBuilder, "unite", counting)
+    router = set_up(RouterOptions(scheme="psf"), with_subtrees(TABLE, BELOW))
+    for seq in (1, 2):
+        received(router, 12, identified(12, f"x = {seq}", seq=seq))
+        united.clear()
+        for source in (11, 21):
+            for x in (1, 2):
+                actions = received(router, 11, msg(source, seq=10 * x + seq, x=x))
+                assert [interfaces for interfaces, _ in sent(actions)] == ([{2}] if x == seq else [])
+        assert len(united) == 1
 
 
 def test_destinations_are_partitioned_by_next_hop() -> None:
