@@ -56,7 +56,8 @@ def write_page(
         lines += ["", "Runs that failed, and are in no number of this page:", ""]
         lines += [f"- {each}" for each in failures]
     lines += ["", *_table(STATEMENT_COLUMNS, [_cells(each) for each in statements])]
-    for table in tables:
+    # A size may have no case for a table.
+    for table in (each for each in tables if each.rows):
         lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
     lines += ["", f"![{figure.title}]({name}.svg)", ""]
     lines += ["Lines: medians over the seeds; bands: 10 to 90 %.", ""]

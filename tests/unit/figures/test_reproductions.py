@@ -386,10 +386,12 @@ def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None
     assert row["keys"]["missed_after_5_s"] > 0
 
 
-def test_a_page_has_the_tables_of_its_figure(tmp_path: Path) -> None:
-    table = Table("Memory", ("n", "filters"), [("25", "1,234")])
-    path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", [], [table])
-    assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |\n" in path.read_text()
+def test_a_page_has_the_tables_of_its_figure_that_have_rows(tmp_path: Path) -> None:
+    tables = [Table("Memory", ("n", "filters"), [("25", "1,234")]), Table("Traffic", ("n", "frames"), [])]
+    path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", [], tables)
+    page = path.read_text()
+    assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |\n" in page
+    assert "Traffic" not in page
 
 
 @pytest.mark.parametrize("name", FIGURES)

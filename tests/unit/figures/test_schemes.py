@@ -116,8 +116,8 @@ def test_the_tables_have_a_row_for_each_case_and_a_winner_for_each_key(results: 
     memory, covered, traffic, messages, best = Schemes().tables(results)
     assert [len(each.rows) for each in (memory, covered, traffic, messages)] == [len(SCHEMES)] * 4
     assert all(len(row) == len(each.columns) for each in (memory, covered, traffic) for row in each.rows)
-    spt = [row for row in best.rows if row[0] == "spt"]
-    assert len(spt) == len(_COMPARED)
+    spt = best.rows
+    assert [row[0] for row in spt] == ["spt"] * len(_COMPARED)
     assert all("1 of 1" in row for row in spt)
     (filters,) = (row for row in spt if row[1] == _COMPARED["crossings"])
     # The minimal schemes are equal.
