@@ -82,6 +82,11 @@ class _Epoch:
     of_source: dict[Hashable, _OfSource] = field(default_factory=dict)
     unions: dict[int, PredicateBuilder] = field(default_factory=dict)
 
+    def outdate(self, classes: int) -> None:
+        """Forgets the disjunctions of sets that have one of some classes."""
+        for each in [each for each in self.unions if each & classes]:
+            del self.unions[each]
+
 
 class PerSource(Identified):
     """F_u for each source, by child."""
@@ -138,16 +143,16 @@ class PerSource(Identified):
         had_any = bool(receivers)
         (receivers.add if now else receivers.discard)(issuer)
         bit = 1 << number
-        for classes in [each for each in epoch.unions if each & bit]:
-            del epoch.unions[classes]
         if bool(receivers) != had_any:
             epoch.occupied ^= bit
             # Entries are for sets of classes with receivers: one may become two, or two one.
             interface = epoch.table.classes[number - 1].parent
             for key in [key for key, entry in epoch.entries.items() if entry.interface == interface]:
                 self._forget(epoch.entries.pop(key))
+            epoch.outdate(epoch.behind[interface])
             epoch.of_source.clear()
             return
+        epoch.outdate(bit)
         for entry in epoch.entries.values():
             if entry.classes & bit:
                 if was:
@@ -210,19 +215,20 @@ class PerSource(Identified):
 
     def _fill(self, epoch: _Epoch, entry: _Entry) -> None:
         """Makes the predicate of an entry of those of the nodes below."""
-        self.routing.replace(entry.number, self._union(epoch, entry.classes).copy())
+        shared = epoch.unions.get(entry.classes)
+        if shared is None:
+            shared = epoch.unions[entry.classes] = self._union(epoch, entry.classes)
+        # An entry may be widened.
+        self.routing.replace(entry.number, shared.copy())
         self._fresh.add(entry.number)
 
     def _union(self, epoch: _Epoch, classes: int) -> PredicateBuilder:
-        """The disjunction of the predicates of the nodes of some classes; its users do not change it.
+        """The disjunction of the predicates of the nodes of some classes.
 
         Each is added with a bound of its own, as `pif` adds that of an RA: one bound for all would leave most
         of a large entry unsimplified.
         """
-        made = epoch.unions.get(classes)
-        if made is not None:
-            return made
-        made = epoch.unions[classes] = self.context.content.builder()
+        made = self.context.content.builder()
         for number in numbers_in(classes):
             for issuer in sorted(epoch.receivers.get(number, ())):
                 with self.routing.bounded(self.context.options.turn_pairs):

@@ -13,9 +13,10 @@ from router.protocol.events import Accepted, Deliver, SendMessage, SetPredicate
 from router.protocol.numbers import LIFETIME_S
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.schemes.per_source import PerSource
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType
 from tests.support.one_router import NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
-from tests.support.tree_entries import table_of, with_subtrees
+from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
 
 DRP = RouterOptions(scheme="drp")
 ALL = frozenset({NODE, 11, 12, 13, 21})
@@ -107,6 +108,35 @@ def test_sources_with_the_same_receivers_below_share_their_disjunction(
                 actions = received(router, 11, msg(source, seq=10 * x + seq, x=x))
                 assert [interfaces for interfaces, _ in sent(actions)] == ([{2}] if x == seq else [])
         assert len(united) == 1
+
+
+def test_entries_of_sources_that_share_a_disjunction_are_widened_each() -> None:
+    """Nodes 12 and 22 are of one class; the second advertises when both sources have their entries."""
+    table = table_of(((1, 11), (2, 12), (3, 13)), (*entries_of(TABLE), TreeEntry(22, 2, (1,), 3)))
+    below = {source: nodes | ({22} if 12 in nodes else set()) for source, nodes in BELOW.items()}
+    router = set_up(RouterOptions(scheme="psf"), with_subtrees(table, below | {22: below[12]}))
+    assert len(table.classes) == len(TABLE.classes)
+    seq = 0
+    for receiver, x in ((12, 1), (22, 2)):
+        received(router, 12, identified(receiver, f"x = {x}"))
+        for source in (11, 21):
+            for sent_x in (1, 2):
+                seq += 1
+                actions = received(router, 11, msg(source, seq=seq, x=sent_x))
+                assert [interfaces for interfaces, _ in sent(actions)] == ([{2}] if sent_x <= x else [])
+
+
+def test_disjunctions_that_no_entry_asks_for_are_forgotten() -> None:
+    """Also where a class behind the child has its first receiver."""
+    router = set_up(RouterOptions(scheme="psf"), with_subtrees(TABLE, BELOW))
+    for seq, receiver in enumerate((21, 11, 13, 12)):
+        received(router, {21: 11}.get(receiver, receiver), identified(receiver, f"x = {receiver}"))
+        received(router, 12, msg(12, seq=10 + seq, x=receiver))
+        received(router, 11, msg(11, seq=20 + seq, x=receiver))
+    scheme = router._scheme
+    assert isinstance(scheme, PerSource)
+    (epoch,) = scheme._epochs.values()
+    assert epoch.unions.keys() == {entry.classes for entry in epoch.entries.values()}
 
 
 def test_destinations_are_partitioned_by_next_hop() -> None:
