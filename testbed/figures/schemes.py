@@ -489,7 +489,7 @@ def _best(results: Results) -> Table:
     rows = []
     cases = _chosen(results, setting=_FULL)
     points = list(dict.fromkeys(tuple(_name(case)[:-1]) for case in cases))
-    layers = [layer for layer in LAYERS if any(point[1] == layer for point in points)]
+    layers = dict.fromkeys(layer for _, layer, *_ in points)
     for layer, (key, what) in product(layers, _COMPARED.items()):
         wins = dict.fromkeys(SCHEMES, 0)
         here = [point for point in points if point[1] == layer]

@@ -101,8 +101,8 @@ class Node:
             service_records=service_records_in(path.parent, 4) if service == "attention" else None,
             fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
         )
-        self._stop_reader, self._stop_writer = socket.socketpair()
-        self.selector.register(self._stop_reader, selectors.EVENT_READ, self._woken)
+        self._waker, self._wakes = socket.socketpair()
+        self.selector.register(self._wakes, selectors.EVENT_READ, lambda _mask: self._wakes.recv(1))
         #: The router's clock, seconds; see `advance`.
         self._now = 0.0
         self._running = True
@@ -112,13 +112,16 @@ class Node:
     def _handle(self, event: Event) -> list[Any]:
         return self.router.handle(event, self._now)
 
-    def _woken(self, _mask: int) -> None:
-        self._running = self._stop_reader.recv(1) != b"x"
-
     def advance(self, seconds: float) -> None:
         """Lets time pass for the router."""
         self._now += seconds
-        self._stop_writer.send(b"t")
+        self._waker.send(b"x")
+
+    def _stop(self) -> None:
+        self._running = False
+        self._waker.send(b"x")
+        self._thread.join()
+        self.applications.close()
 
     def _run(self) -> None:
         while self._running:
@@ -139,9 +142,7 @@ class Node:
 
     def events(self) -> list[dict[str, Any]]:
         """Ends the service; returns the records of the applications."""
-        self._stop_writer.send(b"x")
-        self._thread.join()
-        self.applications.close()
+        self._stop()
         return application_events(self.folder)
 
     def deliveries(self) -> list[int]:
@@ -149,12 +150,10 @@ class Node:
         return [each["seq"] for each in application_events(self.folder) if each["event"] == "deliver"]
 
     def close(self) -> None:
-        self._stop_writer.send(b"x")
-        self._thread.join()
-        self.applications.close()
+        self._stop()
         self.selector.close()
-        self._stop_reader.close()
-        self._stop_writer.close()
+        self._waker.close()
+        self._wakes.close()
 
     def client(self, app: str | None = None, **options: Any) -> Client:
         return Client(self.path, app, **options)
