@@ -393,9 +393,10 @@ def figure(
     """
     from testbed.figures.reproduction import FIGURES
     from testbed.figures.runner import reproduce
+    from testbed.sweeps.spec import ENGINES
 
-    if engine not in ("simulate", "run"):
-        raise InputError(f'engine is {engine!r}; expected "simulate" or "run"')
+    if engine not in ENGINES:
+        raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")
     chosen = FIGURES[name]()
     place = Path(folder) if folder is not None else reproduction_folder(DEFAULT_RUNS, name)
     done = reproduce(

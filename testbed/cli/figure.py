@@ -8,6 +8,7 @@ from pathlib import Path
 from testbed.cli.arguments import add_master, add_runs, positive
 from testbed.errors import InputError, MachineError
 from testbed.figures.reproduction import FIGURES, PAPER, SIZES
+from testbed.sweeps.spec import ENGINES
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
     parser.add_argument(
         "--engine",
-        choices=("simulate", "run"),
+        choices=ENGINES,
         default="simulate",
         help="simulated as tasks of Spark, or emulated one after the other (simulate); figures that are "
         "calculated, such as attention, take simulate alone",

@@ -90,7 +90,7 @@ def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
     assert axes.get_title() == figure.panels[0].title
     assert len(figure.statements) == 6
     assert figure.holds == all(each.holds for each in figure.statements)
-    with pytest.raises(InputError, match='engine is \'emulate\'; expected "simulate" or "run"'):
+    with pytest.raises(InputError, match="engine is 'emulate'; expected one of simulate, run"):
         api.figure("match", engine="emulate")
 
 

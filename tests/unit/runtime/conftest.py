@@ -1,12 +1,41 @@
-"""The wire between the routers of these tests."""
+"""The wire between the routers of these tests, and routers that a thread serves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.runtime_wire import Wire
+from tests.support.served_router import Node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "r4.sock")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def private_node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "r4.sock", privacy="bloom")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "r4.sock", "attention")
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture

@@ -1,0 +1,129 @@
+"""A real router core that has no network, whose applications a thread serves."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from captures.rundir.layout import RunLayout
+from router.content.bloom import Bloom
+from router.content.plain import Plain
+from router.matching.factory import factory
+from router.protocol.events import ControllerFrame, Event, Tick
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.records.applications import ConnectionRecords
+from router.runtime.applications import Applications
+from router.runtime.client import Client, Delivery
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
+from tests.support.applications import application_events, records_in, service_records_in
+from tests.support.tree_entries import TreeEntry, table_of
+
+OUTPUT_LIMIT = 256 * 1024
+
+
+ALONE = table_of((), (TreeEntry(4, 0, (), 0),))
+
+
+def failed(error: OSError) -> None:
+    raise error
+
+
+def arrived(client: Client) -> list[Delivery]:
+    """The deliveries of everything that the router had answered before: it serves requests one by one."""
+    client.status()
+    return client.read_events()
+
+
+class Node:
+    """A router that a thread serves, by default alone in its network.
+
+    The thread owns router and applications until `events` or `close` ends it; what a test reads of them
+    meanwhile, other than in answers, may change a moment after an answer or the end of a connection.
+    """
+
+    def __init__(
+        self, path: Path, service: str = "exhaustive", privacy: str = "off", table: BroadcastTable = ALONE
+    ) -> None:
+        self.path = path
+        self.folder = path.parent
+        engine = factory("counting") if privacy == "off" else None
+        records = records_in(path.parent, 4)
+        if privacy != "off":
+            records = ConnectionRecords(RunLayout(path.parent).applications_of(4), failed)
+        self.router = Router(4, RouterOptions(service=service, privacy=privacy), engine, 1)
+        for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
+            self.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
+        self.selector = selectors.DefaultSelector()
+        self.applications = Applications(
+            4,
+            path,
+            self.selector,
+            self.router.session,
+            self._handle,
+            lambda _tables: {"node": 4},
+            records,
+            OUTPUT_LIMIT,
+            service_records=service_records_in(path.parent, 4) if service == "attention" else None,
+            fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
+        )
+        self._waker, self._wakes = socket.socketpair()
+        self.selector.register(self._wakes, selectors.EVENT_READ, lambda _mask: self._wakes.recv(1))
+        #: The router's clock, seconds; see `advance`.
+        self._now = 0.0
+        self._running = True
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _handle(self, event: Event) -> list[Any]:
+        return self.router.handle(event, self._now)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass for the router."""
+        self._now += seconds
+        self._waker.send(b"x")
+
+    def _stop(self) -> None:
+        self._running = False
+        self._waker.send(b"x")
+        self._thread.join()
+        self.applications.close()
+
+    def _run(self) -> None:
+        while self._running:
+            due = self.applications.next_deadline()
+            timeout = None if due is None else due - time.monotonic()
+            if self.applications.behind or self._is_due():
+                timeout = 0
+            for key, mask in self.selector.select(timeout):
+                key.data(mask)
+            self.applications.serve(time.monotonic())
+            self.applications.tick(time.monotonic())
+            if self._is_due():
+                self.applications.perform(self.router.handle(Tick(), self._now))
+
+    def _is_due(self) -> bool:
+        due = self.router.next_deadline()
+        return due is not None and due <= self._now
+
+    def events(self) -> list[dict[str, Any]]:
+        """Ends the service; returns the records of the applications."""
+        self._stop()
+        return application_events(self.folder)
+
+    def deliveries(self) -> list[int]:
+        """The sequence numbers of the recorded deliveries."""
+        return [each["seq"] for each in application_events(self.folder) if each["event"] == "deliver"]
+
+    def close(self) -> None:
+        self._stop()
+        self.selector.close()
+        self._waker.close()
+        self._wakes.close()
+
+    def client(self, app: str | None = None, **options: Any) -> Client:
+        return Client(self.path, app, **options)

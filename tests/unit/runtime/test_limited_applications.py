@@ -1,0 +1,139 @@
+"""The attention-limited service through the application socket, and `cbcb sub` and `cbcb pub`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from captures.rundir.attention import read_attention
+from captures.rundir.layout import RunLayout
+from router.predicates.model import Message
+from router.runtime.client import Client, ClientError, RoundOver
+from testbed.cli import pub, sub
+from testbed.errors import InputError
+from testbed.terminal import printable
+from tests.support.polling import TIMEOUT, wait_for
+from tests.support.served_router import Node, arrived
+
+
+def test_the_attention_limited_service(limited: Node) -> None:
+    with limited.client("a") as first, limited.client("b") as second:
+        assert first.commands == {"register", "refresh", "unregister", "publish"}
+        number = first.register("x = 1", 2, 60, 300)
+        published = [second.publish("x = 1"), second.publish(Message({"x": 1, "y": 2}))]
+        second.publish("x = 1")
+        got = arrived(first)
+        assert [(each.source, each.seq) for each in got] == published
+        assert {(each.subscription, each.round, each.age_s) for each in got} == {(number, 0, 0.0)}
+        assert first.outcomes() == [RoundOver(number, 0, "satisfied", 2)]
+        # The third publication was one too many for the first round.
+        assert first.refresh(number) == 1
+        assert [each.seq & 0xFFFF_FFFF for each in arrived(first)] == [3]
+        with pytest.raises(ClientError, match="round 1 is not over"):
+            first.refresh(number)
+        with pytest.raises(ClientError, match="is none of this application's"):
+            second.unregister(number)
+        first.unregister(number)
+        # The line of the outcome comes before the answer to a further request.
+        first.status()
+        assert first.outcomes() == [RoundOver(number, 1, "withdrawn", 1)]
+        first.register("x = 2", 2, 60, 300)
+    wait_for(lambda: "applications are connected" if len(limited.applications) else None)
+    limited.events()
+    recorded = [each for _, each in read_attention(RunLayout(limited.folder))]
+    assert [each["event"] for each in recorded] == [
+        *("register", "upload", "deliver", "upload", "deliver", "outcome", "upload"),
+        *("refresh", "deliver", "outcome", "unregister", "register", "outcome", "unregister"),
+    ]
+    assert {each.get("app") for each in recorded} == {"a", "b"}
+
+
+@pytest.fixture
+def on_limited(limited: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cbcb pub` and `cbcb sub` find the router."""
+
+    @contextmanager
+    def connected(_arguments: Namespace) -> Iterator[Client]:
+        with limited.client() as client:
+            yield client
+
+    for command in (pub, sub):
+        monkeypatch.setattr(command, "connected", connected)
+
+
+def _subscribed(*arguments: str) -> int:
+    """The status of `cbcb sub 4` with arguments."""
+    parser = ArgumentParser()
+    sub.add_arguments(parser)
+    return sub.main(parser.parse_args(["4", *arguments, "--timeout-s", str(TIMEOUT)]))
+
+
+@pytest.mark.usefixtures("on_limited")
+def test_sub_refreshes_subscriptions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pub.main(Namespace(message=["x = 1", "y = 2", "x = 1"])) == 0
+    capsys.readouterr()
+    limits = ("--max", "1", "--lifetime", "60", "--freshness", "300")
+    assert _subscribed("x = 1", *limits, "--refresh", "--count", "2") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["4:1 x = 1", "4:3 x = 1"]
+    number = 1 << 32 | 1
+    assert err.splitlines() == [
+        f"cbcb: subscription {number}, round 0: x = 1",
+        f"cbcb: subscription {number}, round 0 satisfied: 1 messages",
+        f"cbcb: subscription {number}, round 1",
+    ]
+    # Without --refresh the command ends with the lifetimes of all subscriptions.
+    assert _subscribed("y = 2", "y < 3", *limits) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["4:2 y = 2"] * 2
+    assert err.splitlines()[2:] == [
+        f"cbcb: subscription {number + 1}, round 0 satisfied: 1 messages",
+        f"cbcb: subscription {number + 2}, round 0 satisfied: 1 messages",
+    ]
+    with pytest.raises(InputError, match="--refresh: expected --max, --lifetime and --freshness beside it"):
+        _subscribed("x = 1", "--refresh")
+
+
+@pytest.mark.usefixtures("on_limited")
+@pytest.mark.parametrize("refresh", [False, True])
+def test_sub_says_that_a_lifetime_is_over(
+    limited: Node, refresh: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --refresh the next round gets what is published in it."""
+    assert pub.main(Namespace(message=["x = 1"])) == 0
+    capsys.readouterr()
+
+    def put(text: str, **options: Any) -> None:
+        written(text, **options)
+        if text.startswith("4:1 "):
+            limited.advance(60)
+        elif text.endswith(", round 1"):
+            assert pub.main(Namespace(message=["x = 1"])) == 0
+
+    written = printable.put
+    monkeypatch.setattr(sub, "put", put)
+    limits = ("--max", "5", "--lifetime", "60", "--freshness", "300")
+    assert _subscribed("x = 1", *limits, *(("--refresh", "--count", "2") if refresh else ())) == 0
+    out, err = capsys.readouterr()
+    deliveries, rounds = (["4:1 x = 1", "4:2 x = 1"], [", round 1"]) if refresh else (["4:1 x = 1"], [])
+    assert [line for line in out.splitlines() if "x" in line] == deliveries
+    subscription = f"cbcb: subscription {1 << 32 | 1}"
+    expected = [", round 0: x = 1", ", round 0 expired: 1 messages", *rounds]
+    assert err.splitlines() == [subscription + each for each in expected]
+
+
+@pytest.mark.usefixtures("on_limited")
+def test_sub_and_pub_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pub.main(Namespace(message=["x = 1", "x = 1"])) == 0
+    options = {"count": None, "timeout_s": TIMEOUT, "refresh": False, "lifetime": 60.0, "freshness": 300.0}
+    options["key_file"] = None
+    assert sub.main(Namespace(predicate=["x = 1"], max=1, **options)) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1].endswith("x = 1")
+    assert "round 0 satisfied: 1 messages" in err
+    with pytest.raises(InputError, match="expected all three, or none"):
+        sub.main(Namespace(predicate=["x = 1"], max=None, **options))

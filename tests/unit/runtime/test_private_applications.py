@@ -1,0 +1,172 @@
+"""Applications with keys, over a real router core that has no network."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.rundir.applications import read_applications
+from captures.rundir.layout import RunLayout
+from router.predicates.encoded.model import BloomPredicate
+from router.predicates.model import NOTHING, Message
+from router.predicates.parser import parse_predicate
+from router.privacy.application import PrivateApplication
+from router.privacy.keys import EncodingParameters, KeyRing, read_keys, write_keys
+from router.privacy.member import Member
+from router.records.applications import ApplicationRecords
+from router.runtime.async_client import AsyncClient
+from router.runtime.client import Client, ClientError
+from testbed.cli import sub
+from testbed.control.prompt import Prompt
+from testbed.control.running import Running
+from testbed.errors import InputError
+from testbed.network import state
+from tests.support.polling import TIMEOUT, wait_for
+from tests.support.router_tables import predicates_of
+from tests.support.served_router import Node, arrived, failed
+from topos.generators import line
+
+
+def test_an_application_with_keys(private_node: Node) -> None:
+    with private_node.client(key=KeyRing.new(EncodingParameters(bits=4_096))) as client:
+        client.set_predicate("a = 1")
+        # A request that is too long is not sent, and the next one has its number.
+        for request in (client.subscribe, client.set_predicate):
+            with pytest.raises(ValueError, match="a router accepts"):
+                request(" or ".join(f"b = {number}" for number in range(1_100)))
+        client.send_message("a = 1")
+        client.send_message("b = 1")
+        assert [delivery.attributes for delivery in arrived(client)] == [{"a": 1}]
+        assert client.private is not None
+        assert client.private.declared == "a = 1"
+
+
+def test_sub_takes_the_keys_of_a_file_that_is_replaced(
+    private_node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, old = tmp_path / "ring.keys", KeyRing.new()
+    write_keys(file, old)
+    new = old.rotated()
+
+    @contextmanager
+    def connected(_arguments: Namespace) -> Iterator[Client]:
+        with private_node.client(key=read_keys(file)) as client:
+            yield client
+
+    def suites() -> set[int]:
+        own = predicates_of(private_node.router).get(0, BloomPredicate())
+        assert isinstance(own, BloomPredicate)
+        return {filter_.suite.key_id for filter_ in own.encoded}
+
+    def rotate() -> None:
+        wait_for(lambda: None if suites() == {old.sending} else str(suites()))
+        file.chmod(0o644)
+        write_keys(file, new, replacing=True)
+        wait_for(lambda: None if suites() == {key.key_id for key in new.keys} else str(suites()))
+        with private_node.client(key=new.rotated()) as sender:
+            sender.send_message("x = 1")
+
+    monkeypatch.setattr(sub, "connected", connected)
+    monkeypatch.setattr(sub, "_RENEW_S", 0.01)
+    rotation = threading.Thread(target=rotate)
+    rotation.start()
+    options = {"max": None, "refresh": False, "lifetime": None, "freshness": None, "key_file": file}
+    status = sub.main(Namespace(predicate=["x = 1"], count=1, timeout_s=2 * TIMEOUT, **options))
+    rotation.join()
+    assert status == 0
+    assert capsys.readouterr().out.endswith("x = 1\n")
+
+
+def test_applications_of_a_private_run_record_what_its_routers_cannot_read(
+    private_node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a Python program and of the prompt."""
+    folder = private_node.folder
+    monkeypatch.setattr(state, "STATE_ROOT", folder.parent)
+    monkeypatch.setattr(Running, "topology", line(5))
+    running = Running(state.RunState(folder.name, state.ProcessId.of(os.getpid()), str(folder)))
+    assert running.keys() is None
+    write_keys(RunLayout(folder).keys, KeyRing.new())
+    with running.client(4, "program", running.keys()) as client:
+        client.subscribe("a = 1")
+        with Prompt(running, interactive=False) as prompt:
+            prompt.onecmd("pub 4 a = 1")
+        assert next(client.deliveries(TIMEOUT)).attributes == {"a": 1}
+        records = client.private.records if client.private is not None else None
+        assert records is not None
+
+    async def received() -> Message | Any:
+        async with running.async_client(4, "loop", running.keys()) as client:
+            await client.subscribe("b = 1")
+            await client.send_message("b = 1")
+            return (await anext(aiter(client))).attributes
+
+    assert asyncio.run(received()) == {"b": 1}
+    # The file is closed with the connection.
+    records.delivered(1, 4, "program", 4, 1)
+    assert records.lost == 1
+    RunLayout(folder).keys.chmod(0o644)
+    with pytest.raises(InputError, match="mode 0644"):
+        running.keys()
+    assert capsys.readouterr().out.startswith("4:")
+    wait_for(lambda: "clients are connected" if len(private_node.applications) else None)
+    assert Counter(each["event"] for each in private_node.events()) == {
+        "connect": 3,
+        "subscribe": 2,
+        "send_message": 2,
+        "deliver": 2,
+        "disconnect": 3,
+    }
+
+
+def test_the_records_of_a_member_and_of_its_router_add_up(private_node: Node) -> None:
+    run, ring = RunLayout(private_node.folder), KeyRing.new()
+    write_keys(run.keys, ring)
+    records = ApplicationRecords(run.application_of_member(4, 1), failed)
+    client = private_node.client("doomed", key=PrivateApplication(Member(ring), records))
+    client.subscribe("a = 1")
+    client.send_message("a = 1")
+    client.send_message("b = 1")
+    assert next(client.deliveries(TIMEOUT)).attributes == {"a": 1}
+    records.close()
+    # As the system does it for a process that was killed: the member writes nothing of it.
+    client._lines.close()
+    wait_for(lambda: "the member is connected" if len(private_node.applications) else None)
+    events = [each["event"] for each in private_node.events()]
+    assert (events[0], events[-1]) == ("connect", "disconnect")
+    assert sorted(events[1:-1]) == ["deliver", "send_message", "send_message", "subscribe"]
+    changes = [each.change.in_force for _, each in read_applications(run) if each.change is not None]
+    assert changes == [parse_predicate("a = 1"), NOTHING]
+
+
+def test_an_asynchronous_application_with_keys(private_node: Node) -> None:
+    async def received() -> Message | Any:
+        async with AsyncClient(private_node.path, key=KeyRing.new()) as client:
+            await client.subscribe("a = 1")
+            await client.send_message("a = 1")
+            return (await anext(aiter(client))).attributes
+
+    assert asyncio.run(received()) == {"a": 1}
+
+
+def test_with_keys_nothing_is_sent_in_the_clear(tmp_path: Path) -> None:
+    node = Node(tmp_path / "r4.sock", "attention")
+    try:
+        with node.client(key=KeyRing.new()) as client:
+            for request in (
+                lambda: client.publish("secret = 1"),
+                lambda: client.register("secret = 1", 1, 10.0, 10.0),
+            ):
+                with pytest.raises(ClientError, match="connect without keys"):
+                    request()
+    finally:
+        node.close()
