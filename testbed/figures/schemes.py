@@ -95,10 +95,11 @@ class Schemes(Reproduction):
         "alpha of the mean k. Entries are of very unequal k, and most filters are in those of great k, where "
         "alpha is less, so that this formula predicts too much. pif-classes and drp have no such formula "
         "here: covering does not reach across classes or receivers.",
-        "Delay is that of the links, 1 ms each: a simulated router takes no time, while emulated ones wait "
-        "for processors as well. Matching time is that of a call of the compiled engine with the tables of "
-        "the run, from Python, for 60 messages at all routers that they reach; with drp the routers behind "
-        "the source's match their own applications only. It was measured beside other work.",
+        "Delay is wall time: simulated, 1.5 ms for each link, 1 of them its own; emulated, where links have "
+        "no delay of their own, what switches and routers take and, mostly, wait for a processor. Matching "
+        "time is that of a call of the compiled engine with the tables of the run, from Python, for 60 "
+        "messages at all routers that they reach; with drp the routers behind the source's match their own "
+        "applications only. It was measured beside other work.",
         f"The size `small` varies r, s and n one at a time, on `spt`; `paper` has every combination of r and "
         f"s, on both layers, on 50, 100 and 200 nodes, with `{_FULL}`, and the other settings at r "
         f"{_RECEIVERS} %, s {_SENDERS} %; `large` has few receivers, on `spt` alone, since each of the "

@@ -18,13 +18,15 @@ def application_events(run_dir: Path) -> list[dict[str, Any]]:
     return sorted(events, key=lambda event: event["t_ns"])
 
 
+def failed(error: OSError) -> None:
+    """Raises the error of a write."""
+    raise error
+
+
 def records_in(run_dir: Path, node: int) -> ApplicationRecords:
     """Returns the writer of a router's records; an error of writing is raised."""
     run = RunLayout(run_dir)
     run.applications_folder.mkdir(parents=True, exist_ok=True)
-
-    def failed(error: OSError) -> None:
-        raise error
 
     return ApplicationRecords(run.applications_of(node), failed)
 
@@ -33,9 +35,6 @@ def service_records_in(run_dir: Path, node: int) -> ServiceRecords:
     """Returns the writer of the records of a router's service; an error of writing is raised."""
     run = RunLayout(run_dir)
     run.service_folder.mkdir(parents=True, exist_ok=True)
-
-    def failed(error: OSError) -> None:
-        raise error
 
     return ServiceRecords(run.service_records_of(node), failed)
 

@@ -20,17 +20,12 @@ from router.records.applications import ConnectionRecords
 from router.runtime.applications import Applications
 from router.runtime.client import Client, Delivery
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
-from tests.support.applications import application_events, records_in, service_records_in
+from tests.support.applications import application_events, failed, records_in, service_records_in
 from tests.support.tree_entries import TreeEntry, table_of
 
 OUTPUT_LIMIT = 256 * 1024
-
-
+#: The table of a router that has no neighbours.
 ALONE = table_of((), (TreeEntry(4, 0, (), 0),))
-
-
-def failed(error: OSError) -> None:
-    raise error
 
 
 def arrived(client: Client) -> list[Delivery]:

@@ -12,6 +12,7 @@ from testbed.figures.page import STATEMENT_COLUMNS, head, page_of
 from testbed.figures.parameters import command_of, page_name, parameters_of
 from testbed.figures.reproduction import EMULATED, FIGURES, SIZES, Results
 from testbed.figures.runner import Reproduced
+from testbed.sweeps.spec import ENGINES
 from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"
@@ -72,7 +73,7 @@ def _made(lines: list[str]) -> tuple[str, str, int, str]:
 
 def _names(name: str) -> set[str]:
     """The names that pages of a figure can have."""
-    return {page_name(name, size, engine) for size in SIZES for engine in ("simulate", "run")}
+    return {page_name(name, size, engine) for size in SIZES for engine in ENGINES}
 
 
 def _cell(name: str, made: set[str]) -> str:
@@ -100,7 +101,7 @@ def test_the_index_has_every_figure_with_the_link_to_its_page_and_to_those_besid
 
 def test_no_page_replaces_another() -> None:
     """Size emulated cannot be simulated (test_reproductions.py)."""
-    pages = [(size, engine) for size in SIZES for engine in ("simulate", "run")]
+    pages = [(size, engine) for size in SIZES for engine in ENGINES]
     pages.remove((EMULATED, "simulate"))
     names = Counter(page_name(name, *page) for name in FIGURES for page in pages)
     assert len(names) == names.total() == 7 * len(FIGURES)

@@ -39,6 +39,7 @@ from testbed.figures.runner import _job
 from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.sweeps.job import simulate_job
+from testbed.sweeps.spec import ENGINES
 from testbed.terminal.progress import Progress
 
 
@@ -436,7 +437,7 @@ def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:
 def test_an_emulation_has_links_without_a_declared_delay_and_a_rate_of_its_own() -> None:
     figure = FIGURES["ra"]()
     case = figure.cases("small")[0]
-    simulated, emulated = (_job(figure, case, 1, engine, 0).experiment for engine in ("simulate", "run"))
+    simulated, emulated = (_job(figure, case, 1, engine, 0).experiment for engine in ENGINES)
     assert {link.delay_ms for link in simulated.topology.links} == {1.0}
     assert {link.delay_ms for link in emulated.topology.links} == {None}
     assert emulated.time_scale == figure.emulated_scale

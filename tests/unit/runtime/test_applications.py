@@ -30,7 +30,7 @@ from router.wire.frames import Commit, Frame, FrameType
 from tests.support.applications import records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
-from tests.support.served_router import Node, arrived
+from tests.support.served_router import ALONE, Node, arrived
 from tests.support.tree_entries import TreeEntry, table_of
 
 
@@ -391,14 +391,6 @@ def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:
         assert sum(1 for _ in iter(lambda: deaf.recv(65_536), b"")) > 0
 
 
-def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:
-    client = node.client("a")
-    request = client.request_send_message("x = 1")
-    client.request("no such operation")
-    client.close()  # as after Ctrl-C: nobody has waited for the answer
-    assert request.answer is not None and request.answer["seq"] & 0xFFFF_FFFF == 1
-
-
 def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path) -> None:
     selector = selectors.DefaultSelector()
     path = tmp_path / "r4.sock"
@@ -483,7 +475,7 @@ def test_requests_behind_the_one_that_finds_the_application_gone_are_not_served(
     with selectors.DefaultSelector() as selector:
         router = Router(4, RouterOptions(), factory("counting"), 1)
         for kind, body in (
-            (FrameType.TABLE, table_of((), (TreeEntry(4, 0, (), 0),))),
+            (FrameType.TABLE, ALONE),
             (FrameType.COMMIT, Commit(1)),
         ):
             router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)

@@ -147,3 +147,11 @@ def test_an_asyncio_program_gets_deliveries_until_the_router_ends(node: Node) ->
         return got
 
     assert [each.attributes for each in asyncio.run(program())] == [{"x": 2}, {"x": 3}]
+
+
+def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:
+    client = node.client("a")
+    request = client.request_send_message("x = 1")
+    client.request("no such operation")
+    client.close()  # as after Ctrl-C: nobody has waited for the answer
+    assert request.answer is not None and request.answer["seq"] & 0xFFFF_FFFF == 1

@@ -30,9 +30,10 @@ from testbed.control.prompt import Prompt
 from testbed.control.running import Running
 from testbed.errors import InputError
 from testbed.network import state
+from tests.support.applications import failed
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
-from tests.support.served_router import Node, arrived, failed
+from tests.support.served_router import Node, arrived
 from topos.generators import line
 
 
@@ -158,15 +159,11 @@ def test_an_asynchronous_application_with_keys(private_node: Node) -> None:
     assert asyncio.run(received()) == {"a": 1}
 
 
-def test_with_keys_nothing_is_sent_in_the_clear(tmp_path: Path) -> None:
-    node = Node(tmp_path / "r4.sock", "attention")
-    try:
-        with node.client(key=KeyRing.new()) as client:
-            for request in (
-                lambda: client.publish("secret = 1"),
-                lambda: client.register("secret = 1", 1, 10.0, 10.0),
-            ):
-                with pytest.raises(ClientError, match="connect without keys"):
-                    request()
-    finally:
-        node.close()
+def test_with_keys_nothing_is_sent_in_the_clear(limited: Node) -> None:
+    with limited.client(key=KeyRing.new()) as client:
+        for request in (
+            lambda: client.publish("secret = 1"),
+            lambda: client.register("secret = 1", 1, 10.0, 10.0),
+        ):
+            with pytest.raises(ClientError, match="connect without keys"):
+                request()
