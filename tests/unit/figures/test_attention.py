@@ -42,6 +42,40 @@ def test_notifications_become_fewer_only_if_they_never_rise(counts: tuple[int, .
     assert found["No delivery of a run breaks a safety rule"] is True
 
 
+def _with_a_history(size: str, runs: int) -> Results:
+    """Measurements of which those with a history save as much as the paper's; all of PDP at Max 10 failed."""
+    measured = {}
+    for case in Attention().cases(size):
+        history = case.facts.get("overrides") == {"service.history": "exact"}
+        strategy, most = case.facts["strategy"], case.facts["max"]
+        values = {"saved_bandwidth": (8.5 if history else 7) / most, "control_overhead": 0.02}
+        values["control_crossings"] = 1000 if history else {"eon": 6000 - most, "pdp": 0}[strategy]
+        failed = (strategy, most, history) == ("pdp", 10, False)
+        measured[case] = [] if failed else [{**_SAME, **values}] * runs
+    return Results(measured)
+
+
+def test_runs_with_a_history_are_curves_that_the_paper_does_not_judge() -> None:
+    figure = Attention()
+    cases = figure.cases("paper")
+    assert len({case.label for case in cases}) == len(cases) == 2 * (9 + 3)
+    results = _with_a_history("paper", 2)
+    found = {each.text: (each.holds, each.measured) for each in figure.judge(results)}
+    assert found["EON: saves up to 85% of bandwidth"] == (False, "70 [70, 70] % at Max 10")
+    assert found["EON, exact history: saves up to 85% of bandwidth"] == (None, "85 [85, 85] % at Max 10")
+    assert found["EON, exact history: a larger Max favours CBR"][0] is True
+    assert found["PDP: under 3 % of CBR's control traffic at Max 20"][0] is True
+    assert found["EON's notifications become fewer as Max grows"][0] is True
+    saved = figure.panels(results)[0].curves
+    assert saved["PDP, exact history"] == [[(10.0, 0.85), (20.0, 0.425), (50.0, 0.17)]] * 2
+    assert [most for most, _ in saved["PDP"][0]] == [20, 50, 100, 200, 500, 1000, 2000, 5000]
+
+
+def test_a_figure_without_a_run_has_no_statements_but_that_on_safety() -> None:
+    (statement,) = Attention().judge(_with_a_history("small", 0))
+    assert (statement.text, statement.holds) == ("No delivery of a run breaks a safety rule", False)
+
+
 def test_a_run_is_known_by_the_experiment_that_it_simulates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
