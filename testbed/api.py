@@ -393,7 +393,7 @@ def figure(
     """
     from testbed.figures.reproduction import FIGURES
     from testbed.figures.runner import reproduce
-    from testbed.sweeps.spec import ENGINES
+    from testbed.sweeps.engines import ENGINES
 
     if engine not in ENGINES:
         raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from testbed.cli.arguments import add_master, add_runs, positive
 from testbed.errors import InputError, MachineError
 from testbed.figures.reproduction import FIGURES, PAPER, SIZES
-from testbed.sweeps.spec import ENGINES
+from testbed.sweeps.engines import ENGINES
 
 
 def add_arguments(parser: ArgumentParser) -> None:

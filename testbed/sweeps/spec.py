@@ -37,13 +37,13 @@ from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.errors import InputError
+from testbed.sweeps.engines import ENGINES
 from topos import loaders
 from topos.suggest import unknown
 
 if TYPE_CHECKING:
     from testbed.sim.captures import Kept
 
-ENGINES = ("simulate", "run")
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
 _PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")
 #: How a plot shows the runs of a point: the mean with its confidence interval, or the median and a band.

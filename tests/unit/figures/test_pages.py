@@ -12,7 +12,7 @@ from testbed.figures.page import STATEMENT_COLUMNS, head, page_of
 from testbed.figures.parameters import command_of, page_name, parameters_of
 from testbed.figures.reproduction import EMULATED, FIGURES, SIZES, Results
 from testbed.figures.runner import Reproduced
-from testbed.sweeps.spec import ENGINES
+from testbed.sweeps.engines import ENGINES
 from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"

@@ -38,8 +38,8 @@ from testbed.figures.reproduction import (
 from testbed.figures.runner import _job
 from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
+from testbed.sweeps.engines import ENGINES
 from testbed.sweeps.job import simulate_job
-from testbed.sweeps.spec import ENGINES
 from testbed.terminal.progress import Progress
 
 

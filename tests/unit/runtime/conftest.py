@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,29 +14,20 @@ from tests.support.served_router import Node
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path / "r4.sock")
-    try:
+    with closing(Node(tmp_path / "r4.sock")) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def private_node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path / "r4.sock", privacy="bloom")
-    try:
+    with closing(Node(tmp_path / "r4.sock", privacy="bloom")) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path / "r4.sock", "attention")
-    try:
+    with closing(Node(tmp_path / "r4.sock", "attention")) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture
