@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,20 @@ def jvm_runs() -> bool:
     """
     process = getattr(SparkContext._gateway, "proc", None)
     return process is None or process.poll() is None
+
+
+def context_runs(context: SparkContext) -> bool:
+    """Whether jobs can still run, by `context._jsc.sc().isStopped()`.
+
+    Spark stops a context by itself too: a JVM that was suspended for longer than `spark.network.timeout`
+    takes its own executor for lost.
+    """
+    if not jvm_runs() or context._jsc is None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, OSError):
+        return False  # the JVM ends at this moment
 
 
 def forget_jvm() -> None:

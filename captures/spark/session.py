@@ -105,7 +105,7 @@ def spark_session(
             _end_jvm(folder)
             raise
         except (Py4JError, OSError, EOFError) as error:
-            if internals.jvm_runs():
+            if internals.context_runs(session.sparkContext):
                 raise
             raise SessionError(f"Spark on {master} ended before it was done{_see(log)}") from error
         finally:

@@ -123,7 +123,7 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
                 )
                 return row
             except Exception as error:
-                if not internals.jvm_runs():
+                if not internals.context_runs(context):
                     raise  # no fault of the run, which a continued sweep repeats
                 problem = RuntimeError(str(error))  # bound now: the name `error` ends with this block
 

@@ -14,12 +14,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark import SparkContext
 from rich.console import Console
 
+from captures.spark.session import SessionError
 from testbed.sweeps import sweep as module
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, row_of
-from testbed.sweeps.runner import run_and_keep
+from testbed.sweeps.runner import run_and_keep, run_jobs
 from testbed.sweeps.spec import Job, load_spec
 from testbed.sweeps.sweep import sweep
 from testbed.terminal.progress import Progress
@@ -197,3 +199,30 @@ def test_a_task_that_kills_its_process_is_a_failure_of_one_run(tmp_path: Path) -
     }
     assert "Python worker exited unexpectedly" in rows["1"]["trace"]
     assert SweepFolder(tmp_path / "swept").rows(jobs) == rows
+
+
+def test_a_context_that_spark_stops_by_itself_fails_no_run(tmp_path: Path) -> None:
+    (job, *_) = load_spec(_written(tmp_path)).jobs()
+    jobs = [
+        replace(job, number=number, identity=str(number), parameters={"kills": 0}, **_CALCULATED)
+        for number in range(20)
+    ]
+    rows: list[Row] = []
+
+    def ended(row: Row) -> None:
+        if not rows:
+            # As for an executor that sent no heartbeat, in Java alone: the JVM and Python's session remain.
+            SparkContext.getOrCreate()._jsc.sc().stop()
+        rows.append(row)
+
+    with pytest.raises(SessionError, match=r"ended before it was done; .*spark\.log says more"):
+        run_jobs(
+            jobs,
+            tmp_path,
+            ended,
+            master="local[2]",
+            progress=Progress(Console(quiet=True)),
+            datapath="user",
+        )
+    assert 0 < len(rows) < len(jobs)
+    assert {row["error"] for row in rows} == {None}
