@@ -58,15 +58,10 @@ class _Measured:
         return self._results.band(self._cases[name][most], key, 100)
 
     def points(self, key: str) -> dict[str, list[list[tuple[float, float]]]]:
-        """Returns the points of each curve: of the first run of each Max, of the second, and so on."""
-        found = {}
-        for name, cases in self._cases.items():
-            values = {most: self._results.values(case, key) for most, case in sorted(cases.items())}
-            found[name] = [
-                [(float(most), runs[number]) for most, runs in values.items() if len(runs) > number]
-                for number in range(max(map(len, values.values())))
-            ]
-        return found
+        """Returns the points of each curve by Max, for each seed."""
+        return {
+            name: self._results.curves_over(sorted(cases.items()), key) for name, cases in self._cases.items()
+        }
 
 
 def safety(results: Results) -> Statement:

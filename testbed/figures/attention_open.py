@@ -150,8 +150,7 @@ class _Measured:
 
     def curves(self, variants: Mapping[str, float], key: str) -> list[list[tuple[float, float]]]:
         """Returns a curve for each seed: a number against the value that a variant stands for."""
-        columns = [[(x, value) for value in self.values(name, key)] for name, x in variants.items()]
-        return [list(points) for points in zip(*columns, strict=False)]
+        return self._results.curves_over([(x, self._cases[name]) for name, x in variants.items()], key)
 
 
 class AttentionOpen(Reproduction):

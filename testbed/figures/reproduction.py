@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -132,6 +132,21 @@ class Results:
     def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
         """Returns a curve of every run of a case."""
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
+
+    def curves_over(self, cases: Iterable[tuple[float, Case]], key: str) -> list[list[tuple[float, float]]]:
+        """Returns a curve for each seed, ascending: a number of its runs over the value of each case.
+
+        The curve of a seed has no point where its run failed.
+
+        Args:
+            cases: (value on the x axis, case), in the order of the points.
+        """
+        of_seed: dict[int, list[tuple[float, float]]] = {}
+        for x, case in cases:
+            for run in self.runs(case):
+                if run.get(key) is not None:
+                    of_seed.setdefault(run[SEED], []).append((float(x), float(run[key])))
+        return [of_seed[seed] for seed in sorted(of_seed)]
 
 
 def band_of(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:

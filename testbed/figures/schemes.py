@@ -174,11 +174,7 @@ class Schemes(Reproduction):
                     receivers=_RECEIVERS if usual else _FEW_RECEIVERS,
                     senders=_SENDERS,
                 )
-                runs = min((len(results.runs(case)) for case in chosen), default=0)
-                curves[scheme] = [
-                    [(float(case.facts["nodes"]), results.values(case, key)[run]) for case in chosen]
-                    for run in range(runs)
-                ]
+                curves[scheme] = results.curves_over([(case.facts["nodes"], case) for case in chosen], key)
             found.append(Panel(f"spt: {y}", y, curves, x="nodes", percent=False, points=True))
         return found
 

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.config.shipped import find_experiment
 from testbed.figures.attention import Attention
-from testbed.figures.reproduction import Results
+from testbed.figures.reproduction import SEED, Results
 from testbed.figures.runner import _job
 from testbed.sim.simulation import Simulation
 from testbed.sweeps.job import simulate_job
@@ -51,7 +51,7 @@ def _with_a_history(size: str, runs: int) -> Results:
         values = {"saved_bandwidth": (8.5 if history else 7) / most, "control_overhead": 0.02}
         values["control_crossings"] = 1000 if history else {"eon": 6000 - most, "pdp": 0}[strategy]
         failed = (strategy, most, history) == ("pdp", 10, False)
-        measured[case] = [] if failed else [{**_SAME, **values}] * runs
+        measured[case] = [] if failed else [{**_SAME, **values, SEED: seed} for seed in range(runs)]
     return Results(measured)
 
 

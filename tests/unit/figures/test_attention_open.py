@@ -10,7 +10,7 @@ import pytest
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures.attention_open import AttentionOpen
-from testbed.figures.reproduction import Case, Results
+from testbed.figures.reproduction import SEED, Case, Results
 
 _SAME = {
     "saved_bandwidth": 0.8,
@@ -107,7 +107,10 @@ def test_a_statement_fails_where_something_is_worse(
 def test_tables_have_a_row_for_each_variant_and_panels_a_curve_for_each_seed() -> None:
     figure = AttentionOpen()
     cases = figure.cases("small")
-    results = Results({case: [_measured(case, {}), _measured(case, _BETTER)] for case in cases})
+    runs: tuple[Mapping[str, Mapping[str, float]], ...] = ({}, _BETTER)
+    results = Results(
+        {case: [{**_measured(case, run), SEED: seed} for seed, run in enumerate(runs)] for case in cases}
+    )
     eon, pdp = figure.tables(results)
     rows = {row[0]: row[1:] for row in eon.rows}
     assert len(rows) == len(pdp.rows) == len(cases) / 2

@@ -27,6 +27,7 @@ from testbed.figures.page import STATEMENT_COLUMNS, draw, verdict_of, write_page
 from testbed.figures.parameters import page_name, shortfall
 from testbed.figures.reproduction import (
     FIGURES,
+    SEED,
     Case,
     Panel,
     Reproduction,
@@ -420,6 +421,22 @@ def test_a_page_has_the_runs_that_failed(tmp_path: Path) -> None:
 def test_a_case_of_which_runs_failed_is_named_with_its_runs() -> None:
     results = Results({Case("a", {}): [{}, {}], Case("b", {}): [{}, {}, {}], Case("c", {}): []})
     assert shortfall(results, 3) == ["a: 2 of 3 runs", "c: 0 of 3 runs"]
+
+
+def test_the_points_of_a_curve_are_of_one_seed_where_runs_failed() -> None:
+    cases = [(x, Case(f"{x}", {})) for x in (10, 20, 50)]
+    values: list[dict[int, float | None]] = [{1: 0.1, 2: 0.2, 3: 0.3}, {3: 0.6, 2: 0.4}, {1: 0.7, 2: None}]
+    results = Results(
+        {
+            case: [{SEED: seed, "key": value} for seed, value in of_seed.items()]
+            for (_, case), of_seed in zip(cases, values, strict=True)
+        }
+    )
+    assert results.curves_over(cases, "key") == [
+        [(10, 0.1), (50, 0.7)],
+        [(10, 0.2), (20, 0.4)],
+        [(10, 0.3), (20, 0.6)],
+    ]
 
 
 def test_a_calculated_figure_cannot_be_emulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
