@@ -289,21 +289,19 @@ def _panel(
 
 def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) -> Panel:
     """The means of the draws as points, and the formulas as lines."""
-    curves: dict[str, list[list[tuple[float, float]]]] = {}
-    formulas: dict[str, list[tuple[float, float]]] = {}
+    cases: dict[str, list[tuple[float, Case]]] = {}
     for case in results:
-        facts = case.facts
-        if facts["model"] not in models or not results.runs(case):
-            continue
-        label = case.label.rsplit(" n ", 1)[0].rstrip(",").replace("generic, ", "")
-        points = curves.setdefault(label, [[] for _ in results.runs(case)])
-        for point, run in zip(points, results.runs(case), strict=False):
-            point.append((facts["n"], statistics.fmean(run["draws"])))
-        formulas[label] = [(n, exact(facts, n)) for n in _dense(points[0])]
+        if case.facts["model"] in models and results.runs(case):
+            label = case.label.rsplit(" n ", 1)[0].rstrip(",").replace("generic, ", "")
+            cases.setdefault(label, []).append((case.facts["n"], case))
+    curves, formulas = {}, {}
+    for label, each in cases.items():
+        curves[label] = results.curves_over(each, lambda run: statistics.fmean(run["draws"]))
+        (first, case), (last, _) = each[0], each[-1]
+        formulas[label] = [(float(n), exact(case.facts, n)) for n in _dense(first, last)]
     return _panel(title, curves, x, formulas)
 
 
-def _dense(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Numbers for a line through the first to the last of some points."""
-    first, last = points[0][0], points[-1][0]
+def _dense(first: float, last: float) -> list[int]:
+    """Numbers for a line from the first to the last of some points."""
     return sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})

@@ -58,7 +58,7 @@ class _Measured:
         return self._results.band(self._cases[name][most], key, 100)
 
     def points(self, key: str) -> dict[str, list[list[tuple[float, float]]]]:
-        """Returns the points of each curve by Max, for each seed."""
+        """Returns for each name a curve for each seed: a measurement over Max."""
         return {
             name: self._results.curves_over(sorted(cases.items()), key) for name, cases in self._cases.items()
         }

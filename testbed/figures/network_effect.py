@@ -202,21 +202,17 @@ class NetworkEffect(Reproduction):
         found = []
         for engine in _ENGINES:
             for name, cases in list(_groups(results).items())[:2]:
-                of_engine = [case for case in cases if case.facts["engine"] == engine]
-                curves = {}
-                for label, key in (
-                    ("one router", "single_us"),
-                    ("along the path", "path_us"),
-                    ("along the path, without own receivers", "forward_us"),
-                ):
-                    runs = [results.values(case, key) for case in of_engine]
-                    curves[label] = [
-                        [
-                            (float(case.facts["constraints"]), values[seed])
-                            for case, values in zip(of_engine, runs, strict=True)
-                        ]
-                        for seed in range(min(map(len, runs), default=0))
-                    ]
+                of_engine = [
+                    (case.facts["constraints"], case) for case in cases if case.facts["engine"] == engine
+                ]
+                curves = {
+                    label: results.curves_over(of_engine, key)
+                    for label, key in (
+                        ("one router", "single_us"),
+                        ("along the path", "path_us"),
+                        ("along the path, without own receivers", "forward_us"),
+                    )
+                }
                 found.append(
                     Panel(
                         f"{engine}, {name}",

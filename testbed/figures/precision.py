@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,15 +87,12 @@ class Precision(Reproduction):
         return found
 
     def panels(self, results: Results) -> list[Panel]:
-        curves: dict[str, list[Sequence[tuple[float, float]]]] = {}
+        cases: dict[str, list[tuple[float, Case]]] = {}
         for case in results:
             if case.facts["encoding"] == "slides":
                 label = f"{case.facts['bits']}/{case.facts['hashes']}"
-                for number, run in enumerate(results.runs(case)):
-                    series = curves.setdefault(label, [])
-                    while len(series) <= number:
-                        series.append([])
-                    series[number] = [*series[number], (case.facts["attributes"], run["fill"])]
+                cases.setdefault(label, []).append((case.facts["attributes"], case))
+        curves = {label: results.curves_over(each, "fill") for label, each in cases.items()}
         return [Panel("Share of bits set, encoding slides", "share", curves, x="attributes of a message")]
 
 

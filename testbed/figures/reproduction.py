@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -133,19 +133,23 @@ class Results:
         """Returns a curve of every run of a case."""
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
-    def curves_over(self, cases: Iterable[tuple[float, Case]], key: str) -> list[list[tuple[float, float]]]:
-        """Returns a curve for each seed, ascending: a number of its runs over the value of each case.
+    def curves_over(
+        self, cases: Iterable[tuple[float, Case]], key: str | Callable[[Mapping[str, Any]], float]
+    ) -> list[list[tuple[float, float]]]:
+        """Returns a curve for each seed, ascending: a number of its run of each case, over the case's value.
 
-        The curve of a seed has no point where its run failed.
+        A curve has no point where the run failed, or has no such number.
 
         Args:
             cases: (value on the x axis, case), in the order of the points.
+            key: of the number, or a function that takes it from what was measured in a run.
         """
         of_seed: dict[int, list[tuple[float, float]]] = {}
         for x, case in cases:
             for run in self.runs(case):
-                if run.get(key) is not None:
-                    of_seed.setdefault(run[SEED], []).append((float(x), float(run[key])))
+                value = run.get(key) if isinstance(key, str) else key(run)
+                if value is not None:
+                    of_seed.setdefault(run[SEED], []).append((float(x), float(value)))
         return [of_seed[seed] for seed in sorted(of_seed)]
 
 

@@ -20,7 +20,7 @@ from testbed.alpha.conjunctions import Conjunctions, alpha, alphas, draw, intege
 from testbed.alpha.merging import merged
 from testbed.figures.alpha import Alpha
 from testbed.figures.alpha_draws import measure
-from testbed.figures.reproduction import Results
+from testbed.figures.reproduction import SEED, Results
 from testbed.siena_ff.generate import draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 
@@ -157,7 +157,7 @@ def small() -> Results:
     return Results(
         {
             case: [
-                measure(case.facts, seed)
+                {**measure(case.facts, seed), SEED: seed}
                 for seed in ((1,) if case.facts["model"] in ("tables", "dnf") else (1, 2))
             ]
             for case in Alpha().cases("small")

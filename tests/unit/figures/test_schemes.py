@@ -101,6 +101,22 @@ def test_every_scheme_runs_at_every_point_and_what_has_no_run_is_not_judged(size
     assert all(set(panel.curves) == set(SCHEMES) for panel in panels)
 
 
+def test_a_panel_has_a_curve_for_each_seed_of_a_scheme() -> None:
+    seeds = {50: (1, 2), 100: (2,)}
+    results = Results(
+        {
+            _case(nodes, "spt", scheme, _FULL, 75, 20): [
+                {SEED: seed, "filters": nodes * seed, "crossings": nodes} for seed in seeds[nodes]
+            ]
+            for scheme in SCHEMES
+            for nodes in seeds
+        }
+    )
+    filters, crossings = Schemes().panels(results)
+    assert filters.curves == {scheme: [[(50, 50)], [(50, 100), (100, 200)]] for scheme in SCHEMES}
+    assert crossings.curves == {scheme: [[(50, 50)], [(50, 50), (100, 100)]] for scheme in SCHEMES}
+
+
 def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> None:
     header = {
         case.facts["scheme"]: results.median(case, "header_bytes_each")
