@@ -85,8 +85,9 @@ def jvm_runs() -> bool:
 def context_runs(context: SparkContext) -> bool:
     """Whether jobs can still run, by `context._jsc.sc().isStopped()`.
 
-    Spark stops a context by itself too: a JVM that was suspended for longer than `spark.network.timeout`
-    takes its own executor for lost.
+    A JVM that ends by itself stops its context first, while its process still runs: on one machine, some
+    minutes after it was suspended for so long that the executor's heartbeats had no answer. A cluster that
+    ends an application stops the context, and not the JVM.
     """
     if not jvm_runs() or context._jsc is None:
         return False
@@ -102,11 +103,13 @@ def forget_jvm() -> None:
 
 
 def forget_session() -> None:
-    """Clears `SparkSession._instantiatedSession` and `_activeSession`, where `stop` failed with the JVM.
+    """Clears `SparkSession._instantiatedSession` and `_activeSession`, and `_active_spark_context` of
+    `SparkContext`, where `stop` failed with the JVM.
 
-    `getOrCreate` would return the stopped session.
+    `getOrCreate` would return the stopped session, or one of the stopped context.
     """
     SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SparkContext._active_spark_context = None
 
 
 def analyzed_query(session: SparkSession, sql: str) -> tuple[DataFrame, Any]:

@@ -104,9 +104,10 @@ def spark_session(
         except KeyboardInterrupt:
             _end_jvm(folder)
             raise
-        except (Py4JError, OSError, EOFError) as error:
+        except (Py4JError, PySparkException, OSError, EOFError) as error:
             if internals.context_runs(session.sparkContext):
                 raise
+            _end_jvm(folder)  # the next session would get a JVM that is about to end
             raise SessionError(f"Spark on {master} ended before it was done{_see(log)}") from error
         finally:
             _stop(session)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.rundir.layout import RunLayout
+from captures.spark import internals
 from captures.spark.reach import require_reach
 from captures.spark.session import spark_session
 from captures.tables import store
@@ -46,9 +47,13 @@ def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]
             reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
         session.conf.set("spark.sql.runSQLOnFiles", "false")
         table = checked(session, sql).toArrow()
-    except (PySparkException, QueryRefusedError) as error:
+    except QueryRefusedError as error:
         raise QueryError(str(error).strip()) from error
-    except Py4JJavaError as error:  # an exception that PySpark has no class for
-        raise QueryError(str(error.java_exception).strip()) from error
+    except (PySparkException, Py4JJavaError) as error:
+        if not internals.context_runs(spark.sparkContext):
+            raise  # no fault of the query: the session reports it
+        # Py4JJavaError: an exception that PySpark has no class for.
+        said = error.java_exception if isinstance(error, Py4JJavaError) else error
+        raise QueryError(str(said).strip()) from error
     yield pa.RecordBatch.from_pylist([], schema=table.schema)
     yield from table.to_batches()

@@ -91,7 +91,7 @@ def run_jobs(
         keep: keep the run folders of simulations; the workers must reach `folder`.
 
     Raises:
-        SessionError: Spark does not start, or ends by itself.
+        SessionError: Spark does not start, or ends by itself while simulations run.
         MachineError: this machine cannot emulate what is to be emulated.
     """
     simulated = [job for job in jobs if job.engine == "simulate"]
@@ -123,6 +123,7 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
                 )
                 return row
             except Exception as error:
+                # If a worker ends before its context has stopped, its run counts as failed.
                 if not internals.context_runs(context):
                     raise  # no fault of the run, which a continued sweep repeats
                 problem = RuntimeError(str(error))  # bound now: the name `error` ends with this block
