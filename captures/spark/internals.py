@@ -109,6 +109,9 @@ def forget_session() -> None:
     `getOrCreate` would return the stopped session, or one of the stopped context.
     """
     SparkSession._instantiatedSession = SparkSession._activeSession = None
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.shutdown()
     SparkContext._active_spark_context = None
 
 

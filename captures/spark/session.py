@@ -61,7 +61,8 @@ def spark_session(
 
     Leaving the context stops it and removes all its temporary files.
 
-    Ctrl-C, while the session starts and later, kills the JVM: nothing waits for its jobs.
+    Ctrl-C, while the session starts and later, kills the JVM: nothing waits for its jobs. So does a context
+    that has stopped by itself: the next session starts another JVM.
 
     While the JVM starts, `tempfile.tempdir` of the whole process is a folder that is removed when the process
     ends: PySpark takes no other. Temporary files that other threads make meanwhile are in it.
@@ -107,9 +108,10 @@ def spark_session(
         except (Py4JError, PySparkException, OSError, EOFError) as error:
             if internals.context_runs(session.sparkContext):
                 raise
-            _end_jvm(folder)  # the next session would get a JVM that is about to end
             raise SessionError(f"Spark on {master} ended before it was done{_see(log)}") from error
         finally:
+            if not internals.context_runs(session.sparkContext):
+                _end_jvm(folder)  # it ends by itself, perhaps after the next session has taken it
             _stop(session)
     finally:
         # A later session would take them from the JVM.

@@ -51,7 +51,7 @@ def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]
         raise QueryError(str(error).strip()) from error
     except (PySparkException, Py4JJavaError) as error:
         if not internals.context_runs(spark.sparkContext):
-            raise  # no fault of the query: the session reports it
+            raise  # the session reports its own end
         # Py4JJavaError: an exception that PySpark has no class for.
         said = error.java_exception if isinstance(error, Py4JJavaError) else error
         raise QueryError(str(said).strip()) from error

@@ -134,7 +134,7 @@ class Results:
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
     def curves_over(
-        self, cases: Iterable[tuple[float, Case]], key: str | Callable[[Mapping[str, Any]], float]
+        self, cases: Iterable[tuple[float, Case]], key: str | Callable[[Mapping[str, Any]], float | None]
     ) -> list[list[tuple[float, float]]]:
         """Returns a curve for each seed, ascending: a number of its run of each case, over the case's value.
 

@@ -48,7 +48,7 @@ def reproduce(
         InputError: the figure has no experiments of this size, or none to emulate, or the size is for
             emulations alone.
         ExperimentError: a case is not a valid experiment.
-        SessionError: Spark does not start, or ends by itself.
+        SessionError: as `testbed.sweeps.runner.run_jobs`.
     """
     if size not in figure.sizes:
         raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")

@@ -91,7 +91,7 @@ def run_jobs(
         keep: keep the run folders of simulations; the workers must reach `folder`.
 
     Raises:
-        SessionError: Spark does not start, or ends by itself while simulations run.
+        SessionError: of simulations: Spark does not start, or ends by itself.
         MachineError: this machine cannot emulate what is to be emulated.
     """
     simulated = [job for job in jobs if job.engine == "simulate"]

@@ -55,7 +55,7 @@ def sweep(
 
     Raises:
         InputError: an experiment of the sweep is not valid, or a plot cannot be drawn.
-        SessionError: Spark does not start, or ends by itself.
+        SessionError: as `testbed.sweeps.runner.run_jobs`.
     """
     jobs = spec.jobs()
     place = SweepFolder(folder)
