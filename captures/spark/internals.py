@@ -102,6 +102,11 @@ def forget_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
+def _accumulator_server() -> Any:
+    """`_accumulatorServer` of `SparkContext._active_spark_context`; None: there is none."""
+    return getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+
+
 def forget_session() -> None:
     """Clears `SparkSession._instantiatedSession` and `_activeSession`, and `_active_spark_context` of
     `SparkContext`, where `stop` failed with the JVM.
@@ -109,7 +114,7 @@ def forget_session() -> None:
     `getOrCreate` would return the stopped session, or one of the stopped context.
     """
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    server = _accumulator_server()
     if server is not None:
         server.shutdown()
     SparkContext._active_spark_context = None
@@ -141,7 +146,7 @@ def activate(session: SparkSession) -> None:
 def silence_accumulator_server() -> None:
     """Replaces `handle_error` of `_accumulatorServer`, which prints a traceback when the JVM ends first: a
     signal to the process group reaches the JVM too, perhaps before this process has handled it."""
-    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    server = _accumulator_server()
     if server is not None:
         printing = type(server).handle_error
 
