@@ -46,12 +46,15 @@ class _Measured:
             curve = case.facts["strategy"], case.facts.get("overrides") == _HISTORY
             self.curves[_name(*curve)] = curve
             self._cases.setdefault(_name(*curve), {})[case.facts["max"]] = case
+        self._cases = {name: dict(sorted(cases.items())) for name, cases in self._cases.items()}
         self.paper = any(case.facts["base"] == "diallo" for case in results)
 
     def by_max(self, name: str, key: str) -> dict[int, float]:
         """Returns the medians of a measurement by Max, ascending; without a Max of which all runs failed."""
-        cases = sorted(self._cases.get(name, {}).items())
-        return {most: self._results.median(case, key) for most, case in cases if self._results.runs(case)}
+        cases = self._cases.get(name, {})
+        return {
+            most: self._results.median(case, key) for most, case in cases.items() if self._results.runs(case)
+        }
 
     def band(self, name: str, most: int, key: str) -> str:
         """Returns a share in percent with its quantiles, as text."""
@@ -59,9 +62,7 @@ class _Measured:
 
     def points(self, key: str) -> dict[str, list[list[tuple[float, float]]]]:
         """Returns for each name a curve for each seed: a measurement over Max."""
-        return {
-            name: self._results.curves_over(sorted(cases.items()), key) for name, cases in self._cases.items()
-        }
+        return {name: self._results.curves_over(cases.items(), key) for name, cases in self._cases.items()}
 
 
 def safety(results: Results) -> Statement:

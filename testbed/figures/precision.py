@@ -93,7 +93,15 @@ class Precision(Reproduction):
                 label = f"{case.facts['bits']}/{case.facts['hashes']}"
                 cases.setdefault(label, []).append((case.facts["attributes"], case))
         curves = {label: results.curves_over(each, "fill") for label, each in cases.items()}
-        return [Panel("Share of bits set, encoding slides", "share", curves, x="attributes of a message")]
+        return [
+            Panel(
+                "Share of bits set, encoding slides",
+                "share",
+                curves,
+                x="attributes of a message",
+                points=True,
+            )
+        ]
 
 
 @dataclass(frozen=True)

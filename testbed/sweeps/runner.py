@@ -15,7 +15,7 @@ from captures.accounting.account import account
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from captures.spark import internals
-from captures.spark.session import spark_session
+from captures.spark.session import SessionError, spark_session
 from captures.spark.shipping import ship_packages
 from testbed.emulation.emulation import emulate
 from testbed.judges import judge_run
@@ -162,7 +162,12 @@ def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progre
     if job.measure:
         with Direct(run_dir) as direct:
             return measured_by(job, direct)
-    return measured(experiment, layout, account(run_dir, master=master))
+    try:
+        accounted = account(run_dir, master=master)
+    except SessionError:
+        # Spark may have ended by itself: a second accounting takes less time than a second emulation.
+        accounted = account(run_dir, master=master)
+    return measured(experiment, layout, accounted)
 
 
 class Remaining:
