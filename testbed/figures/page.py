@@ -16,7 +16,18 @@ from matplotlib.ticker import PercentFormatter
 from testbed.errors import InputError
 from testbed.figures.parameters import command_of, page_name, parameters_of, shortfall
 from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
-from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
+from testbed.report.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    empty_figure,
+    set_logarithmic_ticks,
+    styled,
+)
 
 if TYPE_CHECKING:
     from testbed.figures.runner import Reproduced
@@ -159,6 +170,7 @@ def draw(panel: Panel, axes: Axes) -> None:
             axes.set_xscale("log")
         else:
             axes.set_xscale("symlog", linthresh=1)
+        set_logarithmic_ticks(axes.xaxis)
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     # Saved bandwidth may be negative.

@@ -6,10 +6,10 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import MultipleLocator
 
 from testbed.report.figures import Drawing
-from testbed.report.style import ACCENT, GREY, INK, ORANGE, new_figure, styled
+from testbed.report.style import ACCENT, GREY, INK, ORANGE, new_figure, set_logarithmic_ticks, styled
 from testbed.terminal import numbers
 
 #: Width of a bar of the matching distribution: a share of the predicates.
@@ -33,11 +33,9 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         figure, axes = new_figure(6.2, 2.9)
         axes.plot([values[0], *values], [0, *shares * 100], color=ACCENT, drawstyle="steps-post")
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: numbers.plain(value)))
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(0, 100)
         axes.set_xlim(values[0] * 0.9, values[-1] * 1.1)
+        set_logarithmic_ticks(axes.xaxis)
         axes.yaxis.set_major_locator(MultipleLocator(25))
         axes.grid(axis="x")
         axes.set_xlabel("delay (ms of wall time)")

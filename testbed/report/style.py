@@ -12,7 +12,11 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, SymmetricalLogLocator
+
+from testbed.terminal import numbers
 
 #: Okabe and Ito's palette, distinct under every common form of colour blindness; legible on light and dark.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = (
@@ -101,6 +105,8 @@ STYLES = {
 _in_force: ContextVar[Style] = ContextVar("style", default=STYLES["report"])
 #: Figures that are wider than this, in inches, fill two columns of a paper.
 _TWO_COLUMNS_IN = 8.0
+#: Greatest quotient of the ends of a logarithmic axis that has ticks between powers of 10.
+_DECADES_IN_PARTS = 1000.0
 
 
 @contextmanager
@@ -145,6 +151,23 @@ def axis_from_zero(axes: Axes, highest: float, unit: float = 1.0, most: float | 
     """
     top = 1.08 * highest if highest > 0 else unit
     axes.set_ylim(0, top if most is None else min(most, top))
+
+
+def set_logarithmic_ticks(axis: Axis) -> None:
+    """Gives a logarithmic axis ticks at 1, 2, 5, 10, ..., or at powers of 10 alone over many of those.
+
+    Their labels are plain numbers: matplotlib writes formulas, whose source text a style would show.
+    """
+    low, high = sorted(axis.get_view_interval())
+    # Near 0 a symmetrical logarithmic axis is linear.
+    least = max(low, getattr(axis.get_transform(), "linthresh", 0.0))
+    subs = (1.0, 2.0, 5.0) if high <= _DECADES_IN_PARTS * least else (1.0,)
+    if axis.get_scale() == "symlog":
+        axis.set_major_locator(SymmetricalLogLocator(axis.get_transform(), subs=subs))
+    else:
+        axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _position: numbers.plain(value)))
 
 
 def save(figure: Figure, folder: Path, name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from router.matching.factory import ENGINES, factory
-from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, styled
+from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, set_logarithmic_ticks, styled
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 from tests.bench.match_figures import FIGURES, draw_figure
@@ -131,6 +131,8 @@ def _plot(found: dict[tuple[int, int, str], Measured], path: Path) -> None:
             reference = [SFF_US[size, count] for size in sizes]
             panel.plot(sizes, reference, "s--", color=GREY, markersize=4, label="SFF 2.0.1 (C++, reference)")
             panel.set(xscale="log", yscale="log", title=f"{count:,} interfaces", xlabel="constraints")
+            for axis in (panel.xaxis, panel.yaxis):
+                set_logarithmic_ticks(axis)
         panels[0].set_ylabel("median µs a message")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
         figure.savefig(path, dpi=150)

@@ -21,7 +21,17 @@ from router.matching.counting.selectivity import SelectivityTable
 from router.matching.counting.steps import Steps
 from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
-from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, styled
+from testbed.report.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    set_logarithmic_ticks,
+    styled,
+)
 from testbed.siena_ff.dictionary import dictionary
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
@@ -198,6 +208,9 @@ def draw_figure(name: str, folder: Path | None) -> None:
             axes.set_xlim(left=0)
         else:
             axes.set_xscale("log")
+        for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
+            if scale != "linear":
+                set_logarithmic_ticks(axis)
         axes.legend(fontsize=8)
         figure.savefig(path, dpi=150)
     print(f"plot: {path}")

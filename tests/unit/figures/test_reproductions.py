@@ -38,6 +38,7 @@ from testbed.figures.reproduction import (
 )
 from testbed.figures.runner import _job
 from testbed.judges import judge_run
+from testbed.report.style import styled
 from testbed.sim.simulation import simulate
 from testbed.sweeps.engines import ENGINES
 from testbed.sweeps.job import simulate_job
@@ -278,6 +279,27 @@ def test_a_logarithmic_axis_has_a_place_for_0(least: float, scale: str) -> None:
     assert axes.get_xscale() == scale
     # The point is on the axis.
     assert np.isfinite(axes.transData.transform((least, 0.8))).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "labels"),
+    [
+        (1.0, 20_000.0, ["1", "10", "100", "1000", "10000"]),
+        (0.005, 0.02, ["0.005", "0.01", "0.02"]),
+        (0.0, 120.0, ["0", "1", "2", "5", "10", "20", "50", "100"]),
+        (50.0, 400.0, ["50", "100", "200"]),
+    ],
+)
+def test_a_logarithmic_axis_has_plain_numbers(
+    first: float, last: float, labels: list[str], tmp_path: Path
+) -> None:
+    """In the file, where a style shows a formula by its source text."""
+    with styled():
+        figure = Figure()
+        draw(Panel("t", "y", {"a": [[(first, 0.5), (last, 0.5)]]}, points=True), figure.add_subplot())
+        figure.savefig(tmp_path / "drawn.svg")
+    found = re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "drawn.svg").read_text())
+    assert [each for each in found if re.fullmatch(r"[\d,.]+", each)] == labels
 
 
 @pytest.mark.parametrize("name", FIGURES)
