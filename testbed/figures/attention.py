@@ -176,7 +176,7 @@ class Attention(Reproduction):
             Statement(
                 f"{name}: a larger Max favours CBR",
                 f"falls, but for {_NOISE:.0%}",
-                ", ".join(f"{most}: {share:.0%}" for most, share in saved.items()),
+                ", ".join(f"{most}: {share:z.0%}" for most, share in saved.items()),
                 max(steps, default=0.0) <= _NOISE,
             ),
             Statement(

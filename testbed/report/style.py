@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, SymmetricalLogLocator
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocator, SymmetricalLogLocator
 
 from testbed.terminal import numbers
 
@@ -105,8 +109,8 @@ STYLES = {
 _in_force: ContextVar[Style] = ContextVar("style", default=STYLES["report"])
 #: Figures that are wider than this, in inches, fill two columns of a paper.
 _TWO_COLUMNS_IN = 8.0
-#: Greatest quotient of the ends of a logarithmic axis that has ticks between powers of 10.
-_DECADES_IN_PARTS = 1000.0
+#: Width of a digit and height of a line, in sizes of the font.
+_DIGIT, _LINE = 0.64, 1.2
 
 
 @contextmanager
@@ -154,20 +158,45 @@ def axis_from_zero(axes: Axes, highest: float, unit: float = 1.0, most: float | 
 
 
 def set_logarithmic_ticks(axis: Axis) -> None:
-    """Gives a logarithmic axis ticks at 1, 2, 5, 10, ..., or at powers of 10 alone over many of those.
+    """Gives a logarithmic axis, whose limits are final, ticks at 1, 2, 5, 10, ... if their labels have room.
 
-    Their labels are plain numbers: matplotlib writes formulas, whose source text a style would show.
+    Otherwise they are powers of 10. An axis that has less than two of those has ticks as a linear one. The
+    labels are plain numbers: matplotlib writes formulas, whose source text a style would show.
     """
-    low, high = sorted(axis.get_view_interval())
-    # Near 0 a symmetrical logarithmic axis is linear.
-    least = max(low, getattr(axis.get_transform(), "linthresh", 0.0))
-    subs = (1.0, 2.0, 5.0) if high <= _DECADES_IN_PARTS * least else (1.0,)
-    if axis.get_scale() == "symlog":
-        axis.set_major_locator(SymmetricalLogLocator(axis.get_transform(), subs=subs))
-    else:
-        axis.set_major_locator(LogLocator(subs=subs))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _position: numbers.plain(value)))
+    for subs in ((1.0, 2.0, 5.0), (1.0,)):
+        if axis.get_scale() == "symlog":
+            axis.set_major_locator(SymmetricalLogLocator(axis.get_transform(), subs=subs))
+        else:
+            axis.set_major_locator(LogLocator(subs=subs))
+        if _have_room(axis):
+            break
+    if len(_ticks(axis)) < 2:
+        axis.set_major_locator(AutoLocator())
+
+
+def _ticks(axis: Axis) -> npt.NDArray[np.float64]:
+    """Returns the ticks of an axis between its ends, ascending."""
+    low, high = sorted(axis.get_view_interval())
+    ticks = np.sort(axis.get_majorticklocs())
+    return ticks[(low <= ticks) & (ticks <= high)]
+
+
+def _have_room(axis: Axis) -> bool:
+    """Whether no label of an axis meets the next, in the space that its axes have before the layout."""
+    ticks = _ticks(axis)
+    if len(ticks) < 2:
+        return True
+    low, high, *places = axis.get_transform().transform([*axis.get_view_interval(), *ticks])
+    horizontal = axis is axis.axes.xaxis
+    box = axis.axes.bbox
+    length_pt = (box.width if horizontal else box.height) * 72 / axis.axes.figure.dpi
+    size_pt = FontProperties(size=mpl.rcParams["xtick.labelsize"]).get_size_in_points()
+    # Half of each of two labels is between their ticks.
+    lengths = [size_pt * (_DIGIT * len(numbers.plain(tick)) if horizontal else _LINE) for tick in ticks]
+    needed = [(one + other) / 2 for one, other in pairwise(lengths)]
+    return bool(np.all(np.diff(places) * length_pt >= np.array(needed) * abs(high - low)))
 
 
 def save(figure: Figure, folder: Path, name: str) -> str:

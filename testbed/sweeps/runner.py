@@ -164,7 +164,8 @@ def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progre
             return measured_by(job, direct)
     try:
         accounted = account(run_dir, master=master)
-    except SessionError:
+    except SessionError as error:
+        progress.note(f"{error}; once more")
         # Spark may have ended by itself: a second accounting takes less time than a second emulation.
         accounted = account(run_dir, master=master)
     return measured(experiment, layout, accounted)
