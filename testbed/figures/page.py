@@ -16,23 +16,11 @@ from matplotlib.ticker import PercentFormatter
 from testbed.errors import InputError
 from testbed.figures.parameters import command_of, page_name, parameters_of, shortfall
 from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
-from testbed.report.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    empty_figure,
-    set_logarithmic_ticks,
-    styled,
-)
+from testbed.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
 
 if TYPE_CHECKING:
     from testbed.figures.runner import Reproduced
 
-_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 #: Markers of points and styles of lines: the next of each when the colours begin again.
 _LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
 #: Columns of the table of statements.
@@ -145,8 +133,8 @@ def draw(panel: Panel, axes: Axes) -> None:
         kept = [np.array(sorted(curve), dtype=float) for curve in curves if curve]
         if not kept:
             continue
-        repeated, place = divmod(number, len(_COLOURS))
-        colour, (marker, style) = _COLOURS[place], _LOOKS[repeated % len(_LOOKS)]
+        repeated, place = divmod(number, len(CURVE_COLOURS))
+        colour, (marker, style) = CURVE_COLOURS[place], _LOOKS[repeated % len(_LOOKS)]
         if formula := panel.formulas.get(label):
             axes.plot(*zip(*formula, strict=True), color=colour, linestyle="--", linewidth=1)
         if panel.points:

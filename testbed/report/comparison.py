@@ -19,9 +19,8 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from testbed.errors import InputError
 from testbed.report.figures import TIME_LABEL, broken
-from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
+from testbed.report.style import CURVE_COLOURS, empty_figure, styled
 
-_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 #: Table, column, label, whether the values are shares, and the experiment seconds without a point that break
 #: the line.
 _CURVES = (
@@ -84,7 +83,7 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
                     drawn = True
                     lines = broken(points.to_pandas(), gap_s)
                     xs, ys = (lines[each].to_list() for each in ("t_s", column))
-                    axes.plot(xs, ys, color=_COLOURS[number % len(_COLOURS)], label=name)
+                    axes.plot(xs, ys, color=CURVE_COLOURS[number % len(CURVE_COLOURS)], label=name)
             axes.set_ylabel(label)
             axes.set_xlabel(TIME_LABEL)
             axes.set_ylim(bottom=0)

@@ -23,7 +23,8 @@ from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocato
 from testbed.terminal import numbers
 
 #: Okabe and Ito's palette, distinct under every common form of colour blindness; legible on light and dark.
-BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = (
+#: The curves of a figure have its colours in this order.
+CURVE_COLOURS = (
     "#0072b2",
     "#e69f00",
     "#009e73",
@@ -31,6 +32,7 @@ BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = (
     "#cc79a7",
     "#56b4e9",
 )
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = CURVE_COLOURS
 ACCENT = BLUE
 TYPE_COLOURS = {"MSG": BLUE, "RA": ORANGE, "SR": GREEN, "UR": PURPLE}
 GREY = "#8a8f98"
@@ -170,9 +172,10 @@ def set_logarithmic_ticks(axis: Axis) -> None:
             axis.set_major_locator(SymmetricalLogLocator(axis.get_transform(), subs=subs))
         else:
             axis.set_major_locator(LogLocator(subs=subs))
-        if _have_room(axis):
+        ticks = _ticks(axis)
+        if _have_room(axis, ticks):
             break
-    if len(_ticks(axis)) < 2:
+    if len(ticks) < 2:
         axis.set_major_locator(AutoLocator())
 
 
@@ -183,11 +186,8 @@ def _ticks(axis: Axis) -> npt.NDArray[np.float64]:
     return ticks[(low <= ticks) & (ticks <= high)]
 
 
-def _have_room(axis: Axis) -> bool:
-    """Whether no label of an axis meets the next, in the space that its axes have before the layout."""
-    ticks = _ticks(axis)
-    if len(ticks) < 2:
-        return True
+def _have_room(axis: Axis, ticks: npt.NDArray[np.float64]) -> bool:
+    """Whether no label of ticks meets the next, in the space that the axes have before the layout."""
     low, high, *places = axis.get_transform().transform([*axis.get_view_interval(), *ticks])
     horizontal = axis is axis.axes.xaxis
     box = axis.axes.bbox

@@ -10,11 +10,10 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 
 from testbed.errors import InputError
-from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new_figure, styled
+from testbed.report.style import CURVE_COLOURS, new_figure, styled
 from testbed.sweeps.spec import Plot
 from testbed.sweeps.statistics import Sample, points
 
-_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 #: Distance of two lines at one value, as a part of the axis; five texts make an axis.
 _BESIDE = 0.015
 _SUFFIXES = (".svg", ".png", ".pdf")
@@ -55,7 +54,7 @@ def draw(runs: pa.Table, plot: Plot, axes: Axes) -> None:
             ys,
             yerr=errors,
             fmt="o-" if numeric else "o",
-            color=_COLOURS[number % len(_COLOURS)],
+            color=CURVE_COLOURS[number % len(CURVE_COLOURS)],
             capsize=3,
             label=None if label is None else str(label),
         )

@@ -21,17 +21,7 @@ from router.matching.counting.selectivity import SelectivityTable
 from router.matching.counting.steps import Steps
 from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
-from testbed.report.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    set_logarithmic_ticks,
-    styled,
-)
+from testbed.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
 from testbed.siena_ff.dictionary import dictionary
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
@@ -198,7 +188,7 @@ def draw_figure(name: str, folder: Path | None) -> None:
     with styled():
         figure = Figure(figsize=(6, 3.6))
         axes = figure.subplots()
-        colours = itertools.cycle((BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY))
+        colours = itertools.cycle((*CURVE_COLOURS, GREY))
         for (label, line), colour in zip(curves.lines.items(), colours, strict=False):
             axes.plot(curves.x, line, "o-", color=colour, markersize=4, label=label)
         axes.set(title=curves.title, xlabel=curves.x_label, ylabel=curves.y_label)
@@ -208,8 +198,8 @@ def draw_figure(name: str, folder: Path | None) -> None:
             axes.set_xlim(left=0)
         else:
             axes.set_xscale("log")
-        for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
-            if scale != "linear":
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() != "linear":
                 set_logarithmic_ticks(axis)
         axes.legend(fontsize=8)
         figure.savefig(path, dpi=150)

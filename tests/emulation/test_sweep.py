@@ -11,13 +11,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from captures.accounting.account import account
-from captures.rundir.layout import RunLayout
 from testbed import api
 from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.figures.runner import reproduce
-from testbed.polling import wait_until
 from testbed.sweeps import runner
 from testbed.terminal.progress import Progress
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 
@@ -60,11 +59,11 @@ def test_a_sweep_emulates_a_workload_file_under_each_scheme(tmp_path: Path) -> N
 
 
 def test_a_run_is_accounted_for_again_if_spark_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logs = []
+    accounted = []
 
     def ending(run_dir: Path, *, master: str) -> dict[str, Any]:
-        logs.append(RunLayout(run_dir).spark_log)
-        if len(logs) == 1:
+        accounted.append(run_dir)
+        if len(accounted) == 1:
             threading.Thread(target=_end_spark).start()
         return account(run_dir, master=master)
 
@@ -75,18 +74,14 @@ def test_a_run_is_accounted_for_again_if_spark_ends(tmp_path: Path, monkeypatch:
     swept = api.sweep(path, folder=tmp_path / "swept", master="local[1]")
     assert (swept.complaints, swept.unfinished) == ([], 0)
     assert [row["verdict"] for row in swept.runs.to_pylist()] == ["holds"]
-    assert len(logs) == 2
-    assert logs[0] == logs[1]
+    assert len(accounted) == 2
+    assert accounted[0] == accounted[1]
 
 
 def _end_spark() -> None:
     """Stops the context that another thread starts, as a JVM does that ends by itself."""
-
-    def missing() -> str | None:
-        return "no session" if SparkSession._instantiatedSession is None else None
-
-    wait_until(missing, 120, "Spark starts")
-    SparkSession.builder.getOrCreate().sparkContext._jsc.sc().stop()
+    session = poll(lambda: SparkSession._instantiatedSession, 120, "Spark starts")
+    session.sparkContext._jsc.sc().stop()
 
 
 class _Ring(Reproduction):
