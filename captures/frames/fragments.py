@@ -10,10 +10,9 @@ from typing import Any
 from captures.pcap.opening import open_bytes
 from captures.pcap.walk import NO_TIME
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
-from router.wire.fragments import Reassembler
+from router.wire.fragments import Key, Reassembler, frame_key
 from router.wire.header import DecodeError, Header, decode_header
 
-_Key = tuple[bytes, int, int, int]
 #: A packet that is read again: offset of its first byte in the file, bytes captured, time in ns.
 Carried = tuple[int, int, int]
 
@@ -41,15 +40,11 @@ class _AnyClock(Reassembler):
 
 
 class CapturedFragments:
-    """Collects the fragments of one capture, and knows where those lie whose frames are not whole yet.
-
-    Fragments belong together only if they have the same pair of Ethernet addresses: a router with many
-    ports may send a frame once for each page of them.
-    """
+    """Collects the fragments of one capture, and where in it the fragments are whose frames are not whole."""
 
     def __init__(self) -> None:
         self._reassembler = _AnyClock()
-        self._places: dict[_Key, dict[int, Carried]] = {}
+        self._places: dict[Key, dict[int, Carried]] = {}
 
     def add(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:
         """Take an Ethernet frame that carries a fragment; header and body if it makes a CBCB frame whole.
@@ -57,7 +52,7 @@ class CapturedFragments:
         Raises:
             DecodeError: as `Reassembler.add`.
         """
-        addresses, payload = frame[:12], frame[ETHERNET_HEADER_LENGTH:]
+        source, payload = frame[6:12], frame[ETHERNET_HEADER_LENGTH:]
         header = decode_header(payload)
         if place[2] == NO_TIME:
             # Without a time there is no telling whether it belongs to what is held.
@@ -65,12 +60,12 @@ class CapturedFragments:
         now = place[2] / 1e9
         # At once and not when it is noticed: what is held then follows from the packets alone.
         self._reassembler.expire(now)
-        key = (addresses, header.type, header.issuer, header.seq)
-        before = self._reassembler.held(*key)
+        key = frame_key(source, header)
+        before = self._reassembler.held(key)
         if not before:
             self._places.pop(key, None)
         try:
-            whole = self._reassembler.add(addresses, payload, now)
+            whole = self._reassembler.add_decoded(source, header, payload, now)
         except DecodeError:
             self._places.pop(key, None)
             raise
@@ -96,5 +91,5 @@ class CapturedFragments:
     def held(self) -> tuple[Carried, ...]:
         """The fragments that are held, in the order of the file."""
         # Others may have been given up to make room, or after the timeout.
-        self._places = {key: places for key, places in self._places.items() if self._reassembler.held(*key)}
+        self._places = {key: places for key, places in self._places.items() if self._reassembler.held(key)}
         return tuple(sorted(place for places in self._places.values() for place in places.values()))

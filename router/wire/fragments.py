@@ -1,9 +1,9 @@
 """Reassembly of fragmented frames, in bounded memory.
 
-Fragments carry their index, not an offset, and each repeats the header. A partial frame is known by its
-sender (the neighbour that the fragments came from), type, issuer and seq. Repeated fragments are
-harmless. Fragments of one frame that contradict each other destroy it, as overlapping IPv6
-fragments do (RFC 5722): a receiver cannot know which fragment is right.
+Fragments carry their index, not an offset, and each repeats the header. `frame_key` identifies a partial
+frame, for routers and for the readers of captures. Repeated fragments are harmless. Fragments of one frame
+that contradict each other destroy it, as overlapping IPv6 fragments do (RFC 5722): a receiver cannot know
+which fragment is right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,18 @@ from router.wire.header import (
 FRAGMENT_OVERHEAD = 200
 #: A router may pause for seconds between two fragments: its device is full, or it handles a long predicate.
 TIMEOUT_S = 30.0
-_Key = tuple[Hashable, int, int, int]
+Key = tuple[Hashable, int, int, int]
+
+
+def frame_key(sender: Hashable, header: Header) -> Key:
+    """Identifies the frame that a fragment is of.
+
+    The Ethernet destination is no part of it: a frame that is sent again goes to fewer neighbours.
+
+    Args:
+        sender: the neighbour that sent the fragment, as its node or its Ethernet address.
+    """
+    return sender, header.type, header.issuer, header.seq
 
 
 @dataclass(slots=True)
@@ -69,15 +80,15 @@ class Reassembler:
         self.expired = 0
         self.used_bytes = 0
         # In order of arrival of the last new fragment, hence of deadline: dictionaries keep insertion order.
-        self._partial: dict[_Key, _Partial] = {}
+        self._partial: dict[Key, _Partial] = {}
 
     def __len__(self) -> int:
         """The number of partial frames held."""
         return len(self._partial)
 
-    def held(self, sender: Hashable, type_: int, issuer: int, seq: int) -> frozenset[int]:
-        """The indices of the fragments held of the frame of this type, issuer and seq from `sender`."""
-        partial = self._partial.get((sender, type_, issuer, seq))
+    def held(self, key: Key) -> frozenset[int]:
+        """The indices of the fragments held of a frame."""
+        partial = self._partial.get(key)
         return frozenset(partial.chunks) if partial else frozenset()
 
     def add(self, sender: Hashable, payload: bytes, now: float) -> tuple[Header, bytes] | None:
@@ -110,7 +121,7 @@ class Reassembler:
                 f"{_describe(header)} has {header.total_length} bytes in {header.fragment_count} fragments; "
                 f"reassembly may hold {self.max_bytes} in all",
             )
-        key = (sender, header.type, header.issuer, header.seq)
+        key = frame_key(sender, header)
         partial = self._partial.get(key)
         if partial is not None and partial.deadline <= now:
             self.expire(now)
@@ -135,7 +146,7 @@ class Reassembler:
         return self._store(key, partial, header, chunk, now)
 
     def _store(
-        self, key: _Key, partial: _Partial, header: Header, chunk: bytes, now: float
+        self, key: Key, partial: _Partial, header: Header, chunk: bytes, now: float
     ) -> tuple[Header, bytes] | None:
         length = partial.length + len(chunk)
         missing = header.fragment_count - len(partial.chunks) - 1
@@ -159,7 +170,7 @@ class Reassembler:
         self._give_up(key)
         return header, b"".join(partial.chunks[index] for index in range(header.fragment_count))
 
-    def _make_room(self, key: _Key, cost: int) -> None:
+    def _make_room(self, key: Key, cost: int) -> None:
         """Give up the first partial frames other than `key`'s until one more fragment fits."""
         allowed = self.max_partial if key in self._partial else self.max_partial - 1
         while self.used_bytes + cost > self.max_bytes or len(self._partial) > allowed:
@@ -167,7 +178,7 @@ class Reassembler:
             self._give_up(oldest)
             self.evicted += 1
 
-    def _give_up(self, key: _Key) -> None:
+    def _give_up(self, key: Key) -> None:
         partial = self._partial.pop(key, None)
         if partial is not None:
             self.used_bytes -= partial.cost
@@ -180,7 +191,7 @@ class Reassembler:
         self.expired += len(over)
         return len(over)
 
-    def _over(self, now: float) -> list[_Key]:
+    def _over(self, now: float) -> list[Key]:
         """The partial frames whose timeout has passed: the first of them, on a clock that never goes back."""
         over = []
         for key, partial in self._partial.items():

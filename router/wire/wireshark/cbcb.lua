@@ -1335,8 +1335,8 @@ local function read_fragment(state, tree, header_tree, body_tree, pinfo, header)
     header.index + 1, header.count)
   if not cbcb.prefs.reassemble then return text end
   if not pinfo.visited then
-    local key = table.concat({ scope(), tostring(pinfo.dl_src), tostring(pinfo.dl_dst), header.type,
-      header.issuer_text, header.seq }, "/")
+    local key = table.concat({ scope(), tostring(pinfo.dl_src), header.type, header.issuer_text,
+      header.seq }, "/")
     collect(pinfo, key, header, chunk)
   end
   local problem, whole = capture.contradictions[pinfo.number], capture.fragments[pinfo.number]

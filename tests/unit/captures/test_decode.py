@@ -14,7 +14,7 @@ from captures.pcap.reader import Block
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
+from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address, port_addresses
 from router.wire.codec import encode, fragment
 from router.wire.frames import (
     Ack,
@@ -121,8 +121,12 @@ def test_fragments_are_put_together() -> None:
     payloads = fragment(long)
     assert len(payloads) == 2
     # From the other end, the same fragments are another frame's.
-    sent = [(5, payloads[1]), (3, payloads[0]), (5, payloads[0])]
-    rows = _rows([_ethernet(TO_PORT_1, node_address(node), payload) for node, payload in sent], LINK)
+    # A frame that is sent again goes to fewer neighbours.
+    sent = [(5, [1], payloads[1]), (3, [1], payloads[0]), (5, [1, 2], payloads[0])]
+    rows = _rows(
+        [_ethernet(port_addresses(ports)[0], node_address(node), payload) for node, ports, payload in sent],
+        LINK,
+    )
     assert [(row["fragment_index"], row["fragment"], row["undecodable"]) for row in rows] == [
         (1, "partial", None),
         (0, "partial", None),

@@ -126,7 +126,7 @@ def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
     one, two, three = (codec.fragment(long_message(seq), 132) for seq in range(3))
     for payload in one[0], two[0], one[1], three[0]:
         reassembler.add("n", payload, 0.0)
-    assert [bool(reassembler.held("n", FrameType.MSG, 3, seq)) for seq in range(3)] == [True, False, True]
+    assert [bool(reassembler.held(("n", FrameType.MSG, 3, seq))) for seq in range(3)] == [True, False, True]
 
 
 def test_memory_is_bounded() -> None:
