@@ -68,8 +68,8 @@ class Sealer:
     Args:
         secret: the members'.
         rng: draws the client's number and the begin of its counter; None: the operating system's source.
-        client: the client's number, where somebody else sees to it that no two are equal, and the counter
-            begins at 1; None: it is drawn.
+        client: the client's number, where the caller ensures that no two are equal, and the counter begins at
+            1 unless the source is the operating system's; None: it is drawn.
 
     Attributes:
         client: the client's number. It is drawn when the client starts: one that restarts is another client.
@@ -79,7 +79,7 @@ class Sealer:
         source = rng or random.SystemRandom()
         self.client = source.getrandbits(32) if client is None else client
         self._cipher = _Ciphers(secret).of(self.client)
-        self._counter = source.getrandbits(63) if client is None else 0
+        self._counter = source.getrandbits(63) if rng is None or client is None else 0
 
     def seal(self, suite: Suite, bits: int, message: Message) -> BloomMessage:
         """The private message with these attributes."""

@@ -1,6 +1,7 @@
 """The members of an experiment's private network: its applications, and their keys.
 
-Keys made from the seed are as repeatable as all else that is random in an experiment, and no secret.
+Keys made from the seed are as repeatable as all else that is random in an experiment, and no secret. Keys of
+a file outlive the run: whatever members use under them comes from the operating system.
 """
 
 from __future__ import annotations
@@ -51,13 +52,19 @@ def private_applications(
 def members_of(experiment: Experiment, applications: Iterable[Place]) -> dict[Place, Member]:
     """The member that each application is.
 
-    No two members have the number of one client: with it they would seal under the same nonces. That of the
-    application `workload` is the number of its node.
+    No two members have the number of one client: with it they would seal under the same nonces. With keys
+    made from the seed, that of the application `workload` is the number of its node.
     """
     ring, hardening = key_ring(experiment), experiment.privacy.hardening
+    places = sorted(applications)
+    if experiment.privacy.key_file:
+        numbers = random.SystemRandom().sample(range(1 << 32), len(places))
+        return {
+            place: Member(ring, hardening, client=each) for place, each in zip(places, numbers, strict=True)
+        }
     others = count(len(experiment.topology.nodes))
     found = {}
-    for node, app in sorted(applications):
+    for node, app in places:
         first = app == APPLICATION
         label = f"{node}" if first else f"{node}/{app}"
         source = random.Random(f"{experiment.seed}/{label}/member")

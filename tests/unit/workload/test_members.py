@@ -1,0 +1,56 @@
+"""The members of two runs: under one key file they share nothing, with keys of the seed everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from router.predicates.encoded.model import BloomPredicate
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.privacy.keys import KeyRing, write_keys
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.events.applications import APPLICATION
+from testbed.workload.members import members_of
+
+PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Callable[[str], Experiment]:
+    """An experiment with further lines of `[privacy]`."""
+
+    def made(more: str) -> Experiment:
+        path = tmp_path / "experiment.toml"
+        topology = 'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n'
+        path.write_text(f'{topology}[privacy]\nmode = "bloom"\nkept_hashes = 4\n{more}')
+        return load_experiment(path)
+
+    return made
+
+
+def _run(experiment: Experiment) -> tuple[set[bytes], list[BloomPredicate]]:
+    """Returns what a run sends: the sealed contents of 20 messages of each member, and encoded predicates."""
+    members = members_of(experiment, PLACES).values()
+    sealed = {member.message(Message({"a": 1})).sealed for member in members for _ in range(20)}
+    return sealed, [member.set_predicate(parse_predicate("a = 1")) for member in members]
+
+
+def test_two_runs_under_one_key_file_share_no_nonce_and_no_secret(
+    tmp_path: Path, experiment: Callable[[str], Experiment]
+) -> None:
+    write_keys(tmp_path / "keys", KeyRing.new())
+    chosen = experiment('key_file = "keys"\n')
+    runs = [_run(chosen) for _ in range(2)]
+    assert len({sealed[:12] for contents, _ in runs for sealed in contents}) == 120
+    assert len({sealed[:4] for contents, _ in runs for sealed in contents}) == 6
+    assert len({str(predicate) for _, predicates in runs for predicate in predicates}) == 6
+
+
+def test_a_run_with_keys_of_the_seed_is_repeated_byte_by_byte(
+    experiment: Callable[[str], Experiment],
+) -> None:
+    assert _run(experiment("")) == _run(experiment(""))
