@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -15,11 +16,13 @@ from packaging.requirements import Requirement
 from captures.rundir.manifest import Source
 from testbed import __version__
 from testbed.machine.probes import output
+from testbed.terminal.printable import put
 
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 #: The extra of pyproject.toml with what the testbed needs besides `router`.
 _EXTRA = "testbed"
-_PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+_ROOT = Path(__file__).resolve().parents[2]
+_PYPROJECT = _ROOT / "pyproject.toml"
 
 
 @cache
@@ -68,15 +71,28 @@ def tool_versions() -> dict[str, str]:
 
 @cache
 def source_version() -> Source:
-    """The version of the project, and the commit of the checkout that this code belongs to."""
+    """The version of the project, and the commit of the checkout that this code belongs to.
+
+    A checkout whose commit git does not give is named on standard error.
+    """
     found = Source(version=__version__, commit=None, dirty=None)
-    if (_PYPROJECT.parent / ".git").exists():
-        git = ["git", "-C", str(_PYPROJECT.parent)]
-        commit = output([*git, "rev-parse", "HEAD"]).strip()
+    if (_ROOT / ".git").exists():
+        commit, dirty = commit_of(_ROOT)
         if _COMMIT.fullmatch(commit):
-            found["commit"] = commit
-            found["dirty"] = bool(output([*git, "status", "--porcelain", "--untracked-files=no"]).strip())
+            found["commit"], found["dirty"] = commit, dirty
+        else:
+            put(f"cbcb: {_ROOT}: its commit is not known: {commit or 'no answer of git'}", file=sys.stderr)
     return found
+
+
+def commit_of(root: Path) -> tuple[str, bool]:
+    """The commit of a checkout, or git's complaint; and whether tracked files differ from the commit.
+
+    Another user may own the checkout, whose code this process runs all the same.
+    """
+    git = ["git", "-c", f"safe.directory={root}", "-C", str(root)]
+    commit = output([*git, "rev-parse", "HEAD"]).strip()
+    return commit, bool(output([*git, "status", "--porcelain", "--untracked-files=no"]).strip())
 
 
 @cache

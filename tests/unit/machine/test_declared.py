@@ -13,7 +13,7 @@ import pytest
 
 from testbed.machine import versions
 from testbed.machine.checks import check_machine, required_commands
-from testbed.machine.versions import package_versions, required_packages
+from testbed.machine.versions import commit_of, package_versions, required_packages, source_version
 from tests.support.paths import ROOT
 
 
@@ -120,3 +120,25 @@ def test_a_process_asks_for_the_versions_of_tools_once(monkeypatch: pytest.Monke
         assert versions.versions()["java"] == "unknown"
     finally:
         versions.versions.cache_clear()
+
+
+def test_the_commit_of_a_checkout_of_another_user_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a"]):
+        subprocess.run([*git, *command], check=True)
+    # With the variable, git takes every checkout for another user's.
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert subprocess.run([*git, "rev-parse", "HEAD"], check=False, capture_output=True).returncode == 128
+    assert commit_of(tmp_path) == (head.strip(), False)
+
+
+def test_a_checkout_without_a_known_commit_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(versions, "_ROOT", tmp_path)
+    assert source_version.__wrapped__()["commit"] is None
+    assert capsys.readouterr().err.startswith(f"cbcb: {tmp_path}: its commit is not known: fatal: ")
