@@ -113,7 +113,9 @@ def add_runs(parser: ArgumentParser) -> None:
 
 def add_run(parser: ArgumentParser) -> None:
     """RUN and --runs, which `find_run` reads."""
-    parser.add_argument("run", nargs="?", help="a run folder, or its name (the newest that fits)")
+    parser.add_argument(
+        "run", nargs="?", help="a run folder, or its name (the newest run, which is then named)"
+    )
     add_runs(parser)
 
 

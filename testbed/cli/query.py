@@ -52,7 +52,7 @@ def main(arguments: Namespace) -> int:
         if not any(character.isspace() for character in wanted):
             raise InputError(f"no SQL; expected cbcb query {wanted} 'SELECT ...', or --tables")
         wanted, sql = None, wanted
-    run = find_run(arguments.runs, wanted, accounted=True)
+    run = find_run(arguments.runs, wanted)
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import QueryError, ask, describe
     from testbed.terminal.answers import described, write

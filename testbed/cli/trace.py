@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> int:
     if message is not None and (arguments.where is not None or arguments.missed):
         option = "--missed" if arguments.where is None else "--where"
         raise InputError(f"{option} lists messages; expected it without {message}")
-    run = find_run(arguments.runs, wanted, accounted=True)
+    run = find_run(arguments.runs, wanted)
     if RunLayout(run).attention.exists():
         return _of_publications(RunLayout(run), message, arguments)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns

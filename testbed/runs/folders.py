@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from testbed.errors import InputError, MachineError
 from testbed.full_disk import FULL, naming_a_full_disk
+from testbed.terminal.printable import put
 
 #: The folder of the run folders, unless the user names another.
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
@@ -52,11 +54,10 @@ def new_run_folder(runs: Path, name: str) -> Path:
         return folder
 
 
-def find_run(runs: Path, run: str | None, *, accounted: bool = False) -> Path:
+def find_run(runs: Path, run: str | None) -> Path:
     """Returns the run folder that `run` names: a path, an id under `runs`, or None for the newest.
 
-    Args:
-        accounted: of several run folders, prefer the newest that has been accounted for.
+    The newest is the last by name, whatever became of it; its path is printed to standard error.
 
     Raises:
         InputError: no such run folder exists.
@@ -64,13 +65,12 @@ def find_run(runs: Path, run: str | None, *, accounted: bool = False) -> Path:
     """
     if run is None:
         # Not by glob(), which treats a folder that may not be read as empty.
-        folders = sorted(runs.iterdir(), reverse=True) if runs.is_dir() else []
-        found = [folder for folder in folders if RunLayout(folder).manifest.is_file()]
-        if accounted:
-            found.sort(key=lambda folder: not RunLayout(folder).summary.is_file())
-        if found:
-            return found[0]
-        raise InputError(f"no runs in {runs}; `cbcb run` makes one")
+        folders = runs.iterdir() if runs.is_dir() else ()
+        newest = max((each for each in folders if RunLayout(each).manifest.is_file()), default=None)
+        if newest is None:
+            raise InputError(f"no runs in {runs}; `cbcb run` makes one")
+        put(f"cbcb: {newest}: the newest run", file=sys.stderr)
+        return newest
     for folder in (Path(run), runs / run):
         if _is_file(RunLayout(folder).manifest):
             return folder

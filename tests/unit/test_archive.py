@@ -11,9 +11,9 @@ import pytest
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, write_manifest
+from testbed.cli.main import main
 from testbed.errors import InputError
 from testbed.runs.archive import export_run, import_run
-from testbed.runs.folders import find_run
 
 
 def _run(runs: Path, name: str = "20260101-000000-x") -> RunLayout:
@@ -113,9 +113,11 @@ def test_a_run_is_imported_where_there_is_no_lock_file(
     assert not equal
 
 
-def test_the_newest_run_that_was_accounted_for_is_preferred(tmp_path: Path) -> None:
+def test_every_command_takes_the_newest_run_and_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     older, newer = _run(tmp_path, "1-a"), _run(tmp_path, "2-b")
-    assert find_run(tmp_path, None, accounted=True) == newer.path
     older.summary.write_text("{}")
-    assert find_run(tmp_path, None, accounted=True) == older.path
-    assert find_run(tmp_path, None) == newer.path
+    for command in (["query", "SELECT 1"], ["query", "--tables"], ["trace"], ["report"]):
+        assert main([*command, "--runs", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.startswith(f"cbcb: {newer.path}: the newest run\ncbcb: {newer.path}: ")

@@ -103,7 +103,9 @@ def test_the_hint_of_a_report_is_a_command_that_works(
     run.mkdir(parents=True)
     (run / "manifest.json").write_text("{}")
     assert main(["report", "--runs", str(run.parent)]) == 2
-    hint = shlex.split(capsys.readouterr().err.split("`")[1])
+    named, refused = capsys.readouterr().err.splitlines()
+    assert named == f"cbcb: {run}: the newest run"
+    hint = shlex.split(refused.split("`")[1])
     assert hint == ["cbcb", "account", str(run)]
     assert find_run(tmp_path, hint[2]) == run
 
