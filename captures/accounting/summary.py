@@ -219,7 +219,9 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),
     "switch_drops": (
         "frames",
-        "frames that found no room in the buffers of the switches' ports, with the userspace datapath",
+        "frames that switches lost: with the userspace datapath, those that found no room in the buffers of "
+        "ports; with the kernel datapath, those without a flow that it could not hand over to ovs-vswitchd "
+        "(`lost` of `ovs-appctl dpctl/show`)",
     ),
     "router_send_drops": (
         "frames",

@@ -35,7 +35,9 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
         "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "records_lost": sum(counter.get("records_lost", 0) for counter in counters),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
-        "switch_drops": sum(drops.get("no_room", 0) for drops in dropped.values()),
+        "switch_drops": sum(
+            drops.get("no_room", 0) + drops.get("lost_upcalls", 0) for drops in dropped.values()
+        ),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)
             for counter in counters

@@ -19,7 +19,7 @@ _MUST_BE_ZERO = {
     "frames_undecodable": "captured frames that do not decode",
     "frames_repeated": "MSG frames that crossed a link twice in one direction",
     "socket_drops": "frames dropped at the routers' sockets",
-    "switch_drops": "frames that switches had no room for",
+    "switch_drops": "frames that switches lost: their buffers were full, or upcalls failed",
     "router_send_drops": "frames that routers could not send",
 }
 #: Those of the keys above that say what became of messages, and not that evidence is missing or wrong.

@@ -46,6 +46,14 @@ class SwitchDrops(TypedDict):
             "datapath, and where a container forbids to count them",
         ]
     ]
+    lost_upcalls: NotRequired[
+        Annotated[
+            int,
+            "frames without a flow that the kernel datapath could not hand over to ovs-vswitchd (`lost` of "
+            "`ovs-appctl dpctl/show`) since the switches were made: of all switches that share the datapath, "
+            "in the entry of the first of them; missing with the userspace datapath",
+        ]
+    ]
 
 
 ROUTERS_FILE = RunFile(

@@ -410,7 +410,9 @@ class EmulatedNetwork:
         return parse_ports(self._daemons.port_statistics())
 
     def dropped(self) -> dict[int, SwitchDrops]:
-        """Returns the frames that each switch has dropped, by node, those without room since the last call.
+        """Returns the frames that each switch has dropped, by node.
+
+        Frames without room and those of failed upcalls are counted since the last call.
 
         Raises:
             RunError: a daemon does not answer.
@@ -420,6 +422,9 @@ class EmulatedNetwork:
         for node, frames in self._daemons.take_dropped().items():
             if node in found:
                 found[node]["no_room"] = frames
+        for node, frames in self._daemons.take_lost_upcalls().items():
+            if node in found:
+                found[node]["lost_upcalls"] = frames
         return found
 
     # `testbed.events.fault.NetworkControl`.

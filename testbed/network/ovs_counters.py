@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from captures.rundir.counters import PortCounters, SwitchCounters, SwitchDrops
 from router.wire.addresses import CONTROLLER_SOURCE, HOST_PORT
+from testbed.errors import RunError
 
 _COUNT = r"(?:\d+|\?)"
 #: A port of `dpctl/show -s` whose device is that of a switch port (`testbed.network.names.port_device`).
@@ -21,6 +22,8 @@ _PORT = re.compile(
 _DROP = re.compile(
     r"^duration=\S+ n_packets=(?P<frames>\d+), [^\n]*?priority=\d+(?P<match>\S*),actions=drop$", re.M
 )
+#: Upcalls that failed, of `dpctl/show`.
+_LOST = re.compile(r"^\s*lookups: [^\n]*\blost:(\d+)", re.M)
 _OF_CONTROLLER = f"dl_src={CONTROLLER_SOURCE.hex(':')}"
 _FIELDS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
 
@@ -34,6 +37,19 @@ def parse_ports(texts: Iterable[str]) -> SwitchCounters:
             counters: PortCounters = {name: 0 if found[name] == "?" else int(found[name]) for name in _FIELDS}
             switches.setdefault(int(found["node"]), {})[port] = counters
     return switches
+
+
+def parse_lost(text: str) -> int:
+    """Parses the frames that a datapath could not hand over to ovs-vswitchd, from `ovs-appctl dpctl/show`.
+
+    The userspace datapath hands none over: it counts 0.
+
+    Raises:
+        RunError: the text has no such count.
+    """
+    if (found := _LOST.search(text)) is None:
+        raise RunError(f"ovs-appctl dpctl/show: {text[:200]!r}; expected a line `lookups: ... lost:NUMBER`")
+    return int(found[1])
 
 
 def parse_drops(text: str) -> SwitchDrops:

@@ -24,6 +24,7 @@ from testbed.network import switch_sockets
 from testbed.network.commands import run
 from testbed.network.json_rpc import JsonRpc
 from testbed.network.names import datapath_id, port_device, switch_name
+from testbed.network.ovs_counters import parse_lost
 from testbed.network.rcu import expedited_rcu
 from testbed.polling import wait_until
 from testbed.steps import Steps
@@ -38,6 +39,12 @@ _AWAY_S = 10.0
 _ANSWER_S = 30.0
 #: Wall seconds in which all daemons have ended that were killed.
 _ENDS_S = 30.0
+#: Seconds of the machine's monotonic clock before which Open vSwitch 3.1 finds no processor
+#: (`count_cpu_cores` in its lib/ovs-thread.c) and starts no handler thread. The threads that it starts later
+#: get no frame: an ovs-vswitchd that was started earlier loses every frame without a flow for good.
+_COUNTS_PROCESSORS_S = 10.0
+#: Wall seconds in which an ovs-vswitchd of the kernel datapath has started its handler threads.
+_HANDLERS_S = 10.0
 #: Wall seconds in which a daemon must have made its bridges: a base, and a share for each bridge of the run.
 _START_S, _START_PER_BRIDGE_S = 30.0, 0.2
 #: Longest wait of a switch between two attempts to connect to the controller, in ms.
@@ -88,6 +95,8 @@ class Daemon:
         #: Those that were killed on purpose and not started again.
         self._away: set[str] = set()
         self._seen_at = time.monotonic()
+        #: Failed upcalls that have been reported; None: ovs-vswitchd has just been started.
+        self.lost_upcalls: int | None = None
 
     def path(self, suffix: str) -> Path:
         """A file of this daemon: `db`, `sock` (of the database), `pid`, `ctl`, `log`."""
@@ -105,6 +114,7 @@ class Daemon:
         self.processes.append(self._switches())
 
     def _switches(self) -> subprocess.Popen[bytes]:
+        self.lost_upcalls = None
         arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
         return self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
 
@@ -188,6 +198,18 @@ class Daemon:
             RunError: ovs-vswitchd has ended.
         """
         return self._sockets(switch_sockets.take_dropped)
+
+    def has_handlers(self) -> bool:
+        """Whether ovs-vswitchd has a thread that takes frames without a flow from the kernel datapath.
+
+        Raises:
+            RunError: ovs-vswitchd has ended.
+        """
+        try:
+            threads = Path(f"/proc/{int(self.path('pid').read_text())}/task").glob("*/comm")
+            return any(thread.read_text().startswith("handler") for thread in threads)
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.describe()} has ended: {error}") from error
 
     def _sockets(self, do: Callable[[int], _T]) -> _T:
         try:
@@ -363,6 +385,8 @@ class SwitchDaemons:
         run(["ovsdb-tool", "create", str(empty), str(schema())])
         for daemon in self._daemons:
             daemon.start_database(empty)
+        if self._type == "system":
+            time.sleep(max(0.0, _COUNTS_PROCESSORS_S - time.monotonic()))
         databases = []
         try:
             for daemon in self._daemons:
@@ -400,7 +424,23 @@ class SwitchDaemons:
             if not isinstance(row["ofport"], int) or row["ofport"] < 0:
                 reason = row["error"] if isinstance(row["error"], str) else daemon.last_words()
                 raise RunError(f"Open vSwitch cannot use {row['name']}: {reason}")
+        if self._type == "system":
+            self._wait_for_handlers(daemon)
         daemon.grow_buffers()
+
+    def _wait_for_handlers(self, daemon: Daemon) -> None:
+        """Returns when frames without a flow reach an ovs-vswitchd; until then the kernel loses them.
+
+        Raises:
+            RunError: not in time, or the daemon has ended.
+        """
+
+        def left() -> str | None:
+            return None if daemon.has_handlers() else "the kernel would lose each frame without a flow"
+
+        wait_until(left, _HANDLERS_S, f"{daemon.describe()} has a handler thread")
+        if daemon.lost_upcalls is None:  # what was lost while there was no handler is not counted
+            self._take_lost(daemon)
 
     def check_databases(self) -> None:
         """Raises RunError if an ovsdb-server has ended; see `Daemon.check_database`.
@@ -421,11 +461,26 @@ class SwitchDaemons:
         Raises:
             RunError: a daemon does not answer.
         """
-        texts = []
-        for daemon in self._daemons:
-            with daemon.connect("ctl") as control:
-                texts.append(str(control.call("dpctl/show", ["-s", self._datapath])))
-        return texts
+        return [self._shown(daemon) for daemon in self._daemons]
+
+    def _shown(self, daemon: Daemon) -> str:
+        with daemon.connect("ctl") as control:
+            return str(control.call("dpctl/show", ["-s", self._datapath]))
+
+    def take_lost_upcalls(self) -> dict[int, int]:
+        """Returns the frames that the kernel datapath could not hand over since the last call.
+
+        They are given for the first node of each daemon; none with the userspace datapath.
+
+        Raises:
+            RunError: a daemon does not answer.
+        """
+        daemons = self._daemons if self._type == "system" else []
+        return {min(daemon.group.ports): self._take_lost(daemon) for daemon in daemons}
+
+    def _take_lost(self, daemon: Daemon) -> int:
+        before, daemon.lost_upcalls = daemon.lost_upcalls, parse_lost(self._shown(daemon))
+        return 0 if before is None else max(0, daemon.lost_upcalls - before)
 
     def rule_statistics(self) -> dict[int, str]:
         """Returns what `ovs-appctl bridge/dump-flows` prints of each switch that has a bridge, by node.

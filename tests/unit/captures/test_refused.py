@@ -89,10 +89,10 @@ def test_every_reason_of_the_controller_has_its_key_and_its_text(tmp_path: Path,
 def test_what_switches_dropped_names_their_nodes(tmp_path: Path) -> None:
     run = RunLayout(tmp_path)
     run.counters_folder.mkdir()
-    none = SwitchDrops(controller_source=0, no_rule=0)
-    write_switch_drops(run, {0: none, 2: SwitchDrops(controller_source=3, no_rule=1, no_room=7)})
+    lossy = SwitchDrops(controller_source=0, no_rule=0, lost_upcalls=490)
+    write_switch_drops(run, {0: lossy, 2: SwitchDrops(controller_source=3, no_rule=1, no_room=7)})
     keys = _keys(tmp_path, {0: {}})
-    assert keys["switch_drops"] == 7
+    assert keys["switch_drops"] == 497
     assert keys["frames_dropped_by_switches"] == [
         "the switch of node 2 dropped 3 frames with the address of the controller",
         "the switch of node 2 dropped 1 frames that no rule forwards",

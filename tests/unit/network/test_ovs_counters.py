@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from router.wire.addresses import CONTROLLER_SOURCE
-from testbed.network.ovs_counters import difference, parse_drops, parse_ports
+from testbed.errors import RunError
+from testbed.network.ovs_counters import difference, parse_drops, parse_lost, parse_ports
 
 PRINTED = """netdev@ovs-netdev:
   lookups: hit:0 missed:0 lost:0
@@ -34,6 +37,29 @@ OTHER = """netdev@ovs-netdev:
     collisions:0
     RX bytes:3  TX bytes:4
 """
+#: As Open vSwitch 3.1 prints a datapath of Linux 6.1 without handler threads, after 490 frames to its port 2.
+KERNEL = """system@ovs-system:
+  lookups: hit:0 missed:496 lost:496
+  flows: 0
+  masks: hit:0 total:0 hit/pkt:0.00
+  caches:
+    masks-cache: size:256
+  port 0: ovs-system (internal)
+    RX packets:0 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:0 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:0  TX bytes:0
+  port 1: s0-e1
+    RX packets:6 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:6 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:516  TX bytes:516
+  port 2: s0-h
+    RX packets:495 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:3 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:36686 (35.8 KiB)  TX bytes:266
+"""
 #: As Open vSwitch 3.1 prints the rules of a switch (`ovs-appctl bridge/dump-flows s0`).
 RULES = f"""\
 duration=3s, n_packets=5, n_bytes=270, priority=200,dl_src={CONTROLLER_SOURCE.hex(":")},actions=drop
@@ -60,6 +86,15 @@ def test_switch_ports_are_read_and_other_devices_are_left_out() -> None:
 
 def test_a_counter_that_is_not_kept_is_zero() -> None:
     assert parse_ports([PRINTED])[18][65000]["rx_dropped"] == 0
+
+
+def test_upcalls_that_failed_are_read_from_both_datapaths() -> None:
+    assert (parse_lost(KERNEL), parse_lost(PRINTED)) == (496, 0)
+    # The ports count none of these frames as dropped.
+    ports = parse_ports([KERNEL])[0]
+    assert {counters["rx_dropped"] + counters["tx_dropped"] for counters in ports.values()} == {0}
+    with pytest.raises(RunError, match="expected a line `lookups"):
+        parse_lost("system@ovs-system:\n  flows: 0\n")
 
 
 def test_the_difference_is_counter_by_counter() -> None:
