@@ -21,7 +21,6 @@ from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only, frames_by_counters
 from captures.accounting.verdict import verdict
 from captures.rundir.faults import killed_routers, lost_parts
-from topos.model import Link
 
 
 def conclusion(
@@ -60,6 +59,7 @@ def conclusion(
         "host_links_captured": len(routers),
         "ip_frames": inputs.ip.on_links,
         "attention": attention_keys(inputs, counted["frames_by_type"]),
+        "evidence_missing": inputs.evidence_missing,
         "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
         "reconciliation": {
             **by_tshark,
@@ -90,25 +90,11 @@ def judged(
         summary: the keys of summary.json that the accounting gives.
         expected: keys that may be above 0 (`captures.accounting.verdict.verdict`).
     """
-    uncaptured: list[str] = []
-    if not inputs.simulated:
-        routers, _, links = captured_only(
-            inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
-        )
-        uncaptured = _uncaptured(inputs, routers, links)
     lost = lost_parts(inputs.faults)
-    return verdict(summary, uncaptured, lost, doubling=inputs.doubling, expected=expected)
+    return verdict(summary, inputs.uncaptured, lost, doubling=inputs.doubling, expected=expected)
 
 
 def _evidence(captured: int, links: int) -> str:
     if captured == links:
         return "captures"
     return f"captures of {captured} of {links} links" if captured else "counters of routers"
-
-
-def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link]) -> list[str]:
-    """Returns the links that an emulation should have captured, and has not."""
-    return [
-        *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
-        *(f"the host link of node {node}" for node in inputs.router_counters if node not in routers),
-    ]

@@ -20,13 +20,13 @@ from captures.accounting.log_tables import (
     oracle_table,
 )
 from captures.frames.index import check_capture
-from captures.rundir.capture_list import CapturedFile, read_captures
+from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.commands import lossy_links, read_commands
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs, epochs
-from captures.rundir.faults import FaultRecord, read_faults
+from captures.rundir.faults import FaultRecord, read_faults, restarted_routers
 from captures.rundir.files import RunFolderError, read_lines
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
@@ -90,6 +90,20 @@ class Inputs:
             return tomllib.loads(self.run.experiment.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
+
+    @property
+    def evidence_missing(self) -> list[str]:
+        """The files that the run left, and that are gone."""
+        restarted = [self.run.applications_after_restart(*each) for each in restarted_routers(self.faults)]
+        left = [*self.manifest["evidence"], *map(self.run.relative, restarted)]
+        return [name for name in left if not (self.run.path / name).is_file()]
+
+    @property
+    def uncaptured(self) -> list[str]:
+        """The captures that the run kept, and that its list of captures does not name."""
+        folder, listed = self.run.captures_folder, {capture.file for capture in self.captures}
+        kept = [name for name in self.manifest["evidence"] if (self.run.path / name).parent == folder]
+        return [Path(name).stem for name in kept if name not in listed]
 
     @property
     def lossy_links(self) -> frozenset[int]:
@@ -168,9 +182,9 @@ def read_inputs(run: RunLayout) -> Inputs:
     workload = [line for _, line in read_workload(run)]
     topology = read_topology(run)
     captures = read_captures(run)
-    for capture in captures:
+    for capture in [*captures, *read_ip_captures(run)]:
         if not (run.path / capture.file).is_file():
-            raise RunFolderError(f"{run.path / capture.file}: missing; {run.captures.name} names it")
+            raise RunFolderError(f"{run.path / capture.file}: missing; the list of captures names it")
     return Inputs(
         run=run,
         captures=captures,

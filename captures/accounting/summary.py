@@ -210,6 +210,12 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "distinct (issuer, seq) of captured MSG frames that no router recorded as sent by an application of "
         "its own, such as a forged message; `reconciliation` names the first five",
     ),
+    "evidence_missing": (
+        "list of texts",
+        "files that the manifest lists as evidence, or that a fault made the run write, and that are gone. "
+        "One of them makes the verdict fail; without `lag.json` it is `invalid`. Files that the accounting "
+        "cannot do without, such as a capture, end it with an error that names them",
+    ),
     "records_lost": (
         "records",
         "records of applications that routers could not write, on a full disk for instance",

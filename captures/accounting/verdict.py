@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from captures.accounting.attention import attention_faults
 from captures.accounting.lag import late
 from captures.rundir.faults import FaultRecord
+from captures.rundir.layout import RunLayout
 
 #: Keys that must be 0 -> the reason that another value gives.
 _MUST_BE_ZERO = {
@@ -28,6 +30,10 @@ MESSAGE_FAILURES = (
 )
 
 
+#: Without this file of an emulation a run is invalid: the machine may have been too slow.
+_LAG = RunLayout(Path()).lag.name
+#: Missing files that reasons name; the summary has all.
+_NAMED = 5
 HOLDS, FAILS, INVALID = "holds", "fails", "invalid"
 
 
@@ -41,11 +47,12 @@ def verdict(
 ) -> tuple[str, list[str]]:
     """Whether the run shows that the network worked correctly, and every reason why it does not.
 
-    A run whose parts were too late is invalid: it shows neither. Then the reasons are about the machine.
+    A run whose parts were too late, or for which nobody knows, is invalid: it shows neither. Then the reasons
+    are about the machine.
 
     Args:
         summary: the keys of summary.json that the accounting gives.
-        uncaptured: links that should have a capture and have none: nothing was compared there.
+        uncaptured: captures that the run made and that are not listed: nothing was compared there.
         lost: the parts with which the run ended early: whatever the machine did, the run is no evidence.
         doubling: links doubled frames on purpose: a frame that crosses a link twice shows no loop.
         expected: keys of the summary that may be above 0 in this experiment, such as deliveries missed where
@@ -55,10 +62,16 @@ def verdict(
     too_late = late(summary)
     if too_late and not lost:
         return INVALID, ["the machine was too slow", *too_late]
+    missing = summary["evidence_missing"]
+    if _LAG in missing and not lost:
+        return INVALID, [f"nobody knows whether the machine was fast enough: {_LAG} is missing"]
     wrong = {key: meaning for key, meaning in _MUST_BE_ZERO.items() if summary[key] and key not in expected}
     if doubling:
         wrong.pop("frames_repeated", None)
     reasons = ended + [f"{summary[key]} {meaning}" for key, meaning in wrong.items()]
+    reasons += [f"evidence is missing: {name}" for name in missing[:_NAMED]]
+    if len(missing) > _NAMED:
+        reasons.append(f"evidence is missing: {len(missing) - _NAMED} more files")
     if uncaptured:
         reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
     reasons += attention_faults(summary["attention"])

@@ -16,6 +16,8 @@ from topos.model import Link, Topology
 
 #: Bytes of captures, about a million frames, above which a JVM that compiles longer accounts faster.
 LARGE_BYTES = 100_000_000
+#: The captures that a run keeps: of all links and host links, of links between routers, or none.
+Kept = Literal["all", "links", "none"]
 
 
 class CaptureEntry(TypedDict):
@@ -83,10 +85,12 @@ def host_identity(node: int) -> CaptureIdentity:
     return CaptureIdentity(host_capture_name(node), "host", node=node)
 
 
-def identities(topology: Topology) -> Iterator[CaptureIdentity]:
-    """The captures that a run on a topology makes: of every link, then of every host link."""
-    yield from (link_identity(link) for link in topology.links)
-    yield from (host_identity(node.id) for node in topology.nodes)
+def identities(topology: Topology, kept: Kept = "all") -> Iterator[CaptureIdentity]:
+    """The captures that a run on a topology keeps: of every link, then of every host link."""
+    if kept != "none":
+        yield from (link_identity(link) for link in topology.links)
+    if kept == "all":
+        yield from (host_identity(node.id) for node in topology.nodes)
 
 
 def read_captures(run: RunLayout) -> list[CapturedFile]:

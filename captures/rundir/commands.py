@@ -28,8 +28,8 @@ class CommandRecord(TypedDict):
 FILE = RunFile(
     lambda run: [run.commands],
     "What the user had done in the running emulation by `cbcb exec`, `shell`, `link`, `node` and `cli`; "
-    "JSON lines. Without such a command the file does not exist. The controller logs what a command "
-    "changes in the network, and routers record what applications do.",
+    "JSON lines. Without such a command the file is empty, and a simulation has none. The controller logs "
+    "what a command changes in the network, and routers record what applications do.",
     (("", CommandRecord),),
 )
 

@@ -5,6 +5,7 @@ The runner writes it. Oracle and accounting leave out what a part that was away 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -38,7 +39,7 @@ class FaultRecord(TypedDict):
 FILE = RunFile(
     lambda run: [run.faults],
     "The processes of an emulation that were stopped, killed, started or held short by its events, and those "
-    "that it lost; JSON lines. Without such a fault the file does not exist.",
+    "that it lost; JSON lines. Without such a fault the file is empty, and a simulation has none.",
     (("", FaultRecord),),
 )
 
@@ -85,6 +86,18 @@ def killed_routers(faults: Iterable[FaultRecord]) -> list[tuple[int, int]]:
         for record in faults
         if record["what"] == "killed" and record["part"] == "router" and "node" in record
     ]
+
+
+def restarted_routers(faults: Iterable[FaultRecord]) -> list[tuple[int, int]]:
+    """The routers that were started after a kill: node, and which kill of the router it was, from 1 on."""
+    kills: Counter[int] = Counter()
+    found = []
+    for record in faults:
+        if record["part"] == "router" and "node" in record:
+            kills[record["node"]] += record["what"] == "killed"
+            if record["what"] == "started":
+                found.append((record["node"], kills[record["node"]]))
+    return found
 
 
 def unwritten(faults: Iterable[FaultRecord]) -> list[tuple[int, int, int]]:

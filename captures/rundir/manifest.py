@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NotRequired, TypedDict, cast
 
-from captures.rundir.files import read_object, write_json
+from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, check
 
@@ -46,6 +46,12 @@ class Manifest(TypedDict):
 
     datapath: Annotated[str, f"datapath of the switches, `kernel` or `user`; `{SIMULATED}` of a simulation"]
     started_ns: Annotated[int, "wall clock at the start, ns since 1970 UTC; virtual in a simulation"]
+    evidence: Annotated[
+        list[str],
+        "files that the run must leave, as paths in the run folder: listed at the start, so that a file "
+        "that is removed is missed. The records of a router that is started after a kill are not among "
+        "them: `logs/faults.jsonl` has the kill",
+    ]
     experiment: NotRequired[Annotated[str, "name of the experiment"]]
     seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
     simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]
@@ -83,6 +89,8 @@ def read_manifest(run: RunLayout) -> Manifest:
     """
     document = read_object(run.manifest)
     check(Manifest, str(run.manifest), document)
+    if not all(isinstance(name, str) for name in document["evidence"]):
+        raise RunFolderError(f"{run.manifest}: evidence: expected a list of paths")
     return cast("Manifest", document)
 
 

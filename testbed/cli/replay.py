@@ -38,7 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Returns 0 if every router answered as in the live run (or was only asked to be shown), else 1.
 
-    Recordings that cannot be read are an InputError (exit status 2), after what the others gave.
+    A recording that the run made and that is gone makes it 1. Recordings that cannot be read are an
+    InputError (exit status 2), after what the others gave.
     """
     run_dir = find_run(arguments.runs, arguments.run)
     recorded = recorded_nodes(run_dir)
@@ -53,18 +54,23 @@ def main(arguments: Namespace) -> int:
     if arguments.show:
         return _show(run_dir, nodes)
     console = Console(soft_wrap=True, highlight=False)
+    run = RunLayout(run_dir)
+    gone = [node for node in nodes if not run.recording(node).is_file()]
+    nodes = [node for node in nodes if node not in gone]
     verdicts = []
     progress = Progress(console)
     with progress.stage("replay_s", f"replay of {run_dir.name}: {_routers(len(nodes))}"):
         for verdict in replay_run(run_dir, nodes):
             verdicts.append(verdict)
             progress.update(f"{len(verdicts)} done")
+    for node in gone:
+        put(f"r{node}: {run.relative(run.recording(node))} is missing, which {run.manifest.name} lists")
     for line in _lines(verdicts):
         put(line)
     unreadable = [f"r{verdict.node}" for verdict in verdicts if verdict.replayed is None]
     if unreadable:
         raise InputError(f"no usable recording of {', '.join(unreadable)}")
-    return 1 if any(verdict.differences for verdict in verdicts) else 0
+    return 1 if gone or any(verdict.differences for verdict in verdicts) else 0
 
 
 def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from router.registry import Registry
 
 if TYPE_CHECKING:
-    from testbed.sim.captures import Kept
+    from captures.rundir.capture_list import Kept
 
 LAYERS = ("spt", "spanning-tree")
 #: The key of a run's seed among its measurements.

@@ -14,6 +14,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
 from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
 from router.protocol.counters import Drop
 from router.protocol.router import Router
@@ -24,16 +25,17 @@ from testbed.errors import InputError
 
 
 def recorded_nodes(run_dir: Path) -> list[int]:
-    """Returns the nodes whose routers have recorded, in order.
+    """Returns the nodes whose routers have recorded, in order, whether or not the recordings are still there.
 
     Raises:
+        RunFolderError: the manifest is missing or malformed.
         InputError: the run has no recording.
     """
     run = RunLayout(run_dir)
-    folder = run.recordings_folder
-    nodes = sorted(int(path.stem[1:]) for path in folder.glob(run.recording("*").name))
+    listed = (run.path / name for name in read_manifest(run)["evidence"])
+    nodes = sorted(int(path.stem[1:]) for path in listed if path.parent == run.recordings_folder)
     if not nodes:
-        raise InputError(f"{folder}: no recordings; an emulation with record = true makes them")
+        raise InputError(f"{run_dir}: no recordings; an emulation with record = true makes them")
     return nodes
 
 

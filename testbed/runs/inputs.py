@@ -6,12 +6,15 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from captures.rundir.capture_list import Kept, identities
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, write_manifest
+from captures.rundir.manifest import SIMULATED, Manifest, write_manifest
 from captures.rundir.topology import write_topology
 from router.privacy.keys import write_keys
+from router.protocol.registries import SERVICES
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
 from testbed.machine.versions import source_version, versions
@@ -29,14 +32,18 @@ def write_inputs(
     tag: str | None = None,
     held: bool = False,
     virtual_start_ns: int | None = None,
+    kept: Kept = "all",
+    service_records: bool = True,
 ) -> None:
-    """Writes the inputs of a run.
+    """Writes the inputs of a run, and the empty logs of an emulation that only some events fill.
 
     Args:
         datapath: datapath of the switches; `captures.rundir.manifest.SIMULATED` for a simulation.
         tag: the tag of an emulation.
         held: whether the network of an emulation is held until its user ends the run.
         virtual_start_ns: wall clock at which the virtual time of a simulation starts.
+        kept: the captures that the run keeps.
+        service_records: whether the records of a service that keeps some go to a file.
 
     Raises:
         OSError: a file cannot be written.
@@ -51,12 +58,19 @@ def write_inputs(
         write_keys(run.network_keys, network_keys(experiment))
     if experiment.security.signs:
         write_signing_keys(experiment, run.signing_keys)
+    if datapath != SIMULATED:
+        for log in (run.commands, run.faults):
+            log.touch()
     now_ns = time.time_ns()
     manifest = Manifest(
         experiment=experiment.name,
         seed=experiment.seed,
         datapath=datapath,
         started_ns=now_ns if virtual_start_ns is None else virtual_start_ns,
+        evidence=[
+            run.relative(path)
+            for path in _evidence(run, experiment, datapath == SIMULATED, kept, service_records)
+        ],
         command=sys.argv,
         kernel=platform.release(),
         system=_system(),
@@ -80,3 +94,32 @@ def _system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
+
+
+def _evidence(
+    run: RunLayout, experiment: Experiment, simulated: bool, kept: Kept, service_records: bool
+) -> Iterator[Path]:
+    """The files that a run leaves, whatever happens in it: see `Manifest.evidence`."""
+    yield from (run.experiment, run.topology, run.workload, run.clock, run.controller_log, run.routing_tables)
+    yield from (run.routers_counters, run.switches_counters, run.timings, run.captures)
+    yield from (run.capture(each.name) for each in identities(experiment.topology, kept))
+    keeps_records = service_records and SERVICES[experiment.service.kind].keeps_records
+    if experiment.privacy.on:
+        yield run.keys
+    if simulated:
+        yield from (run.simulation, run.simulated_applications)
+        if keeps_records:
+            yield run.simulated_service_records
+        return
+    yield from (run.commands, run.faults, run.lag, run.switch_drops)
+    if experiment.privacy.on:
+        yield run.private_applications
+    if experiment.network.ip:
+        yield run.ip_captures
+        yield from (run.ip_capture(each.name) for each in identities(experiment.topology))
+    for node in experiment.topology.nodes:
+        yield run.applications_of(node.id)
+        if keeps_records:
+            yield run.service_records_of(node.id)
+        if experiment.record:
+            yield run.recording(node.id)

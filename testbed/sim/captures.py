@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from captures.frames.identity import CaptureIdentity
 from captures.pcap.writing import FILE_HEADER, record_header
-from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
+from captures.rundir.capture_list import CapturedFile, Kept, host_identity, link_identity, write_captures
 from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
 from testbed.sim.clock import EPOCH_NS
 from topos.model import Topology
 
-#: The captures that a simulation keeps: of all links and host links, of links between routers, or none.
-Kept = Literal["all", "links", "none"]
 #: Bytes kept in memory over all captures, and the least size of a write.
 _BUFFER_BYTES = 256 * 1024 * 1024
 _WRITE_BYTES = 4096

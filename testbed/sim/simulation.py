@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from captures.rundir.capture_list import Kept
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters, write_switches_counters
 from captures.rundir.layout import RunLayout
@@ -45,7 +46,7 @@ from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.sim.applications import Applications, RecordSink
-from testbed.sim.captures import Captures, Kept
+from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController
 from testbed.sim.fabric import Fabric
@@ -169,7 +170,12 @@ class Simulation:
         self._folder = run = RunLayout(run_dir)
         self.workload = generate(experiment)
         kept = self.workload if service_records is None else replace(self.workload, items=())
-        write_inputs(run_dir, experiment, kept, SIMULATED, virtual_start_ns=EPOCH_NS)
+        write_inputs(
+            *(run_dir, experiment, kept, SIMULATED),
+            virtual_start_ns=EPOCH_NS,
+            kept=captures,
+            service_records=service_records is None,
+        )
         self._progress = progress
         self._memory_before = resident_bytes()
         self._set_up_from = time.process_time()

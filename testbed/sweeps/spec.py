@@ -42,7 +42,7 @@ from topos import loaders
 from topos.suggest import unknown
 
 if TYPE_CHECKING:
-    from testbed.sim.captures import Kept
+    from captures.rundir.capture_list import Kept
 
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
 _PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")

@@ -207,7 +207,14 @@ class RunBuilder:
         documents: dict[Path, Any] = {
             run.captures: capture,
             run.topology: {"name": "line", "nodes": [{"id": node} for node in NODES], "links": links},
-            run.manifest: {"started_ns": START_NS, "datapath": "user"},
+            run.manifest: {
+                "started_ns": START_NS,
+                "datapath": "user",
+                "evidence": [
+                    *(entry["file"] for entry in capture),
+                    *(run.relative(run.applications_of(node)) for node in NODES),
+                ],
+            },
             run.routers_counters: self.router,
             run.switches_counters: {
                 node: {

@@ -14,6 +14,7 @@ from rich.console import Console
 from captures.accounting import account as job
 from captures.accounting.account import TooLargeError, account, account_directly
 from captures.accounting.direct import Direct, flat
+from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
@@ -21,7 +22,6 @@ from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.oracle.decide import write_oracle
-from testbed.sim.captures import Kept
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.run_folder import good_run

@@ -141,7 +141,7 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     topology = ring(3)
     write_topology(run, topology)
     assert read_topology(run) == topology
-    manifest = Manifest(datapath="user", started_ns=7, tag="abc", senders=[1], receivers=[0, 2])
+    manifest = Manifest(datapath="user", started_ns=7, evidence=[], tag="abc", senders=[1], receivers=[0, 2])
     write_manifest(run, manifest)
     assert read_manifest(run) == manifest
     write_timings(run, {"run_s": 1.5})

@@ -42,6 +42,7 @@ def _good() -> dict[str, Any]:
     return {
         **zero,
         "capture_defects": [],
+        "evidence_missing": [],
         "frames_refused": [],
         "frames_replayed": ["router 0 refused 9 frames in the name of node 1: replayed"],
         "attention": None,
@@ -110,6 +111,7 @@ def test_frames_that_links_doubled_show_no_loop() -> None:
             ["router 0 refused 3 frames in the name of node 1: untagged"],
             "not authentic: router 0 refused 3 frames in the name of node 1: untagged",
         ),
+        ("evidence_missing", ["clock.jsonl"], "evidence is missing: clock.jsonl"),
         ("messages_sent", 0, "none of 2 messages was sent"),
         (
             "recovery_s",
@@ -144,9 +146,14 @@ def test_a_late_run_is_invalid_whatever_else_it_shows() -> None:
     )
 
 
+def test_a_run_without_its_lag_is_invalid() -> None:
+    reasons = ["nobody knows whether the machine was fast enough: lag.json is missing"]
+    assert verdict({**_good(), "evidence_missing": ["lag.json", "clock.jsonl"]}) == ("invalid", reasons)
+
+
 def test_a_link_without_a_capture_fails() -> None:
-    reasons = ["2 links without a capture; first: 0-1"]
-    assert verdict(_good(), ["0-1", "the host link of node 3"]) == ("fails", reasons)
+    reasons = ["2 links without a capture; first: link-0-1"]
+    assert verdict(_good(), ["link-0-1", "host-3"]) == ("fails", reasons)
 
 
 def test_difference_fails_with_its_place() -> None:

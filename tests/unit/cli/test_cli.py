@@ -14,6 +14,7 @@ import pytest
 
 import testbed
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest, write_manifest
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS
 from testbed.network.shaping import KernelFeatures
@@ -260,10 +261,14 @@ def _replay(*arguments: str) -> tuple[int, str, str]:
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """A run folder with the recording of router 2, and no more than `cbcb replay` needs."""
-    (tmp_path / "manifest.json").write_text("{}")
+    _write_manifest(tmp_path, "recordings/r2.rec")
     (tmp_path / "recordings").mkdir()
     (tmp_path / "recordings" / "r2.rec").write_bytes(LIVE.read_bytes())
     return tmp_path
+
+
+def _write_manifest(run: Path, *evidence: str) -> None:
+    write_manifest(RunLayout(run), Manifest(datapath="user", started_ns=1, evidence=list(evidence)))
 
 
 def _write_counters(run: Path, counters: dict[str, object]) -> None:
@@ -273,10 +278,10 @@ def _write_counters(run: Path, counters: dict[str, object]) -> None:
 
 
 def test_replay_of_a_run_without_recordings_says_what_makes_them(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text("{}")
+    _write_manifest(tmp_path)
     assert _replay(str(tmp_path))[::2] == (
         2,
-        f"cbcb: {tmp_path}/recordings: no recordings; an emulation with record = true makes them",
+        f"cbcb: {tmp_path}: no recordings; an emulation with record = true makes them",
     )
 
 
@@ -285,6 +290,14 @@ def test_a_replay_says_whether_the_core_still_answers_so(recorded: Path) -> None
     assert status == 0
     assert "r2: the run left no counters and tables to compare with" in said
     assert "answers equal the live run's" in said
+
+
+def test_a_recording_that_is_gone_is_missed(recorded: Path) -> None:
+    _write_manifest(recorded, "recordings/r2.rec", "recordings/r4.rec")
+    status, said, _ = _replay(str(recorded))
+    assert status == 1
+    assert "r4: recordings/r4.rec is missing, which manifest.json lists\n" in said
+    assert "Replay: 1 router, " in said
 
 
 def test_a_replay_shows_what_a_router_was_given(recorded: Path) -> None:
@@ -347,6 +360,7 @@ def test_a_recording_that_cannot_be_read_keeps_no_other_from_being_replayed(reco
     _write_counters(recorded, {"messages_sent": 7, "dropped": {}})
     bad = recorded / "recordings" / "r1.rec"
     bad.write_bytes(b"something else")
+    _write_manifest(recorded, "recordings/r1.rec", "recordings/r2.rec")
     status, said, wrong = _replay(str(recorded))
     assert (status, wrong) == (2, "cbcb: no usable recording of r1")
     assert f"r1: {bad}: not the recording of a router\n" in said

@@ -53,7 +53,7 @@ def test_the_error_of_an_experiment_file_has_no_control_characters(
 def test_members_of_an_archive_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, run = tmp_path / "a.tar.gz", RunLayout(tmp_path / "run")
     run.path.mkdir()
-    write_manifest(run, Manifest(datapath="user", started_ns=1))
+    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[]))
     with tarfile.open(path, "w:gz") as archive:
         for name in (_TAG, _TITLE, "manifest.json"):
             member = tarfile.TarInfo(f"run/{name}")

@@ -107,6 +107,7 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         "time_scale": 60,
         "datapath": "kernel",
         "started_ns": 1,
+        "evidence": [],
         "kernel": "6.1.0",
         "versions": {"ovs": "3.1.0", "tcpdump": "4.99.3"},
         "command_line": ["cbcb", "run", "default"],

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from captures.accounting.account import account
+from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.oracle.decide import write_oracle
-from testbed.sim.captures import Kept
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

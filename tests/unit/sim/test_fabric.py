@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from captures.pcap.reader import PcapReader
+from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.protocol.counters import Counters
@@ -16,7 +17,7 @@ from router.protocol.events import Event, FrameReceived
 from router.wire.addresses import HOST_PORT, ports_of
 from router.wire.codec import encode
 from router.wire.frames import Frame, FrameType
-from testbed.sim.captures import Captures, Kept
+from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, Agenda
 from testbed.sim.fabric import HOP_NS, Fabric
 from topos.model import Link, Node, Topology
