@@ -37,7 +37,7 @@ from router.wire.frames import Ack, Flags, Frame, FrameType, SenderRequest
 #: frames never arrives.
 SENDINGS = 10
 #: The longest wait for a RECEIPT, in first waits.
-_LONGEST_WAIT = 8
+LONGEST_WAIT = 8
 #: Frames of one neighbour whose RECEIPTs are awaited, and frames of it that are remembered as taken.
 NEIGHBOUR_FRAMES = 4_096
 #: Bytes of received bodies that are kept for another sending, in all; each neighbour has an equal share.
@@ -195,7 +195,7 @@ class Confirmation(Part):
             self._forget(key)
             return []
         counters.control_repeated += 1
-        wait = self._first_wait * min(2**awaited.sendings, _LONGEST_WAIT)
+        wait = self._first_wait * min(2**awaited.sendings, LONGEST_WAIT)
         awaited.frame, awaited.sent_at, awaited.due = frame, now, now + wait
         awaited.sendings += 1
         self._plan(key, awaited)

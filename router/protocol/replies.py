@@ -17,7 +17,6 @@ from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
 from router.protocol.ingress import IngressFilter
-from router.protocol.numbers import LastNumbers
 from router.protocol.outgoing import AT_ONCE, Outgoing
 from router.protocol.reply_rules import ReplyRules, Report
 from router.protocol.requests import Reply
@@ -80,7 +79,8 @@ class Replies:
     """The URs that this router owes.
 
     Args:
-        lifetime_s: how long the number of an SR counts (`router.protocol.numbers`).
+        lifetime_s: how long the number of an SR counts: as long as its issuer waits for URs. One SR with the
+            greatest of all numbers, forged or by a defect, shuts its issuer out for that time alone.
         outgoing: makes large URs.
     """
 
@@ -104,7 +104,9 @@ class Replies:
         self._content = content
         self._pending: dict[int, _Pending] = {}
         # Request numbers only grow, over restarts too.
-        self._seen = LastNumbers(lifetime_s)
+        self._lifetime_s = lifetime_s
+        #: Issuer -> the number of its last SR, and until when it counts.
+        self._seen: dict[int, tuple[int, float]] = {}
 
     @property
     def pending(self) -> bool:
@@ -118,7 +120,8 @@ class Replies:
 
     def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
         """An SR came in from the parent on its issuer's tree."""
-        newer = self._seen.is_new(frame.issuer, frame.seq, now)
+        last, until = self._seen.get(frame.issuer, (-1, now))
+        newer = frame.seq > last or now >= until
         step = _ReplyStep(
             frame.issuer, now, branch=branch, frame=frame, timeout=request.timeout_us / _MICROSECONDS
         )
@@ -178,7 +181,7 @@ class Replies:
         frame, branch, now = step.frame, step.branch, step.now
         assert frame is not None
         assert branch is not None
-        self._seen.take(frame.issuer, frame.seq, now)
+        self._seen[frame.issuer] = frame.seq, now + self._lifetime_s
         pending = _Pending(frame.seq, frame.epoch, branch, now)
         self._pending[frame.issuer] = pending
         for child in sorted(branch.on_tree):
@@ -253,7 +256,7 @@ class Replies:
 
     def _count_other(self, step: _ReplyStep) -> list[Action]:
         assert step.reply is not None
-        seen = step.reply.number <= self._seen.last(step.issuer)
+        seen = step.reply.number <= self._seen.get(step.issuer, (-1, 0.0))[0]
         self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
         return []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 #: Experiment seconds taken for the round trip to a neighbour of which nothing has been measured: two hops of
-#: a link of 10 ms. Timeouts of SRs and delays of links are experiment seconds too, at any rate of the clock.
+#: a link of 10 ms, at rate 1 of the clock; a delay is wall time, and takes more of them at a faster rate.
 #: The first whole UR replaces it. A value that is too small makes the first UR late, one that is too great
 #: makes it partial.
 INITIAL_ROUND_TRIP = 0.02

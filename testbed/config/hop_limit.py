@@ -1,4 +1,4 @@
-"""The hop limit of an experiment beside the depth of its broadcast trees."""
+"""The hop limit and the times of an experiment beside the depth of its trees and the delays of its links."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from router.wire.fragments import TIMEOUT_S
 from testbed.config.errors import Problems
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.events.links import at_worst
 from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
 
 
 def load_checked(path: Path, given: Mapping[str, str], topology: Topology | None = None) -> Experiment:
-    """Loads an experiment that is to be run; its hop limit is checked too.
+    """Loads an experiment that is to be run; its hop limit, and its times, are checked too.
 
     Args:
         path, given, topology: as of `load_experiment`.
 
     Raises:
-        ExperimentError: as `load_experiment`; or the hop limit is below the depth of the trees.
+        ExperimentError: as `load_experiment`; or the hop limit is below the depth of the trees, or a time is
+            too short for the delays of the links.
     """
     experiment = load_experiment(path, given, topology=topology)
     problems = Problems(str(path), given)
     _check_hop_limit(problems, experiment)
+    _check_times(problems, experiment)
     problems.raise_if_any()
     return experiment
 
@@ -39,9 +43,7 @@ def _check_hop_limit(problems: Problems, experiment: Experiment) -> None:
     hop_limit, most = experiment.protocol.hop_limit, len(experiment.topology.nodes) - 1
     if hop_limit >= most:
         return
-    layer = LAYERS[experiment.broadcast.layer]
-    hops = hops_on_trees(experiment.topology, layer, frozenset(), frozenset())
-    depth = int(hops.max())
+    depth = _depth(experiment)
     if hop_limit < depth:
         whatever = f", or {most} for whatever links fail" if depth < most else ""
         problems.add(
@@ -50,6 +52,42 @@ def _check_hop_limit(problems: Problems, experiment: Experiment) -> None:
             f"{hop_limit} is below the depth of the broadcast trees, which is {depth} while all links are "
             f"up; expected at least {depth}{whatever}",
         )
+
+
+def _depth(experiment: Experiment) -> int:
+    """The most hops from a source on its tree, while all links are up."""
+    layer = LAYERS[experiment.broadcast.layer]
+    return int(hops_on_trees(experiment.topology, layer, frozenset(), frozenset()).max())
+
+
+def _check_times(problems: Problems, experiment: Experiment) -> None:
+    """Notes times that are shorter than the links allow, whose delays are wall time at any rate."""
+    links = at_worst(experiment.topology, experiment.events).links
+    latest = [((link.delay_ms or 0.0) + (link.jitter_ms or 0.0)) / 1000 for link in links]
+    if not any(latest):
+        return
+    rate, protocol, depth = experiment.virtual_rate, experiment.protocol, _depth(experiment)
+    delays = [(link.delay_ms or 0.0) / 1000 for link in experiment.topology.links]
+    way_s = max(*latest, depth * min(delays))
+    answer_s = 2 * rate * max(*delays, depth * min(delays))
+    window = "oracle", "in_flight_window_s", experiment.oracle.in_flight_window_s
+    times = [(*window, way_s, "a frame is under way for up to", "wall")]
+    if protocol.sr_policy != "never":
+        times.append(
+            ("protocol", "sr_timeout_s", protocol.sr_timeout_s, answer_s, "a UR takes", "experiment")
+        )
+    if protocol.reliable_control:
+        retry = "protocol", "control_retry_s", protocol.control_retry_s
+        times.append((*retry, 2 * rate * max(delays), "a RECEIPT takes", "experiment"))
+    for section, key, given, least, what, unit in times:
+        if given < least:
+            text = f"{given:g} is too short for the delays of the links: {what} {least:.4g} {unit} seconds"
+            problems.add(section, key, text)
+    if 2 * max(link.jitter_ms or 0.0 for link in links) > 1000 * TIMEOUT_S:
+        text = (
+            f"fragments of a frame may be more than {TIMEOUT_S:g} s apart, after which a router gives it up"
+        )
+        problems.add("links", "jitter_ms", text)
 
 
 def hop_limit_of(experiment: Experiment) -> HopLimit:

@@ -8,7 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from router.protocol.confirmation import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
+from testbed.config.model import Experiment
 from testbed.errors import RunError
 from testbed.network.shaping import TBF_LATENCY_S
 from topos.model import Topology
@@ -17,6 +19,8 @@ from topos.model import Topology
 _MARGIN_S = 0.2
 #: Wall seconds between two rounds of queries, which cost every router time.
 _ROUND_S = 0.1
+#: Wall seconds after the end in which a network must become quiet in which no router waits.
+_QUIET_LIMIT_S = 60.0
 #: Working routers that a round looks for.
 _ENOUGH = 10
 
@@ -27,6 +31,18 @@ def quiet_period_s(topology: Topology) -> float:
     longest /= 1000
     shaped = any(link.bandwidth_mbps for link in topology.links)
     return _MARGIN_S + longest + (TBF_LATENCY_S if shaped else 0.0)
+
+
+def quiet_limit_s(experiment: Experiment) -> float:
+    """Returns the wall seconds after the end within which the network must have become quiet.
+
+    Routers wait in experiment seconds: for URs and RECEIPTs, which may never come, and between two RAs.
+    """
+    options = experiment.protocol
+    waits = [options.ra_min_interval_s + options.ra_jitter_s]
+    waits += [options.sr_timeout_s] if options.sr_policy != "never" else []
+    waits += [SENDINGS * LONGEST_WAIT * options.control_retry_s] if options.reliable_control else []
+    return _QUIET_LIMIT_S + max(waits) / experiment.virtual_rate
 
 
 def not_quiet(waited: str, working: Sequence[int], trees: str | None) -> RunError:

@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.config.model import AUTO, Experiment
 from testbed.control.commands import Commands
-from testbed.control.quiescence import Quiescence, not_quiet
+from testbed.control.quiescence import Quiescence, not_quiet, quiet_limit_s
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.parts import RunningParts
@@ -23,8 +23,8 @@ from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
 
-#: Wall seconds after the end in which the network must have become quiet: a base and a share for each router.
-_QUIET_TIMEOUT_S, _QUIET_TIMEOUT_PER_ROUTER_S = 60.0, 0.2
+#: Further wall seconds, for each router, after the end in which the network must have become quiet.
+_QUIET_PER_ROUTER_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def play(
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), at_worst(experiment.topology, experiment.events)) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.
-        timeout_s = _QUIET_TIMEOUT_S + _QUIET_TIMEOUT_PER_ROUTER_S * len(network.sockets)
+        timeout_s = quiet_limit_s(experiment) + _QUIET_PER_ROUTER_S * len(network.sockets)
         if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), timeout_s):
             raise not_quiet(f"{timeout_s:g} s", quiescence.working, network.unsettled())
     network.check()

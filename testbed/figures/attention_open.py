@@ -93,7 +93,14 @@ _LOSS: Variants = {
     }
     for percent, topped_up in product(_LOSSES, (False, True))
 }
-_DELAY: Variants = {f"delay_ms = {delay}": {"links.delay_ms": f"{delay}"} for delay in (10, 100, 1000)}
+#: A frame crosses up to 8 links.
+_DELAY: Variants = {
+    f"delay_ms = {delay}": {
+        "links.delay_ms": f"{delay}",
+        "oracle.in_flight_window_s": f"{max(0.5, delay / 100):g}",
+    }
+    for delay in (10, 100, 1000)
+}
 
 
 #: Max of the runs with paced links: with less, the links are not full.

@@ -36,7 +36,7 @@ from router.security.registry import SECURITY_MODES
 from router.wire.frames import COUNTER_BITS, Frame
 from testbed.config.model import Experiment, SecurityOptions
 from testbed.config.router_options import router_options
-from testbed.control.quiescence import not_quiet, quiet_period_s
+from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.events.fault import steps_of
 from testbed.events.links import LinkImpair, at_worst
@@ -65,9 +65,8 @@ if TYPE_CHECKING:
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
-#: Virtual time within which the network must be set up, and within which it must be quiet after the end.
+#: Virtual time within which the network must be set up.
 _SET_UP_NS = 600 * NS
-_QUIET_NS = 60 * NS
 #: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
@@ -316,18 +315,19 @@ class Simulation:
         for router in self.routers:
             self._handle(router.node, Settle())
         period_ns = round(quiet_period_s(at_worst(self.experiment.topology, self.experiment.events)) * NS)
+        limit_ns = end_ns + round(quiet_limit_s(self.experiment) * NS)
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns
             due = agenda.next_ns
             # After either limit, the network must be quiet.
-            if due is None or due > min(quiet_ns, end_ns + _QUIET_NS):
+            if due is None or due > min(quiet_ns, limit_ns):
                 busy = [router.node for router in self.routers if not router.core.idle]
                 if not busy and not fabric.under_way and self.controller.settled:
                     agenda.now = quiet_ns
                     return
-                if due is None or due > end_ns + _QUIET_NS:
+                if due is None or due > limit_ns:
                     trees = None if self.controller.settled else "the controller has not settled"
-                    raise not_quiet(f"{_QUIET_NS / NS:g} virtual s", busy, trees)
+                    raise not_quiet(f"{(limit_ns - end_ns) / NS:g} virtual s", busy, trees)
             agenda.step()
 
     # Events.

@@ -6,9 +6,9 @@ scheme that its input.json names, and lists the rows of the tables with their sc
 
 A step does one thing; then the network settles, unless it says `"hold": true`. `settle` does just that.
 `deliver` passes on the frames of one type that wait on a link [sender, receiver], `lose` loses them, `inject`
-hands a router a frame that its neighbour never sent, `restart` restarts a router. `links_down` starts an
-epoch and commits it everywhere; `tables` only hands out the TABLEs of a new epoch without some links, and
-`commit` hands the COMMIT of an epoch to some nodes.
+hands a router a frame that its neighbour never sent, `restart` restarts a router, `wait` lets seconds pass.
+`links_down` starts an epoch and commits it everywhere; `tables` only hands out the TABLEs of a new epoch
+without some links, and `commit` hands the COMMIT of an epoch to some nodes.
 
 `python tests/conformance/test_protocol_figures.py CASE` prints what a case gives, for a new expected.json.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import FrameReceived
 from router.protocol.options import RouterOptions
-from router.wire.frames import Body, Frame, FrameType, SenderRequest
+from router.wire.frames import Body, Flags, Frame, FrameType, SenderRequest
 from tests.support.protocol_network import Network, graph_of
 from tests.support.router_tables import predicates_of
 
@@ -140,6 +141,8 @@ def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
         inject(network, wanted)
     elif wanted := step.get("restart"):
         network.restart(wanted["node"])
+    elif wanted := step.get("wait"):
+        network.wait(wanted["seconds"])
     elif (wanted := step.get("links_down")) is not None:
         network.new_epoch(tuple(tuple(link) for link in wanted))
     elif (wanted := step.get("tables")) is not None:
@@ -163,6 +166,8 @@ def inject(network: Network, wanted: dict[str, Any]) -> None:
     elif kind is not FrameType.SR:
         body = parse_predicate(wanted["predicate"])
     frame = Frame(kind, wanted["issuer"], wanted["seq"], network.epoch, 64, body)
+    if wanted.get("identified"):
+        frame = replace(frame, flags=Flags.IDENTIFIED)
     network.handle(wanted["node"], FrameReceived(wanted["sender"], frame))
 
 

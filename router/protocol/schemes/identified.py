@@ -1,9 +1,9 @@
 """The common part of the schemes with identified RAs: a predicate for each node that issued one.
 
 An identified RA (flag IDENTIFIED) names the predicate of its issuer. It travels down the whole tree of the
-issuer, since no other RA covers it; it replaces the issuer's earlier one by sequence number, and withdraws
-the predicate if it has no filter. A predicate that was narrowed is thereby known as it is, without SRs and
-URs.
+issuer, since no other RA covers it; it replaces the issuer's earlier one by epoch and sequence number,
+and withdraws the predicate if it has no filter. A predicate that was narrowed is thereby known as it is,
+without SRs and URs.
 
 **No receiver is lost.** An RA of r goes from r to s on the path of T_r, which is the path from s to r on T_s.
 Hence, when s has taken the RA, every router on the path from s to r has, and a message that s sends
@@ -22,7 +22,6 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.numbers import LastNumbers
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row, Scheme, TablePart
@@ -44,7 +43,9 @@ class Identified(Scheme):
         self.known: dict[int, Predicate] = {}
         #: The same, as the pool has them: it keeps their filters.
         self.held: dict[int, PredicateBuilder] = {}
-        self._last_numbers = LastNumbers()
+        #: Issuer -> epoch and number of its last RA. Both only grow: a restart makes a new epoch. A forged
+        #: number shuts its issuer out until the next epoch, in which all advertise.
+        self._last: dict[int, tuple[int, int]] = {}
         self._advertising = Advertising(context, routing, self)
         self._announced = False
         self._joined = 0
@@ -75,10 +76,10 @@ class Identified(Scheme):
         """Takes what the issuer advertised, unless a newer RA of it came before."""
         if not frame.flags & Flags.IDENTIFIED:
             return Drop.RA_UNIDENTIFIED
-        issuer = frame.issuer
-        if not self._last_numbers.is_new(issuer, frame.seq, self.context.now):
+        issuer, issued = frame.issuer, (frame.epoch, frame.seq)
+        if issued <= self._last.get(issuer, (0, -1)):
             return Drop.RA_OLD
-        self._last_numbers.take(issuer, frame.seq, self.context.now)
+        self._last[issuer] = issued
         was = self.known.get(issuer, self.context.content.nothing)
         predicate = self.known[issuer] = self.context.content.predicate_in(frame)
         self.held[issuer] = self.context.content.builder(predicate)
@@ -95,7 +96,7 @@ class Identified(Scheme):
         for issuer in [each for each in self.known if not tables.reaches(each)]:
             gone = self.known.pop(issuer)
             del self.held[issuer]
-            self._last_numbers.forget(issuer)
+            del self._last[issuer]
             if gone:
                 self.predicate_changed(issuer, gone, self.context.content.nothing)
         return []

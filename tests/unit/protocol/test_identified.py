@@ -10,7 +10,6 @@ from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Accepted, Deliver, SendMessage, SetPredicate
-from router.protocol.numbers import LIFETIME_S
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.schemes.per_source import PerSource
@@ -52,17 +51,6 @@ def test_an_advertisement_replaces_the_earlier_one_and_goes_on(scheme: str) -> N
     assert known(router) == {"destination 21": "x = 2"}
     received(router, 11, identified(21, "none", seq=4))
     assert known(router) == {}
-    assert router.counters.dropped == {"ra_old": 1}
-
-
-@pytest.mark.parametrize("scheme", ["psf", "ips", "drp"])
-def test_an_advertisement_with_the_greatest_number_counts_for_a_while(scheme: str) -> None:
-    router = set_up(RouterOptions(scheme=scheme), with_subtrees(TABLE, BELOW))
-    received(router, 11, identified(21, "x = 666", seq=2**64 - 1), 0.0)
-    received(router, 11, identified(21, "x = 1", seq=2), LIFETIME_S - 0.1)
-    assert known(router) == {"destination 21": "x = 666"}
-    received(router, 11, identified(21, "x = 1", seq=3), LIFETIME_S)
-    assert known(router) == {"destination 21": "x = 1"}
     assert router.counters.dropped == {"ra_old": 1}
 
 

@@ -1,0 +1,77 @@
+"""Times of an experiment that are too short for the delays of its links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.config.errors import ExperimentError
+from testbed.config.hop_limit import load_checked
+from testbed.config.model import Experiment
+from testbed.control.quiescence import quiet_limit_s
+
+#: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16 s more after the event.
+_EXPERIMENT = """
+duration_s = 60
+topology.generator = "line"
+topology.nodes = 5
+links.delay_ms = 300
+[[events]]
+at_s = 1
+action = "link_impair"
+link = [0, 1]
+delay_ms = 16000
+"""
+
+
+def _load(tmp_path: Path, **given: str) -> Experiment:
+    file = tmp_path / "times.toml"
+    file.write_text(_EXPERIMENT)
+    return load_checked(file, {key.replace("__", "."): value for key, value in given.items()})
+
+
+def _problems(tmp_path: Path, **given: str) -> list[str]:
+    with pytest.raises(ExperimentError) as raised:
+        _load(tmp_path, **given)
+    return [problem.removeprefix(f"{tmp_path / 'times.toml'}: ") for problem in raised.value.problems]
+
+
+def test_the_window_of_the_oracle_is_as_long_as_a_frame_is_under_way(tmp_path: Path) -> None:
+    assert _problems(tmp_path) == [
+        "[oracle] in_flight_window_s: 1 is too short for the delays of the links: a frame is under way for "
+        "up to 16 wall seconds"
+    ]
+    _load(tmp_path, oracle__in_flight_window_s="16")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (
+            {"protocol__sr_policy": '"count"', "time_scale": "1000"},
+            "[protocol] sr_timeout_s: 60 is too short for the delays of the links: a UR takes 2400 "
+            "experiment seconds",
+        ),
+        (
+            {"protocol__reliable_control": "true"},
+            "[protocol] control_retry_s: 0.5 is too short for the delays of the links: a RECEIPT takes 0.6 "
+            "experiment seconds",
+        ),
+        (
+            {"links__delay_ms": "16000", "links__jitter_ms": "16000"},
+            "[links] jitter_ms (given as an override): fragments of a frame may be more than 30 s apart, "
+            "after which a router gives it up",
+        ),
+    ],
+)
+def test_waits_of_routers_are_as_long_as_the_answer_takes(
+    tmp_path: Path, given: dict[str, str], problem: str
+) -> None:
+    assert _problems(tmp_path, oracle__in_flight_window_s="90", **given) == [problem]
+
+
+def test_a_slow_clock_gives_the_waits_of_routers_their_time(tmp_path: Path) -> None:
+    slow = {"oracle__in_flight_window_s": "90", "time_scale": "0.1"}
+    assert quiet_limit_s(_load(tmp_path, **slow)) == 60
+    assert quiet_limit_s(_load(tmp_path, protocol__sr_policy='"count"', **slow)) == 60 + 600
