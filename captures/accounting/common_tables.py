@@ -112,7 +112,7 @@ _HOPS = """
         select seen.source, seen.seq, seen.node as at_node, time_ns from seen left join {trees} as trees
             on trees.epoch = seen.epoch and trees.node = seen.node and trees.source = seen.source
         where direction = 'to_router' and coalesce(from_node = parent, true)
-        union all select cast(source as bigint), seq, source, sent_ns from {sent}
+        union all select source, seq, source, sent_ns from {sent}
     ), handled as (
         select crossed.source, crossed.seq, crossed.from_node, to_node, departed_ns, arrived_ns,
             max(time_ns) as taken_ns

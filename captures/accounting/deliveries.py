@@ -69,7 +69,7 @@ def outcome_totals(outcomes: DataFrame, converged_ns: int) -> DataFrame:
 def messages(sent: DataFrame, outcomes: DataFrame, clock: Clock) -> DataFrame:
     """The messages sent, with counts of `outcomes`."""
     counted = outcomes.groupBy(*MESSAGE).agg(
-        count_if("expected").alias("expected"),
+        count_if("expected").alias("deliveries_expected"),
         count_if("deliveries > 0").alias("delivered"),
         count_if("missed").alias("missed"),
         count_if("missed and decided").alias("missed_decided"),
@@ -84,7 +84,7 @@ def messages(sent: DataFrame, outcomes: DataFrame, clock: Clock) -> DataFrame:
             "message",
         )
         .join(counted, MESSAGE, "left")
-        .fillna(0, ["expected", "delivered", "missed", "missed_decided", "spurious", "duplicates"])
+        .fillna(0, ["deliveries_expected", "delivered", "missed", "missed_decided", "spurious", "duplicates"])
     )
 
 
@@ -106,7 +106,7 @@ def delivered(outcomes: DataFrame, arrivals: DataFrame, clock: Clock) -> DataFra
             F.col("deliveries").alias("times"),
             "expected",
             "decided",
-            *(F.when(at_home, 0).otherwise(F.col(name)).cast("bigint").alias(name) for name in path),
+            *(F.when(at_home, 0).otherwise(F.col(name)).alias(name) for name in path),
         )
     )
 

@@ -21,7 +21,6 @@ from captures.accounting import baselines, common_tables, paths, schemes
 from captures.accounting.conclusion import conclusion, judged
 from captures.accounting.direct_tables import QUERIES, TRAFFIC, expressions
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
-from captures.accounting.kinds import with_plain_types
 from captures.accounting.log_tables import opening_table
 from captures.accounting.private import private_keys
 from captures.accounting.reconcile import Total
@@ -458,7 +457,7 @@ def decoded_frames(
         decoder = FrameDecoder(identity, tuple(columns))
         batches += [decoder.decode(block) for block in PcapReader(path, growing=growing).blocks()]
     schema = pa.schema([SCHEMA.field(name) for name in columns])
-    return with_plain_types(pa.Table.from_batches(batches) if batches else schema.empty_table())
+    return pa.Table.from_batches(batches) if batches else schema.empty_table()
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

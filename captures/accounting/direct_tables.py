@@ -75,24 +75,24 @@ QUERIES: dict[str, str] = {
     "from traffic where kind = 'host' group by node, type",
     "captures": """
         with held as (
-            select capture, sum(frames) as frames, sum(bytes) as bytes, sum(undecodable) as undecodable,
-                min(first_ns) as first_ns, max(last_ns) as last_ns
+            select capture, sum(frames) as frames, sum(bytes) as bytes,
+                sum(undecodable) as frames_undecodable, min(first_ns) as first_ns, max(last_ns) as last_ns
             from traffic group by capture
         )
         select files.*, coalesce(frames, 0) as frames, coalesce(bytes, 0) as bytes,
-            coalesce(undecodable, 0) as undecodable, {first_s} as first_s, {last_s} as last_s
+            coalesce(frames_undecodable, 0) as frames_undecodable, {first_s} as first_s, {last_s} as last_s
         from files left join held using (capture)
     """,
     "messages": """
         with counted as (
-            select source, seq, count(*) filter (expected) as expected,
+            select source, seq, count(*) filter (expected) as deliveries_expected,
                 count(*) filter (deliveries > 0) as delivered, count(*) filter (missed) as missed,
                 count(*) filter (missed and decided) as missed_decided,
                 count(*) filter (spurious) as spurious, sum(greatest(deliveries - 1, 0)) as duplicates
             from outcomes group by source, seq
         )
         select source, seq, seq & 4294967295 as number, {sent_s} as sent_s, message,
-            coalesce(expected, 0) as expected, coalesce(delivered, 0) as delivered,
+            coalesce(deliveries_expected, 0) as deliveries_expected, coalesce(delivered, 0) as delivered,
             coalesce(missed, 0) as missed, coalesce(missed_decided, 0) as missed_decided,
             coalesce(spurious, 0) as spurious, coalesce(duplicates, 0) as duplicates
         from sent left join counted using (source, seq)
@@ -130,7 +130,7 @@ QUERIES: dict[str, str] = {
         group by type, predicate
     """,
     "repeated_frames": """
-        select link, from_node, issuer as source, seq, fragment_index, count(*) as times from frames
+        select link, from_node, issuer as source, seq, fragment_index, count(*) as crossings from frames
         where kind = 'link' and type = 'MSG' group by all having count(*) > 1
     """,
     "savings": "select * from savings",

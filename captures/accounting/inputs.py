@@ -40,7 +40,16 @@ from topos.model import Link, Topology
 _MOST_BINS = 300
 #: The columns of the table `captures` that the list of captures and a walk through the files give.
 _FILE_COLUMNS = (
-    *("capture", "kind", "link", "node", "captured", "received_by_filter", "dropped_by_kernel", "defect"),
+    *(
+        "capture",
+        "kind",
+        "link",
+        "node",
+        "frames_written",
+        "received_by_filter",
+        "dropped_by_kernel",
+        "defect",
+    ),
 )
 FILES = pa.schema([TABLES["captures"].schema.field(name) for name in _FILE_COLUMNS])
 
@@ -235,7 +244,7 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
             "kind": capture.identity.kind,
             "link": capture.identity.link,
             "node": capture.identity.node,
-            "captured": capture.captured,
+            "frames_written": capture.captured,
             "received_by_filter": capture.received_by_filter,
             "dropped_by_kernel": capture.dropped_by_kernel,
             "defect": damaged.get(capture.identity.name),

@@ -23,10 +23,10 @@ from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
 from router.predicates.printer import format_message, format_predicate
 
-_MESSAGE = [("source", pa.int32()), ("seq", pa.int64())]
+_MESSAGE = [("source", pa.int64()), ("seq", pa.int64())]
 SENT = pa.schema([*_MESSAGE, ("sent_ns", pa.int64()), ("message", pa.string())])
 DELIVERIES = pa.schema([*_MESSAGE, ("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64())])
-DISCARDED = pa.schema([*DELIVERIES, ("cause", pa.string())])
+DISCARDED = pa.schema([*DELIVERIES, ("discard_cause", pa.string())])
 DECLARED = pa.schema(
     [
         *(("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64()), ("predicate", pa.string())),

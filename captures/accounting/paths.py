@@ -33,15 +33,15 @@ def repeated(frames: DataFrame) -> DataFrame:
     return (
         frames.where("kind = 'link' and type = 'MSG'")
         .groupBy("link", "from_node", F.col("issuer").alias("source"), "seq", "fragment_index")
-        .agg(F.count("*").alias("times"))
-        .where("times > 1")
+        .agg(F.count("*").alias("crossings"))
+        .where("crossings > 1")
     )
 
 
 @summary()
 def repeated_total(repeated: DataFrame) -> DataFrame:
     """The key frames_repeated of summary.json: the crossings in `repeated` beyond the first of each."""
-    return repeated.agg(F.coalesce(F.sum(F.expr("times - 1")), F.lit(0)).alias("frames_repeated"))
+    return repeated.agg(F.coalesce(F.sum(F.expr("crossings - 1")), F.lit(0)).alias("frames_repeated"))
 
 
 @step()

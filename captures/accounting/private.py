@@ -34,7 +34,7 @@ def private_deliveries(inputs: Inputs) -> pa.Table:
     """The messages that routers delivered to members; empty of a run without privacy."""
     if not inputs.private:
         return TABLES["private_deliveries"].schema.empty_table()
-    kept = [{**row, "cause": None} for row in inputs.log.deliveries.to_pylist()]
+    kept = [{**row, "discard_cause": None} for row in inputs.log.deliveries.to_pylist()]
     rows = kept + inputs.log.discarded.to_pylist()
     rows.sort(key=lambda row: (row["t_ns"], row["node"], row["app"]))
     return pa.Table.from_pylist(
@@ -67,9 +67,9 @@ def private_keys(inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table)
         return None
     receivers: defaultdict[_Message, dict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
     causes: Counter[str | None] = Counter()
-    for row in tables["private_deliveries"].select([*MESSAGE, "node", "cause"]).to_pylist():
-        causes[row["cause"]] += 1
-        receivers[row["source"], row["seq"]][row["cause"]].add(row["node"])
+    for row in tables["private_deliveries"].select([*MESSAGE, "node", "discard_cause"]).to_pylist():
+        causes[row["discard_cause"]] += 1
+        receivers[row["source"], row["seq"]][row["discard_cause"]].add(row["node"])
     delivered, kept = causes.total(), causes.pop(None, 0)
     crossed = _crossings(inputs, tables, seen, receivers) if inputs.sees_crossings else None
     return {

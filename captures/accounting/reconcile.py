@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from captures.accounting.kinds import plain_name
-from captures.frames.decoder import FROM_ROUTER
+from captures.frames.columns import FROM_ROUTER, type_of
 from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
 from topos.model import Link
@@ -145,7 +144,7 @@ def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[st
     for node, counter in counters.items():
         for way in ("sent", "received"):
             for kind, frames in counter[f"frames_{way}"].items():
-                expected[f"router {node}: {way} {plain_name(kind)}"] += frames
+                expected[f"router {node}: {way} {type_of(kind)}"] += frames
         if counter.get("socket_drops", 0):
             dropped.append(_difference(f"router {node}: socket drops", 0, counter["socket_drops"]))
     return _result(expected.total(), found.total(), _differences(expected, found) + dropped)

@@ -46,7 +46,7 @@ def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame, lost: D
         .withColumn("from_network", F.lit(True))
     )
     from_applications = sent.select(
-        F.col("source").alias("node"), "source", "seq", F.col("sent_ns").alias("time_ns")
+        F.col("source").cast("int").alias("node"), "source", "seq", F.col("sent_ns").alias("time_ns")
     ).withColumn("from_network", F.lit(False))
     used = (
         on_host.where(F.col("direction") == FROM_ROUTER)

@@ -98,7 +98,7 @@ def index_changes(inputs: Inputs) -> pa.Table:
             "t_s": at_s,
             "before": record["before"],
             "after": record["after"],
-            "cause": record["cause"],
+            "transition": record["cause"],
         }
         for at_s, record in _records(inputs)
         if record["event"] == "cache"

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.kinds import PLAIN_NAMES
 from captures.accounting.registry import SMALL, step, table
 from captures.accounting.stages import Stages
 from captures.accounting.times import experiment_seconds
@@ -70,14 +69,13 @@ class Run:
 
 @table("frames", kept=SMALL)
 def frames(run: Run) -> DataFrame:
-    """The captured frames, decoded once, with the types under which they are counted.
+    """The captured frames, decoded once.
 
     A small run keeps them in memory. A large one writes them as Parquet, of which the queries read the
     columns that they need.
     """
     decoded = (
-        run.decoded.replace(PLAIN_NAMES, subset=["type"])
-        .withColumn("time_s", F.expr(experiment_seconds(run.inputs.clock, "time_ns")))
+        run.decoded.withColumn("time_s", F.expr(experiment_seconds(run.inputs.clock, "time_ns")))
         .withColumn("source", F.when(F.col("type") == "MSG", F.col("issuer")))
         .select(TABLES[store.FRAMES].schema.names)
     )

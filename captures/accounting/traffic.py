@@ -11,15 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import total
-from captures.accounting.kinds import plain_name
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.sources import Run
 from captures.accounting.times import experiment_seconds, wall_seconds
-from captures.frames.columns import FROM_ROUTER, TO_ROUTER
+from captures.frames.columns import FROM_ROUTER, TO_ROUTER, TYPES
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.clock import Clock
-from router.wire.header import TYPE_NAMES, UNDECODABLE
+from router.wire.header import UNDECODABLE
 
 #: The columns of `directions`.
 DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])
@@ -172,11 +171,12 @@ def capture_health(capture_totals: DataFrame, files: DataFrame, clock: Clock) ->
         files: the table of `captures.accounting.inputs.capture_files`.
     """
     held = capture_totals.groupBy("capture").agg(
-        *(total(name) for name in ("frames", "bytes", "undecodable")),
+        *(total(name) for name in ("frames", "bytes")),
+        total("undecodable").alias("frames_undecodable"),
         F.expr(experiment_seconds(clock, "min(first_ns)")).alias("first_s"),
         F.expr(experiment_seconds(clock, "max(last_ns)")).alias("last_s"),
     )
-    return files.join(held, "capture", "left").fillna(0, ["frames", "bytes", "undecodable"])
+    return files.join(held, "capture", "left").fillna(0, ["frames", "bytes", "frames_undecodable"])
 
 
 @summary()
@@ -218,7 +218,7 @@ def every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
 
     Frames of the controller cross host links alone.
     """
-    usual = [*map(plain_name, TYPE_NAMES.values())] if host_links else ["MSG", *CONTROL_TYPES]
+    usual = TYPES.values() if host_links else ["MSG", *CONTROL_TYPES]
     return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
 
 

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from captures.accounting.kinds import plain_name
 from captures.accounting.traffic import control_share, every_type
+from captures.frames.columns import type_of
 from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
 from topos.model import Link
@@ -75,7 +75,7 @@ def frames_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for counters in routers:
         for kind, count in counters["frames_received"].items():
             if kind not in _OF_THE_CONTROLLER:
-                frames[plain_name(kind)] += count
+                frames[type_of(kind)] += count
     return {
         "frames_by_type": every_type(frames, host_links=False),
         "bytes_by_type": {},

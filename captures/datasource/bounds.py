@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from captures.frames.columns import TYPES
 from captures.frames.parts import FilePart
 
 _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
@@ -65,7 +66,7 @@ class Bounds:
             (*self.of_file, *other.of_file),
         )
 
-    def needs_part(self, part: FilePart, type_numbers: Mapping[str, int]) -> bool:
+    def needs_part(self, part: FilePart) -> bool:
         """Whether a part can hold a packet within the bounds, as far as its index tells."""
         if part.first_ns is not None and part.last_ns is not None:
             if self.first_ns is not None and part.last_ns < self.first_ns:
@@ -73,7 +74,7 @@ class Bounds:
             if self.last_ns is not None and part.first_ns > self.last_ns:
                 return False
         if self.types is not None and part.types is not None:
-            return not {type_numbers.get(name) for name in self.types}.isdisjoint(part.types)
+            return not self.types.isdisjoint(TYPES.get(number) for number in part.types)
         return True
 
     def needs_file(self, constants: Mapping[str, object]) -> bool:

@@ -14,9 +14,9 @@ from pathlib import Path
 from pyspark.sql.datasource import In, IsNotNull
 
 from captures.datasource.bounds import Bounds
+from captures.frames.columns import TYPES
 from captures.frames.index import DEFAULT_PART_BYTES
 from captures.pcap.listing import FileEntry, list_captures
-from router.wire.header import TYPE_NAMES
 
 #: Option -> meaning; Spark ignores the case of names. docs/pcap-source.md explains them.
 OPTIONS = {
@@ -35,7 +35,7 @@ OPTIONS = {
     "maxBytesPerTrigger": "streams: approximate greatest size of a batch in bytes, also as `10m` or `1g`",
     "fromNs": "only packets captured at this time or later, in ns since 1970 UTC",
     "untilNs": "only packets captured before this time, in ns since 1970 UTC",
-    "types": "only frames of these CBCB types, separated by commas (views `frames`, `traffic`)",
+    "types": "only frames of these CBCB types, encoded or not, separated by commas (`frames`, `traffic`)",
     "links": "only captures of these links of a run, separated by commas (format `cbcb`)",
     "partitionBytes": "approximate number of bytes that one task reads",
     "partitions": "least number of tasks, if there is enough to read",
@@ -202,8 +202,8 @@ def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterabl
     bounds = Bounds(first, None if until is None else until - 1)
     if types is not None:
         names = frozenset(name.strip() for name in types.split(","))
-        if unknown := sorted(names - set(TYPE_NAMES.values())):
-            known = ", ".join(TYPE_NAMES.values())
+        if unknown := sorted(names - set(TYPES.values())):
+            known = ", ".join(dict.fromkeys(TYPES.values()))
             raise OptionError(f"{source}: option types: no type {unknown[0]!r}; expected some of {known}")
         bounds = bounds.both(Bounds(types=names))
     if links is not None:

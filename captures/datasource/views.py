@@ -24,7 +24,6 @@ from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
 from captures.pcap.compiling import numba_is_loaded
 from captures.pcap.reader import DEFAULT_BLOCK_BYTES, NO_TIME, Block, PcapError, PcapReader
 from captures.pcap.uris import is_uri, split_uri
-from router.wire.frames import FrameType
 
 #: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
 Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
@@ -89,7 +88,7 @@ class View:
             }  # fmt: skip
         if not self.bounds.needs_file(constants):
             return False
-        return self.name == FILES or self.bounds.needs_part(part, FrameType.__members__)
+        return self.name == FILES or self.bounds.needs_part(part)
 
     def read(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """The rows of a part within the bounds; no batch is empty.

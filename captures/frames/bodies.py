@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, VALUE, VALUE_TYPES
+from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, TYPES, VALUE, VALUE_TYPES
 from router.predicates.model import Message, Value
 from router.predicates.printer import format_predicate
 from router.wire.bodies import BODIES
@@ -72,7 +72,7 @@ def _publication(body: Publication) -> dict[str, Any]:
 _Columns = Mapping[str, Callable[[Any], Any]]
 _PREDICATE: _Columns = {"predicate": format_predicate}
 _PUBLICATION: _Columns = {"attributes": attrgetter("message"), "attention": _publication}
-_ACKNOWLEDGED: _Columns = {"acknowledged": attrgetter("acknowledged.name")}
+_ACKNOWLEDGED: _Columns = {"acknowledged": lambda body: TYPES[body.acknowledged]}
 #: Frame type -> the columns of its body.
 _COLUMNS_OF: Mapping[FrameType, _Columns] = {
     FrameType.MSG: {"attributes": message_of},

@@ -10,6 +10,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from router.wire.format import STANDS_FOR, Flags, FrameType
+
+#: Number of a frame type -> value of `type`: an encoded frame has the type of the frame in whose place it is.
+TYPES = {int(type_): STANDS_FOR.get(type_, type_).name for type_ in FrameType}
+#: The same for Arrow, by number.
+TYPE_LABELS = pa.array([TYPES.get(number) for number in range(max(TYPES) + 1)])
 #: Node id that stands for the controller in `from_node` and `to_node`.
 CONTROLLER = -1
 #: Values of `direction` on a host link.
@@ -75,8 +81,21 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "source_address": (pa.int64(), "bigint", "Ethernet source address as a 48-bit number; null if cut off"),
     "ethertype": (pa.int32(), "int", "Ethernet type; 35,003 (0x88B5) is CBCB; null if cut off"),
     "version": (pa.int16(), "smallint", "version of the frame format"),
-    "type": (pa.string(), "string", "frame type (MSG, RA, ...)"),
-    "flags": (pa.int16(), "smallint", "flags; 1: PARTIAL (of a UR), 2: IDENTIFIED (of an RA), 4: TAGGED"),
+    "type": (
+        pa.string(),
+        "string",
+        "frame type (MSG, RA, ...); an XMSG is a MSG, an XRA an RA, an XUR a UR, and `encoded` says so",
+    ),
+    "encoded": (
+        pa.bool_(),
+        "boolean",
+        "the frame is an XMSG, XRA or XUR, which routers cannot read (docs/privacy.md)",
+    ),
+    "flags": (
+        pa.int16(),
+        "smallint",
+        f"flags as sent ({', '.join(f'{flag.value}: {flag.name}' for flag in Flags)}; docs/wire-format.md)",
+    ),
     "hop_limit": (pa.int16(), "smallint", "remaining hops"),
     "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
     "seq": (pa.int64(), "bigint", "sequence or request number, 64 bits, as a signed number"),
@@ -94,10 +113,15 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "attributes": (
         ATTRIBUTES,
         _SQL_ATTRIBUTES,
-        "of a MSG: name -> value, of whose fields `string`, `integer`, `double`, `boolean` one is set; "
-        "`number` is an integer or double as a double",
+        "of a MSG, PUB or FLUSH: name -> value, of whose fields `string`, `integer`, `double`, `boolean` one "
+        "is set; `number` is an integer or double as a double; null of an encoded MSG",
     ),
-    "predicate": (pa.string(), "string", "of an RA or UR: the predicate in the readable notation"),
+    "predicate": (
+        pa.string(),
+        "string",
+        "of an RA, UR or SUB: the predicate in the readable notation, of a UR without its classes; of an "
+        "encoded RA or UR a note such as `encoded, 2 filters`",
+    ),
     "timeout_us": (pa.int64(), "bigint", "of an SR: how long its issuer waits, in microseconds"),
     "incarnation": (
         pa.int64(),
@@ -108,7 +132,7 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "acknowledged": (
         pa.string(),
         "string",
-        "of an ACK or RECEIPT: the type of the frame that is acknowledged",
+        "of an ACK or RECEIPT: the type of the frame that is acknowledged, as in `type`",
     ),
     "attention": (
         ATTENTION,
@@ -120,7 +144,11 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "PENDING). A `seq` from 2^63 on is the negative number of the same 64 bits; a greater lifetime, "
         "freshness or age is 2^63 - 1",
     ),
-    "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
+    "undecodable": (
+        pa.string(),
+        "string",
+        "why the frame does not decode; null: it decodes, or is a fragment",
+    ),
 }
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.
 BODY_COLUMNS = (
@@ -128,3 +156,8 @@ BODY_COLUMNS = (
 )
 SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
 SPARK_SCHEMA = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COLUMNS.items())
+
+
+def type_of(name: str) -> str:
+    """The value of `type` of the frames that a counter of routers has under `name`."""
+    return TYPES[FrameType[name]] if name in FrameType.__members__ else name

@@ -13,11 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.frames.body_loops import BodyBuffers, fill
-from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, VALUE
+from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, TYPE_LABELS, VALUE
 from captures.pcap.reader import Block
 from router.predicates.model import Type
 from router.wire.format import FrameType
-from router.wire.header import TYPE_NAMES
 
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -28,7 +27,6 @@ _NUMBER_COLUMNS = {
     "oldest_epoch": (FrameType.COMMIT,),
     "acknowledged": (FrameType.ACK, FrameType.RECEIPT),
 }
-_TYPE_LABELS = pa.array([TYPE_NAMES.get(number) for number in range(max(TYPE_NAMES) + 1)])
 
 
 def compiled_columns(
@@ -68,7 +66,7 @@ def _numbers(name: str, buffers: BodyBuffers, has: Mask) -> pa.Array:
     if kind != pa.string():
         return pa.array(buffers.number, kind, mask=~has)
     index = pa.array(np.where(has, buffers.number, 0).astype(np.int16), mask=~has)
-    return pa.DictionaryArray.from_arrays(index, _TYPE_LABELS).cast(kind)
+    return pa.DictionaryArray.from_arrays(index, TYPE_LABELS).cast(kind)
 
 
 def _maps(buffers: BodyBuffers, has: Mask) -> pa.MapArray:

@@ -27,6 +27,8 @@ from captures.frames.columns import (
     SCHEMA,
     SPARK_SCHEMA,
     TO_ROUTER,
+    TYPE_LABELS,
+    TYPES,
     WHOLE,
 )
 from captures.frames.fragments import CapturedFragments, Carried
@@ -37,8 +39,8 @@ from captures.pcap.gather import gather, timestamps
 from captures.pcap.joined import JoinedBlocks
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.format import HEADER, VERSION
-from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, DecodeReason, Header, decode_header
+from router.wire.format import HEADER, STANDS_FOR, VERSION
+from router.wire.header import HEADER_LENGTH, DecodeError, DecodeReason, Header, decode_header
 from router.wire.layouts import SIZES
 
 __all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "decode_block"]
@@ -63,8 +65,8 @@ _NODE_PREFIX = 0x02CB
 _CONTROLLER_SOURCE = int.from_bytes(CONTROLLER_SOURCE, "big")
 _CONTROLLER_DESTINATION = int.from_bytes(CONTROLLER_DESTINATION, "big")
 #: Arrow takes small integers as indices into these.
-_TYPE_LABELS = pa.array([TYPE_NAMES.get(number) for number in range(max(TYPE_NAMES) + 1)])
-_KNOWN_TYPES = np.isin(np.arange(256), list(TYPE_NAMES))
+_KNOWN_TYPES = np.isin(np.arange(256), list(TYPES))
+_ENCODED = np.isin(np.arange(256), list(STANDS_FOR))
 _DIRECTION_LABELS = pa.array([None, FROM_ROUTER, TO_ROUTER])
 _FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
 _WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
@@ -220,7 +222,8 @@ def _of_headers(frames: _Frames, checked: _Checked) -> dict[str, Callable[[], pa
         "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
         "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
         "ethertype": lambda: pa.array(frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)),
-        "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), _TYPE_LABELS),
+        "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), TYPE_LABELS),
+        "encoded": lambda: pa.array(_ENCODED[frames.fields["type"]], mask=_mask(~checked.header_ok)),
         "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
         "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
         "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),

@@ -32,6 +32,42 @@ CLOCKS = {
     "_ns": UNIX_NS,
 }
 
+#: Names of columns of several tables -> the meaning that they share. What a table says beside it is its own.
+#: A name has one type and one unit in all tables.
+NAMES = {
+    "arrived_ns": "time at which a message arrived, that of its first frame",
+    "bytes": "bytes on the wire of the frames that the row counts",
+    "cost": "cost of a link, or of the links of a path",
+    "crossings": "crossings of links by the frames of the row",
+    "decided": "the oracle decides on the delivery",
+    "deliveries": "deliveries that the row counts",
+    "epoch": "version of the broadcast tables",
+    "event": "name of the event",
+    "expected": "the oracle expects the delivery",
+    "filters": "filters of the predicate",
+    "frames": "Ethernet frames that the row counts; each fragment is one",
+    "from_node": "the node that the row's frames or message came from",
+    "hops": "links of a path",
+    "issuer": "`issuer` of a frame's header",
+    "last_ns": "time of the last event or frame that the row is about",
+    "last_s": "time of the last event or frame that the row is about",
+    "link": "index of the link",
+    "message": "attributes of a message, in the readable notation",
+    "node": "the node that the row is about",
+    "number": "position in a count from 1: of a router's messages, of the packets of a file",
+    "part": "part of a router's state",
+    "predicate": "a predicate, in the readable notation",
+    "requested_ns": "time at which a router read a request",
+    "seq": "`seq` of a frame's header: 64 unsigned bits, stored as a signed number",
+    "source": "node that sent the message, or whose messages the row is about",
+    "t_ns": "time that the row is about",
+    "t_s": "time that the row is about; of a curve, the end of the window",
+    "to_node": "the node that the row's frames or message went to",
+    "type": "frame type; a private frame has the type of the frame in whose place it is",
+    "u": "an end of a link",
+    "v": "the other end of a link",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -88,12 +124,11 @@ _RATES = (
 )
 _POINT = Column("t_s", _DOUBLE, "end of the window", EXPERIMENT_S)
 _CURVE = (_POINT, Column("fraction", _DOUBLE, "share in the window, 0 to 1", "1"))
-_SOURCE = Column("source", _INT, "node that sent the message")
+_SOURCE = Column("source", _LONG, "node that sent the message")
 _SEQ = Column("seq", _LONG, "sequence number: 64 unsigned bits, stored as a signed number")
 _MESSAGE = (_SOURCE, _SEQ)
 _NODE = Column("node", _INT, "node of the application")
 _APP = Column("app", _TEXT, "name of the application")
-_LONG_SOURCE = replace(_SOURCE, type=_LONG)
 _SENT = Column("sent_s", _DOUBLE, "time at which the application requested the sending", EXPERIMENT_S)
 _EVENT_TIME = (
     Column("t_s", _DOUBLE, "time of the event", EXPERIMENT_S),
@@ -125,10 +160,6 @@ _WAYS = (
 
 def _count(name: str, meaning: str, unit: str) -> Column:
     return Column(name, _LONG, meaning, unit)
-
-
-def _of_type(column: Column, arrow: pa.DataType, meaning: str | None = None) -> Column:
-    return replace(column, type=arrow, meaning=meaning or column.meaning)
 
 
 #: Units of the columns of a captured frame (`captures.frames.columns`).
@@ -233,7 +264,7 @@ _ROWS = (
             Column("kind", _TEXT, "`link` (between two routers) or `host` (a router's own link)"),
             Column("link", _INT, "index of the link; null on a host link"),
             Column("node", _INT, "node of a host link; null on a link"),
-            _count("captured", "frames that the capture wrote, by its own count", "frames"),
+            _count("frames_written", "frames that the capture wrote, by its own count", "frames"),
             _count(
                 "received_by_filter",
                 "frames of the protocol that the device had; null: the capture's writer counts none",
@@ -243,7 +274,7 @@ _ROWS = (
             Column("defect", _TEXT, "where and how the file ends inside a record; null: the file is whole"),
             _count("frames", "frames in the file", "frames"),
             _BYTES,
-            _count("undecodable", "frames that do not decode", "frames"),
+            _count("frames_undecodable", "frames that do not decode", "frames"),
             Column("first_s", _DOUBLE, "time of the first frame; null: the file holds none", EXPERIMENT_S),
             Column("last_s", _DOUBLE, "time of the last frame; null: the file holds none", EXPERIMENT_S),
         ),
@@ -258,7 +289,7 @@ _ROWS = (
             ),
             _SENT,
             Column("message", _TEXT, "attributes of the message, in the readable notation"),
-            _count("expected", "applications that should receive the message", "applications"),
+            _count("deliveries_expected", "applications that should receive the message", "applications"),
             _count("delivered", "applications that received the message", "applications"),
             _count("missed", "applications where it was expected and not delivered", "applications"),
             _count("missed_decided", "missed applications on which the oracle decides", "applications"),
@@ -271,7 +302,7 @@ _ROWS = (
         "message at a router that it reached over links; of a message that arrived over several links, the "
         "arrival on the tree of the source, else the first",
         (
-            _of_type(_SOURCE, _LONG),
+            _SOURCE,
             Column("node", _INT, "the router"),
             _SEQ,
             Column("from_node", _INT, "the neighbour that sent the message"),
@@ -294,7 +325,7 @@ _ROWS = (
         "message, router that sent it over a link and router that it reached, by the captures of host links; "
         "of several times, the first",
         (
-            *(_LONG_SOURCE, _SEQ),
+            *_MESSAGE,
             Column("from_node", _INT, "router that sent the message"),
             Column("to_node", _INT, "router that the message reached"),
             _LINK,
@@ -331,7 +362,7 @@ _ROWS = (
         "links were captured",
         (
             Column("node", _INT, "the router"),
-            *(_LONG_SOURCE, _SEQ),
+            *_MESSAGE,
             Column("t_s", _DOUBLE, "time of the first frame, or of the request to send", EXPERIMENT_S),
             _count("t_ns", "time of the first frame, or of the request to send", UNIX_NS),
             Column("from_network", _FLAG, "the message came from a neighbour"),
@@ -347,7 +378,7 @@ _ROWS = (
         "message of which the broadcast tree is known: its crossings of links, and those of other ways to "
         "distribute it; a message of several frames counts once",
         (
-            *(_of_type(column, _LONG) for column in _MESSAGE),
+            *_MESSAGE,
             _count("receivers", "routers with an application that expects the message", "routers"),
             *_WAYS,
         ),
@@ -371,9 +402,11 @@ _ROWS = (
             _count("times", "deliveries to the application; more than 1 is a fault", "deliveries"),
             Column("expected", _FLAG, "the oracle expects the delivery"),
             Column("decided", _FLAG, "the oracle decides on the delivery"),
-            _count("hops", "links on the path taken, 0 at the sending node; null as in `arrivals`", "links"),
+            Column(
+                "hops", _INT, "links on the path taken, 0 at the sending node; null as in `arrivals`", "links"
+            ),
             _count("cost", "cost of the path taken; null as `hops`", "link cost"),
-            *(_of_type(column, _LONG) for column in _SHORTEST),
+            *_SHORTEST,
         ),
     ),
     Table(
@@ -468,10 +501,9 @@ _ROWS = (
         "MSG frame that crossed a link more than once in one direction: evidence of a loop",
         (
             *(_LINK, _FROM),
-            _LONG_SOURCE,
-            _SEQ,
+            *_MESSAGE,
             Column("fragment_index", _INT, "index of the fragment, from 0"),
-            _count("times", "crossings of the frame, 2 or more", "frames"),
+            _count("crossings", "crossings of the link, 2 or more", "frames"),
         ),
     ),
     Table(
@@ -507,7 +539,9 @@ _ROWS = (
             Column("node", _INT, "node of the application"),
             _APP,
             Column("t_s", _DOUBLE, "when the application had read the message", EXPERIMENT_S),
-            Column("cause", _TEXT, "why the application discarded the message; null: it kept the message"),
+            Column(
+                "discard_cause", _TEXT, "why the application discarded the message; null: it kept the message"
+            ),
         ),
     ),
     Table(
@@ -544,8 +578,8 @@ _ROWS = (
             *_MESSAGE,
             Column("uploaded_s", _DOUBLE, "time of the upload", EXPERIMENT_S),
             Column("message", _TEXT, "its attributes, in the readable notation"),
-            _count("deliveries", "subscriptions that it was delivered to", "subscriptions"),
-            _count("deliveries_remote", "of them, those whose router got it from another", "subscriptions"),
+            _count("deliveries", "deliveries to subscriptions, each at most once", "deliveries"),
+            _count("deliveries_remote", "of them, those whose router got it from another", "deliveries"),
             _count("homes", "routers that delivered it", "routers"),
         ),
     ),
@@ -582,7 +616,7 @@ _ROWS = (
             Column("t_s", _DOUBLE, "time of the change", EXPERIMENT_S),
             Column("before", _TEXT, "`ppt`, `dpt` or `opt`; null: in no index"),
             Column("after", _TEXT, "as `before`"),
-            Column("cause", _TEXT, "row of the table of transitions, or `evicted`, `flushed`"),
+            Column("transition", _TEXT, "row of the table of transitions, or `evicted`, `flushed`"),
         ),
     ),
     Table(
@@ -638,8 +672,8 @@ _ROWS = (
                 "`discard` (by a member of a private network), `lose` (a delivery that found the connection "
                 "broken) or `disconnect`",
             ),
-            Column("source", _INT, "node that sent the message; null: the event is about no message"),
-            _of_type(_SEQ, _LONG, f"{_SEQ.meaning}; null: the event is about no message"),
+            replace(_SOURCE, meaning=f"{_SOURCE.meaning}; null: the event is about no message"),
+            replace(_SEQ, meaning=f"{_SEQ.meaning}; null: the event is about no message"),
             Column(
                 "text",
                 _TEXT,

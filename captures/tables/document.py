@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.tables.catalogue import CLOCKS, TABLES, Table
+from captures.tables.catalogue import CLOCKS, NAMES, TABLES, Table
 
 #: Questions about runs, and the SQL that answers them, on DuckDB and on Spark alike.
 EXAMPLES: tuple[tuple[str, str], ...] = (
@@ -47,7 +47,7 @@ FROM predicate_changes c LEFT JOIN advertisements a USING (issuer, seq) ORDER BY
     (
         "Loops: messages that crossed a link twice in one direction",
         """\
-SELECT source, seq, count(DISTINCT link) AS links, max(times) AS times FROM repeated_frames
+SELECT source, seq, count(DISTINCT link) AS links, max(crossings) AS times FROM repeated_frames
 GROUP BY source, seq ORDER BY times DESC, source, seq""",
     ),
     (
@@ -118,6 +118,20 @@ def document() -> str:
         *(f"| `{end}` | {unit.replace('/', 'a quantity /')} |" for end, unit in CLOCKS.items()),
         "",
         "`source` and `seq` identify a message in every table, `issuer` and `seq` a frame of any type.",
+        "",
+        "`type` is the type in the header, but an encoded frame (docs/privacy.md) has the type of the",
+        "frame in whose place it is: XMSG is `MSG`, XRA is `RA`, XUR is `UR`. So it is in every table, in",
+        "summary.json, in the report and in the format `cbcb`, where `types=MSG` reads both. Column",
+        "`encoded` of `frames` tells them apart. Routers count the type of the header",
+        "(counters/routers.json), and the dissector shows it: `cbcb.type in {1, 13}` are the frames with",
+        "`type = 'MSG'`.",
+        "",
+        "A name has one type, one unit and one meaning in all tables. Where tables say more of a name,",
+        "they have in common:",
+        "",
+        "| name | in every table |",
+        "|---|---|",
+        *(f"| `{name}` | {meaning} |" for name, meaning in NAMES.items()),
         "",
         "`cbcb query RUN --tables` lists the tables, `cbcb query RUN 'SELECT ...'` answers questions in SQL.",
         "",

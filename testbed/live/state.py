@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
+from captures.frames.columns import TYPES
 from captures.rundir.applications import Recorded
 from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
@@ -23,7 +24,7 @@ from captures.rundir.manifest import Manifest
 from captures.rundir.network_events import NETWORK_EVENTS
 from captures.rundir.summary import read_summary
 from router.clock.pieces import Piece
-from router.wire.header import TYPE_NAMES, UNDECODABLE
+from router.wire.header import UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
 from testbed.report.layout import apart, positions
@@ -178,7 +179,7 @@ class LiveState:
                 "clock_s": clock_s,
                 "stream": dict(self._stream),
                 "verdict": self._verdict(summary),
-                "frames": {name: self._types[name] for name in (*TYPE_NAMES.values(), UNDECODABLE)},
+                "frames": {name: self._types[name] for name in (*TYPES.values(), UNDECODABLE)},
                 "bytes": self._bytes,
                 "messages": self._messages(),
                 "links": self._link_loads(),
@@ -302,7 +303,7 @@ class LiveState:
             "bin_s": width_s,
             "types": {
                 name: binned((slot, types[name]) for slot, types in self._types_at.items())
-                for name in TYPE_NAMES.values()
+                for name in dict.fromkeys(TYPES.values())
                 if self._types[name]
             },
             "sent": binned(self._sent_at.items()),

@@ -38,8 +38,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "predicates": ("node", "app", "predicate", "filters", "from_s", "until_s", "deliveries"),
     "advertised": ("type", "predicate", "issuers", "crossings", "body_bytes"),
     "captures": (
-        *("capture", "kind", "captured", "received_by_filter", "dropped_by_kernel", "defect"),
-        *("frames", "bytes", "undecodable", "first_s", "last_s"),
+        *("capture", "kind", "frames_written", "received_by_filter", "dropped_by_kernel", "defect"),
+        *("frames", "bytes", "frames_undecodable", "first_s", "last_s"),
     ),
 }
 

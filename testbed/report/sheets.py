@@ -204,7 +204,7 @@ def captures(run: RunData) -> Sheet:
     table = run.tables["captures"]
     rows = []
     for row in table.itertuples():
-        dropped, undecodable = int(row.dropped_by_kernel), int(row.undecodable)
+        dropped, undecodable = int(row.dropped_by_kernel), int(row.frames_undecodable)
         defect = "" if pd.isna(row.defect) else str(row.defect)
         rows.append(
             [

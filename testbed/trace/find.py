@@ -44,8 +44,8 @@ def listed(database: Database, where: str | None = None, *, missed: bool = False
         InputError: `where` is no predicate.
     """
     rows = database.execute(
-        "select source, seq, number, sent_s, expected, delivered, missed, message from messages "
-        "where missed > 0 or not ? order by sent_s, source, seq",
+        "select source, seq, number, sent_s, deliveries_expected, delivered, missed, message "
+        "from messages where missed > 0 or not ? order by sent_s, source, seq",
         [missed],
     ).fetchall()
     messages = [Listed(*row) for row in rows]

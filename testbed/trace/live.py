@@ -48,7 +48,8 @@ _COLUMNS = (
 #: The table `messages`, before the oracle has judged any.
 _MESSAGES = """
     create temp table messages as
-    select sent.source, sent.seq, sent.seq & 4294967295 as number, {sent_s} as sent_s, 0 as expected,
+    select sent.source, sent.seq, sent.seq & 4294967295 as number, {sent_s} as sent_s,
+        0 as deliveries_expected,
         (select count(distinct (got.node, got.app)) from applications as got
             where got.event = 'deliver' and got.source = sent.source and got.seq = sent.seq) as delivered,
         0 as missed, sent.text as message

@@ -48,26 +48,26 @@ def _ask(run: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_answers_as_table_csv_json_and_parquet(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sql = "select number, message, expected from messages order by number"
+    sql = "select number, message, deliveries_expected from messages order by number"
     assert _ask(run, capsys, sql, "--rows", "2").splitlines() == [
-        "number  message                                                       expected",
-        "------  ------------------------------------------------------------  --------",
-        f'     1  price = 50, text = "{"x" * 39}…         2',
-        '     2  price = 500, text = ""                                               0',
+        "number  message                                                       deliveries_expected",
+        "------  ------------------------------------------------------------  -------------------",
+        f'     1  price = 50, text = "{"x" * 39}…                    2',
+        '     2  price = 500, text = ""                                                          0',
         "(4 rows, the first 2 shown (--rows 0: all))",
     ]
     rows = list(csv.reader(_ask(run, capsys, sql, "--format", "csv").splitlines()))
-    assert rows[0] == ["number", "message", "expected"]
+    assert rows[0] == ["number", "message", "deliveries_expected"]
     assert rows[3] == ["3", 'price = 150, text = ""', "0"]
     first, *_ = _ask(run, capsys, sql, "--format", "json").splitlines()
     assert json.loads(first) == {
         "number": 1,
         "message": f'price = 50, text = "{"x" * 2000}"',
-        "expected": 2,
+        "deliveries_expected": 2,
     }
     file = tmp_path / "answer.parquet"
     assert _ask(run, capsys, sql, "--format", "parquet", "--output", str(file)) == ""
-    assert pq.read_table(file)["expected"].to_pylist() == [2, 0, 0, 2]
+    assert pq.read_table(file)["deliveries_expected"].to_pylist() == [2, 0, 0, 2]
 
 
 @pytest.mark.parametrize(

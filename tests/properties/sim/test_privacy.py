@@ -71,7 +71,7 @@ def test_deliveries_are_those_of_the_plain_run(case: str, tmp_path: Path) -> Non
         rows = direct.tables["private_deliveries"].to_pylist()
     assert found["verdict"] == "holds"
     counts = found["private"]
-    assert counts["kept"] == len(private) == sum(row["cause"] is None for row in rows)
+    assert counts["kept"] == len(private) == sum(row["discard_cause"] is None for row in rows)
     assert counts["delivered"] == len(rows) == counts["kept"] + sum(counts["discarded"].values())
     assert counts["discarded"].keys() == causes
     # The links to members that kept a message are the minimal tree; the causes divide all the others.

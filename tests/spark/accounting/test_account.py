@@ -101,7 +101,7 @@ def test_tables_have_the_documented_columns(tmp_path: Path, spark: SparkSession)
             documented = [column for column in documented if column[0] != table.folders_by]
         assert written == documented, name
     messages = _table(run, "messages").sort_by("sent_s")
-    assert messages["expected"].to_pylist() == [2, 0, 0]
+    assert messages["deliveries_expected"].to_pylist() == [2, 0, 0]
     assert messages["seq"].to_pylist() == [SEQ + n - 2**64 for n in (1, 2, 3)]
     totals = _table(run, "link_totals").to_pylist()
     assert {(row["link"], row["from_node"], row["type"]): row["frames"] for row in totals} == {

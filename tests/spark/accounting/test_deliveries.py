@@ -63,7 +63,7 @@ def test_outcomes_of_every_kind(spark: SparkSession) -> None:
 
 def test_messages_sum_up_their_receivers(spark: SparkSession) -> None:
     sent, table = _outcomes(spark)
-    counts = ("expected", "delivered", "missed", "missed_decided", "spurious", "duplicates")
+    counts = ("deliveries_expected", "delivered", "missed", "missed_decided", "spurious", "duplicates")
     assert rows_of(accounting.messages(sent, table, CLOCK), "number", "message", "sent_s", *counts) == [
         (1, "n = 1", 10.0, 2, 1, 1, 1, 0, 2),
         (2, "n = 2", 20.0, 2, 1, 2, 1, 0, 0),

@@ -27,7 +27,7 @@ def test_repeated_frames_are_those_of_one_link_direction_and_fragment(spark: Spa
     ]
     assert rows_of(paths.repeated_total(paths.repeated(frames_of(spark, *once))), "frames_repeated") == [(0,)]
     thrice = paths.repeated(frames_of(spark, *once, once[0], once[0]))
-    assert rows_of(thrice, "link", "from_node", "source", "seq", "times") == [(0, 0, 0, 1, 3)]
+    assert rows_of(thrice, "link", "from_node", "source", "seq", "crossings") == [(0, 0, 0, 1, 3)]
     assert rows_of(paths.repeated_total(thrice), "frames_repeated") == [(2,)]
 
 

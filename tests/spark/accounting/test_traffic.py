@@ -97,10 +97,19 @@ def test_talkers_are_counted_on_host_links(table: DataFrame) -> None:
 def test_health_of_captures_with_and_without_frames(spark: SparkSession, table: DataFrame) -> None:
     files = spark.createDataFrame(
         [("a", 5, None), ("silent", 0, "the file ends inside a record")],
-        "capture string, captured int, defect string",
+        "capture string, frames_written int, defect string",
     )
     found = traffic.capture_health(traffic.capture_totals(table), files, CLOCK)
-    columns = ("capture", "captured", "frames", "bytes", "undecodable", "first_s", "last_s", "defect")
+    columns = (
+        "capture",
+        "frames_written",
+        "frames",
+        "bytes",
+        "frames_undecodable",
+        "first_s",
+        "last_s",
+        "defect",
+    )
     assert rows_of(found, *columns) == [
         ("a", 5, 5, 410, 1, pytest.approx(0.1), pytest.approx(1.9), None),
         ("silent", 0, 0, 0, 0, None, None, "the file ends inside a record"),

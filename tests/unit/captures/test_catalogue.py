@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 
-from captures.tables.catalogue import CLOCKS, TABLES
+from captures.tables.catalogue import CLOCKS, NAMES, TABLES
 from captures.tables.document import EXAMPLES
 
 _COLUMNS = [(table.name, column) for table in TABLES.values() for column in table.columns]
@@ -22,6 +24,20 @@ def test_the_end_of_a_name_says_the_clock(table: str, column: object) -> None:
         assert unit == expected or expected.startswith("/")
     elif name != "bandwidth_mbps":
         assert not any(time in unit for time in _TIMES)
+
+
+def test_a_name_has_one_type_and_one_unit_in_all_tables() -> None:
+    kinds = defaultdict(set)
+    for _, column in _COLUMNS:
+        kinds[column.name].add((column.type, column.unit))
+    assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
+
+
+def test_the_meaning_of_a_name_in_several_tables_is_written_down() -> None:
+    meanings = defaultdict(set)
+    for _, column in _COLUMNS:
+        meanings[column.name].add(column.meaning)
+    assert {name for name, found in meanings.items() if len(found) > 1} == set(NAMES)
 
 
 def test_the_ten_questions_of_an_analyst_are_there() -> None:

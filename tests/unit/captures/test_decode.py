@@ -31,6 +31,7 @@ from router.wire.frames import (
     SubscriptionFlags,
 )
 from tests.support.tree_entries import table_of
+from tests.vectors.wire_vectors import WHOLE
 
 LINK = CaptureIdentity("link-3-5", "link", link=7, u=3, v=5)
 HOST = CaptureIdentity("host-3", "host", node=3)
@@ -72,6 +73,7 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "ethertype": 0x88B5,
         "version": 1,
         "type": "MSG",
+        "encoded": False,
         "flags": 0,
         "hop_limit": 63,
         "issuer": 9,
@@ -186,6 +188,16 @@ def test_the_columns_of_each_body() -> None:
         found = {name: row[name] for name in BODY_COLUMNS if row[name] is not None}
         if kind is not FrameType.MSG:
             assert found == dict([expected[kind]] if kind in expected else [])
+
+
+def test_an_encoded_frame_has_the_type_of_the_frame_in_whose_place_it_is() -> None:
+    rows = _rows([_ethernet(TO_PORT_1, node_address(5), vector.payload) for vector in WHOLE], LINK)
+    stand_ins = {FrameType.XMSG: "MSG", FrameType.XRA: "RA", FrameType.XUR: "UR"}
+    sent = [vector.frame.type for vector in WHOLE]
+    assert set(stand_ins) < set(sent)
+    assert [(row["type"], row["encoded"]) for row in rows] == [
+        (stand_ins.get(type_, type_.name), type_ in stand_ins) for type_ in sent
+    ]
 
 
 def test_the_columns_of_the_attention_limited_service() -> None:

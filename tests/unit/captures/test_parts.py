@@ -48,6 +48,7 @@ from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from tests.support.capture_files import interface, pcap, pcapng, section
 from tests.support.mutated_frames import mutated
+from tests.vectors.wire_vectors import WHOLE
 
 VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
 
@@ -115,6 +116,18 @@ def test_a_message_in_fragments_over_parts_is_whole(tmp_path: Path) -> None:
     completing = [row for row in rows if row["fragment"] == "completing"]
     assert len(completing) > 3
     assert all(row["attributes"] and row["undecodable"] is None for row in completing)
+
+
+def test_the_types_of_a_reader_are_those_of_the_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    ethernet = bytes.fromhex("030000000001") + node_address(0) + b"\x88\xb5"
+    path.write_bytes(pcap([(at, ethernet + vector.payload) for at, vector in enumerate(WHOLE)]))
+    view = View(FRAMES, ("type", "encoded"), bounds=Bounds(types=frozenset({"MSG"})))
+    families = [vector.frame.type in (FrameType.MSG, FrameType.XMSG) for vector in WHOLE]
+    for parts in ([FilePart(str(path))], index_file(str(path), 300)):
+        rows = _rows(view, parts)
+        assert [row["type"] for row in rows] == ["MSG"] * sum(families)
+        assert {row["encoded"] for row in rows} == {True, False}
 
 
 def test_an_index_is_used_until_its_file_changes(tmp_path: Path) -> None:

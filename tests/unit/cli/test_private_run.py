@@ -54,7 +54,7 @@ def test_query(run: RunLayout, printed: Callable[..., str]) -> None:
     summary = json.loads(run.summary.read_text())
     by_cause = printed(
         *("query", str(run.path)),
-        "select coalesce(cause, 'kept') as cause, count(*) as n from private_deliveries group by 1",
+        "select coalesce(discard_cause, 'kept') as cause, count(*) as n from private_deliveries group by 1",
         *("--format", "json"),
     )
     counted = {row["cause"]: row["n"] for row in map(json.loads, by_cause.splitlines())}
