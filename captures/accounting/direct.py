@@ -291,13 +291,8 @@ class Direct:
 
     @cached_property
     def _convergence(self) -> Convergence:
-        inputs = self.inputs
-        if not inputs.opening:
-            return Convergence(None, inputs.clock.start_ns)
-        (found,) = self._database.execute(_FIRST_WAVE).fetchall()
-        if found[0] is None:
-            return Convergence(None, max(first.confirmed_ns for first in inputs.opening.values()))
-        return Convergence((found[0] - inputs.clock.start_ns) / 1e9, found[0])
+        ((last_ns,),) = self._database.execute(_FIRST_WAVE).fetchall()
+        return Convergence.of(self.inputs, last_ns)
 
     def _outcome_totals(self) -> dict[str, Any]:
         after = f"sent_ns >= {self._convergence.end_ns}"

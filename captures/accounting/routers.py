@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
@@ -19,12 +19,22 @@ class Convergence(NamedTuple):
     """The end of the first wave of RAs.
 
     Attributes:
-        seconds: wall seconds since the first request; None: no RA of the wave was captured.
+        seconds: wall seconds since the first request of an opening predicate; None: no RA was captured.
         end_ns: time from which messages count as sent after convergence, ns since 1970 UTC.
     """
 
     seconds: float | None
     end_ns: int
+
+    @classmethod
+    def of(cls, inputs: Inputs, last_ns: int | None) -> Self:
+        """Returns the convergence of a run whose first wave ended at `last_ns`; None: no RA was captured."""
+        opening = inputs.opening.values()
+        if not opening:
+            return cls(None, inputs.clock.start_ns)
+        if last_ns is None:
+            return cls(None, max(first.confirmed_ns for first in opening))
+        return cls((last_ns - min(first.requested_ns for first in opening)) / 1e9, last_ns)
 
 
 @step()
@@ -99,12 +109,9 @@ def first_wave_end(frames: DataFrame, opening: DataFrame) -> DataFrame:
 def convergence(frames: DataFrame, inputs: Inputs) -> Convergence:
     """The end of the first wave; of the confirmations of the opening predicates where no RA was captured."""
     if not inputs.opening:
-        return Convergence(None, inputs.clock.start_ns)
+        return Convergence.of(inputs, None)
     opening = frames.sparkSession.createDataFrame(opening_table(inputs.opening)).coalesce(1)
-    last_ns = only_row(first_wave_end(frames, opening))["last_ns"]
-    if last_ns is None:
-        return Convergence(None, max(first.confirmed_ns for first in inputs.opening.values()))
-    return Convergence((last_ns - inputs.clock.start_ns) / 1e9, last_ns)
+    return Convergence.of(inputs, only_row(first_wave_end(frames, opening))["last_ns"])
 
 
 @step()

@@ -85,8 +85,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "convergence_s": (
         "wall seconds",
-        "from the request of the first predicate to the last frame, in any capture, of the first wave of "
-        "RAs; the wave holds the RA with which each node answered its opening predicate (the workload's "
+        "from the first request of an opening predicate to the last frame, in any capture, of the first wave "
+        "of RAs; the wave holds the RA with which each node answered its opening predicate (the workload's "
         "earliest). Later RAs, as after a link event, do not count. Null if no RA of the wave was captured; "
         "then messages count as sent after convergence from the last confirmation of an opening predicate on",
     ),
@@ -117,14 +117,18 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "false_positives": (
         "messages",
         "messages that a router received, from a neighbour or its own applications, and neither forwarded to "
-        "a neighbour nor delivered to an application, over all routers (paper, section 4.2, figure 12)",
+        "a neighbour nor delivered to an application, over all routers: false positives among all messages "
+        "at routers (paper, section 4.2, figure 12)",
     ),
     "messages_received_by_routers": (
         "messages",
         "messages that routers received, from neighbours and from their own applications, of which "
         "false_positives is a part; a message counts once at each router",
     ),
-    "false_positives_from_network": ("messages", "false positives among messages from neighbours"),
+    "false_positives_from_network": (
+        "messages",
+        "false positives among messages from neighbours: those of `false_positives` that crossed a link",
+    ),
     "messages_received_from_network": ("messages", "messages that routers received from neighbours"),
     "message_crossings": (
         "object, crossings of a link by a message",

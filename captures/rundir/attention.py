@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from captures.rundir.files import RunFolderError, missing, read_lines
 from captures.rundir.layout import RunLayout
@@ -42,9 +42,17 @@ def read_attention(run: RunLayout) -> Iterator[tuple[str, AttentionEvent]]:
         raise missing(run.service_folder)
     for path in sorted(run.service_folder.glob("*.jsonl")):
         for where, record in read_lines(path, unfinished=True):
-            name = record.get("event")
-            known = ATTENTION_EVENTS.get(name) if isinstance(name, str) else None
-            if known is None:
-                raise RunFolderError(f"{where}: event: {name!r}; expected {' or '.join(ATTENTION_EVENTS)}")
-            check(known, where, record)
-            yield where, cast("AttentionEvent", record)
+            yield where, attention_event(where, record)
+
+
+def attention_event(where: str, record: Mapping[str, Any]) -> AttentionEvent:
+    """Returns the record of an event.
+
+    Raises:
+        RunFolderError: it is malformed.
+    """
+    name = record.get("event")
+    known = ATTENTION_EVENTS.get(name) if isinstance(name, str) else None
+    if known is None:
+        raise RunFolderError(f"{where}: event: {name!r}; expected {' or '.join(ATTENTION_EVENTS)}")
+    return cast("AttentionEvent", check(known, where, record))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, NotRequired, TypedDict, cast
+from typing import Annotated, NotRequired, TypedDict
 
 from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
@@ -88,10 +88,10 @@ def read_manifest(run: RunLayout) -> Manifest:
         RunFolderError: the file is missing, or a field is missing or malformed.
     """
     document = read_object(run.manifest)
-    check(Manifest, str(run.manifest), document)
-    if not all(isinstance(name, str) for name in document["evidence"]):
+    manifest = check(Manifest, str(run.manifest), document)
+    if not all(isinstance(name, str) for name in manifest["evidence"]):
         raise RunFolderError(f"{run.manifest}: evidence: expected a list of paths")
-    return cast("Manifest", document)
+    return manifest
 
 
 def write_manifest(run: RunLayout, manifest: Manifest) -> None:

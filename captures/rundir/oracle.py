@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, TypedDict
 
 from captures.rundir.files import read_lines, write_lines
 from captures.rundir.layout import RunLayout
@@ -41,8 +41,7 @@ def read_oracle(run: RunLayout) -> Iterator[tuple[str, OracleAnswer]]:
         RunFolderError: the file is missing, or a line is malformed.
     """
     for where, record in read_lines(run.oracle):
-        check(OracleAnswer, where, record)
-        yield where, cast("OracleAnswer", record)
+        yield where, check(OracleAnswer, where, record)
 
 
 def write_oracle(run: RunLayout, answers: Iterable[OracleAnswer]) -> None:

@@ -92,8 +92,8 @@ def fields(record: type) -> tuple[Field, ...]:
     return tuple(_field(name, hint) for name, hint in get_type_hints(record, include_extras=True).items())
 
 
-def check(record: type, where: str, value: Mapping[str, Any]) -> None:
-    """Checks data against a record type.
+def check(record: type[_Record], where: str, value: Mapping[str, Any]) -> _Record:
+    """Checks data against a record type, and returns it.
 
     Fields that the type does not have are let through.
 
@@ -103,7 +103,8 @@ def check(record: type, where: str, value: Mapping[str, Any]) -> None:
     Raises:
         RunFolderError: a field is missing or its value is not of its type.
     """
-    for name, types, required in _checks(record):
+    form: type = record
+    for name, types, required in _checks(form):
         try:
             found = value[name]
         except KeyError:
@@ -111,8 +112,9 @@ def check(record: type, where: str, value: Mapping[str, Any]) -> None:
                 raise RunFolderError(f"{where}: no field {name!r}") from None
             continue
         if types and type(found) not in types:
-            (one,) = [each for each in fields(record) if each.name == name]
+            (one,) = [each for each in fields(form) if each.name == name]
             raise RunFolderError(f"{where}: {name}: {found!r}; expected {one.expected}")
+    return cast("_Record", value)
 
 
 def read_log(path: Path, form: type[_Record]) -> list[_Record]:
@@ -123,11 +125,7 @@ def read_log(path: Path, form: type[_Record]) -> list[_Record]:
     """
     if not path.exists():
         return []
-    records = []
-    for where, record in read_lines(path, unfinished=True):
-        check(form, where, record)
-        records.append(cast("_Record", record))
-    return records
+    return [check(form, where, record) for where, record in read_lines(path, unfinished=True)]
 
 
 def append_to_log(path: Path, record: Mapping[str, Any]) -> None:

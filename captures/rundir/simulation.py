@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, TypedDict
 
 from captures.rundir.files import read_object, write_json
 from captures.rundir.layout import RunLayout
@@ -35,8 +35,7 @@ def read_simulation(run: RunLayout) -> SimulationCost:
         RunFolderError: the file is missing, or a field is missing or malformed.
     """
     document = read_object(run.simulation)
-    check(SimulationCost, str(run.simulation), document)
-    return cast("SimulationCost", document)
+    return check(SimulationCost, str(run.simulation), document)
 
 
 def write_simulation(run: RunLayout, cost: SimulationCost) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict
 
 from captures.rundir.files import read_lines, read_object, write_json, write_lines
 from captures.rundir.layout import RunLayout
@@ -93,8 +93,7 @@ def read_subscriptions(run: RunLayout) -> Iterator[JudgedRound]:
     """
     if run.subscriptions.exists():
         for where, record in read_lines(run.subscriptions):
-            check(JudgedRound, where, record)
-            yield cast("JudgedRound", record)
+            yield check(JudgedRound, where, record)
 
 
 def read_judgement(run: RunLayout) -> Judgement | None:
@@ -106,8 +105,7 @@ def read_judgement(run: RunLayout) -> Judgement | None:
     if not run.attention.exists():
         return None
     record = read_object(run.attention)
-    check(Judgement, str(run.attention), record)
-    return cast("Judgement", record)
+    return check(Judgement, str(run.attention), record)
 
 
 def write_answers(run: RunLayout, rounds: Iterable[JudgedRound], judgement: Judgement) -> None:

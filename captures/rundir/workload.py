@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, NotRequired, TypedDict, cast
+from typing import Annotated, NotRequired, TypedDict
 
 from captures.rundir.files import read_lines, write_lines
 from captures.rundir.layout import RunLayout
@@ -56,8 +56,7 @@ def read_workload(run: RunLayout) -> Iterator[tuple[str, WorkloadLine]]:
     """
     if run.workload.exists():
         for where, record in read_lines(run.workload):
-            check(WorkloadLine, where, record)
-            yield where, cast("WorkloadLine", record)
+            yield where, check(WorkloadLine, where, record)
 
 
 def write_workload(run: RunLayout, lines: Iterable[WorkloadLine]) -> None:

@@ -513,7 +513,8 @@ _ROWS = (
     ),
     Table(
         "false_positive_curve",
-        "point: false positives / messages that routers processed, window 120 s (paper, figure 12)",
+        "point: false positives among all messages at routers, those of own applications included, window "
+        "120 s (paper, section 4.2, figure 12)",
         _CURVE,
     ),
     Table(

@@ -57,7 +57,7 @@ _COMPARED = {
     "crossings": "crossings of messages",
     "msg_bytes": "bytes of MSG frames",
     "header_bytes_each": "header and destinations of a MSG frame",
-    "false_positives": "false positives at routers",
+    "false_positives": "false positives among messages from neighbours",
     "delay_s": "mean delay of a delivery",
     "match_us": "matching time at a router",
 }

@@ -15,7 +15,9 @@ from typing import Any
 from captures.datasource.live_counts import SLOT_NS, LinkCount
 from captures.frames.columns import TYPES
 from captures.rundir.applications import Recorded
+from captures.rundir.attention import AttentionEvent
 from captures.rundir.clock import Clock, ClockPiece
+from captures.rundir.commands import CommandRecord
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError
@@ -28,6 +30,7 @@ from router.wire.header import UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
 from testbed.report.layout import apart, positions
+from testbed.terminal import numbers
 from topos.model import Topology
 
 #: Largest number of points of a curve; longer runs get wider bins.
@@ -87,6 +90,9 @@ class LiveState:
         #: Slot -> messages sent, deliveries made.
         self._sent_at: Counter[int] = Counter()
         self._delivered_at: Counter[int] = Counter()
+        #: Nodes that the workload drew, and those whose applications did so without it.
+        self._senders = set(manifest.get("senders", ()))
+        self._receivers = set(manifest.get("receivers", ()))
         self._stream: Json = {"state": "starting", "detail": "", "batches": 0}
         self._network = Epochs()
         self._clock: Clock | None = None
@@ -125,8 +131,34 @@ class LiveState:
                 record = recorded.event
                 if record["event"] == "send_message":
                     self._sent_at[record["t_ns"] // SLOT_NS] += 1
+                    self._senders.add(record["node"])
                 elif record["event"] == "deliver":
                     self._delivered_at[record["t_ns"] // SLOT_NS] += 1
+                elif recorded.change is not None and recorded.change.filters:
+                    self._receivers.add(record["node"])
+
+    def take_service(self, events: Sequence[AttentionEvent]) -> None:
+        """Adds new events of the attention-limited service: its publications count as messages."""
+        with self._lock:
+            for event in events:
+                match event["event"]:
+                    case "upload":
+                        self.deliveries.sent += 1
+                        self._sent_at[event["t_ns"] // SLOT_NS] += 1
+                        self._senders.add(event["node"])
+                    case "deliver":
+                        self.deliveries.delivered += 1
+                        self._delivered_at[event["t_ns"] // SLOT_NS] += 1
+                    case "register" | "refresh":
+                        self._receivers.add(event["node"])
+
+    def take_commands(self, records: Sequence[CommandRecord]) -> None:
+        """Adds new commands of the user to the events."""
+        with self._lock:
+            for record in records:
+                self._events.append(
+                    {"t_s": round(record["at_s"], 1), "text": f"command: {record['command']}"}
+                )
 
     def take_controller(self, events: Sequence[ControllerEvent]) -> None:
         """Adds new events of the controller."""
@@ -155,14 +187,10 @@ class LiveState:
     def topology(self) -> Json:
         """Returns the topology, with positions of the nodes and the radius of their marks.
 
-        `{"nodes": [{"id", "label", "at": [x, y], "sends", "receives"}], "links": [...], "radius"}`.
+        `{"nodes": [{"id", "label", "at": [x, y]}], "links": [...], "radius"}`.
         """
-        senders, receivers = set(self._manifest.get("senders", ())), set(self._manifest.get("receivers", ()))
         return {
-            "nodes": [
-                {**node, "sends": node["id"] in senders, "receives": node["id"] in receivers}
-                for node in self._nodes
-            ],
+            "nodes": self._nodes,
             "links": [{"index": index, "u": u, "v": v} for index, u, v in self._links],
             "radius": self._radius,
         }
@@ -183,6 +211,8 @@ class LiveState:
                 "bytes": self._bytes,
                 "messages": self._messages(),
                 "links": self._link_loads(),
+                "senders": sorted(self._senders),
+                "receivers": sorted(self._receivers),
                 "down_nodes": sorted(self._network.down_nodes),
                 "series": self._series(),
                 "events": list(self._events),
@@ -232,7 +262,8 @@ class LiveState:
 
     def _verdict(self, summary: Json | None) -> Json:
         if summary is not None:
-            return {"state": summary["verdict"], "reasons": summary.get("verdict_reasons", [])}
+            state = "; ".join(filter(None, (summary["verdict"], numbers.undecided(summary))))
+            return {"state": state, "reasons": summary.get("verdict_reasons", [])}
         found = self.deliveries
         reasons = [
             text

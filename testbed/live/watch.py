@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,11 +23,14 @@ import pyarrow.parquet as pq
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount, stream_counts
 from captures.rundir.applications import ApplicationsFollower
+from captures.rundir.attention import AttentionEvent, attention_event
 from captures.rundir.clock import clock_piece, read_clock
+from captures.rundir.commands import CommandRecord
 from captures.rundir.controller import controller_event
 from captures.rundir.follow import Follower
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
+from captures.rundir.records import check
 from captures.rundir.topology import read_topology
 from captures.spark.session import spark_session
 from captures.tables import store
@@ -114,6 +118,8 @@ class Watcher:
         self._applications = ApplicationsFollower(run)
         self._controller = Follower(run.controller_log, controller_event)
         self._clock = Follower(run.clock, clock_piece)
+        self._commands = Follower(run.commands, partial(check, CommandRecord))
+        self._service: dict[Path, Follower[AttentionEvent]] = {}
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._follow_logs, name="logs", daemon=True)]
         if (counts := accounted_counts(state.run_dir)) is not None:
@@ -149,6 +155,10 @@ class Watcher:
         self.state.take_pieces(self._clock.read())
         self.state.take_controller(self._controller.read())
         self.state.take_applications(self._applications.read())
+        for path in RunLayout(self.state.run_dir).service_folder.glob("*.jsonl"):
+            follower = self._service.setdefault(path, Follower(path, attention_event))
+            self.state.take_service(follower.read())
+        self.state.take_commands(self._commands.read())
         self.state.judge_until(now_ns)
 
     def _stream(self) -> None:

@@ -25,7 +25,7 @@ from testbed.report.style import CURVE_COLOURS, empty_figure, styled
 #: the line.
 _CURVES = (
     ("false_negative_curve", "fraction", "false negatives", True, WINDOW_S),
-    ("false_positive_curve", "fraction", "false positives", True, WINDOW_S),
+    ("false_positive_curve", "fraction", "false positives, all messages at routers", True, WINDOW_S),
     ("control_share_curve", "ra_fraction", "RA frames / all frames", True, 1.5 * STEP_S),
     ("control_rate_curve", "sr_ur_per_s", "SR and UR frames a second", False, math.inf),
 )

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pyarrow.dataset import dataset
 
 from captures.rundir.capture_list import CapturedFile, read_captures
+from captures.rundir.clock import Clock, read_clock
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, read_manifest
 from captures.rundir.summary import read_summary
@@ -32,6 +34,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     ),
     "link_utilisation": ("link", "from_node", "to_node", "bin_s", "bits_per_wall_s", "utilisation"),
     "deliveries": ("delay_wall_s",),
+    "messages": ("source",),
+    "publications": ("source",),
+    "subscriptions": ("node",),
     "arrivals": ("hops", "cost", "shortest_hops", "shortest_cost"),
     "link_savings": ("link", "from_node", "to_node", "cbcb", "broadcast", "unicast", "minimal"),
     "talkers": ("node", "type", "frames_sent", "bytes_sent", "frames_received", "bytes_received"),
@@ -52,6 +57,7 @@ class RunData:
         summary: the content of summary.json.
         manifest: the manifest; None if there is none.
         topology: the network.
+        clock: the experiment clock; None: the run has none.
         captures: the captures; empty if there is no list of them.
         tables: the tables of `TABLES`; a table that was not written is empty.
         workload: the requests of the applications.
@@ -62,10 +68,23 @@ class RunData:
     summary: dict[str, Any]
     manifest: Manifest | None
     topology: Topology
+    clock: Clock | None
     captures: list[CapturedFile]
     tables: dict[str, pd.DataFrame]
     workload: Workload
     matched: list[float]
+
+    @property
+    def senders(self) -> set[int]:
+        """Nodes whose applications sent something, and those that the workload drew as senders."""
+        tables = (self.tables[name]["source"] for name in ("messages", "publications"))
+        return set(self.workload.senders).union(*tables)
+
+    @property
+    def receivers(self) -> set[int]:
+        """Nodes whose applications asked for something, and those that the workload drew as receivers."""
+        tables = (self.tables[name]["node"] for name in ("predicates", "subscriptions"))
+        return set(self.workload.receivers).union(*tables)
 
     @property
     def links_captured(self) -> bool:
@@ -89,6 +108,7 @@ def read_run(run_dir: Path) -> RunData:
         summary=read_summary(run),
         manifest=read_manifest(run) if run.manifest.exists() else None,
         topology=read_topology(run),
+        clock=read_clock(run) if run.clock.exists() else None,
         captures=read_captures(run) if run.captures.exists() else [],
         tables={name: _table(run.tables / name, columns) for name, columns in TABLES.items()},
         workload=workload,
@@ -103,11 +123,10 @@ def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
         path = path.with_suffix(".parquet")
     if not path.exists():
         return pd.DataFrame({column: [] for column in columns})
-    table = pd.read_parquet(path)
-    missing = [column for column in columns if column not in table.columns]
+    there = dataset(path).schema.names
+    missing = [column for column in columns if column not in there]
     if missing:
         raise InputError(
-            f"{path}: no column {', '.join(missing)}; "
-            f"expected {', '.join(columns)}, found {', '.join(table.columns)}"
+            f"{path}: no column {', '.join(missing)}; expected {', '.join(columns)}, found {', '.join(there)}"
         )
-    return table
+    return pd.read_parquet(path, columns=list(columns))

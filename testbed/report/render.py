@@ -64,9 +64,11 @@ def write_report(run_dir: Path) -> Path:
             recovery=run.summary.get("recovery_s") or [],
             private=run.summary.get("private"),
             attention=run.summary.get("attention"),
+            undecided=numbers.undecided(run.summary),
             reconciliations=numbers.reconciliations(run.summary),
             not_taken=numbers.frames_not_taken(run.summary),
-            manifest=sorted(_flat(manifest)),
+            # The measured properties of links have a table.
+            manifest=sorted(_flat({key: value for key, value in manifest.items() if key != "links"})),
             css=Markup(_resource("report.css")),
             script=Markup(_resource("report.js")),
         )
@@ -99,7 +101,7 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
     links = run.topology.links
     return {
         "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", gap_s=None),
-        "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)", WINDOW_S),
+        "false_positives": curve(tables["false_positive_curve"], "false positives (%)", WINDOW_S),
         "frames": frames_over_time(tables["type_bins"]),
         "control_share": curve(
             tables["control_share_curve"], "control frames (%)", 1.5 * STEP_S, ("ra_fraction", "RA alone")

@@ -44,6 +44,7 @@ def all_sheets(run: RunData) -> dict[str, Sheet]:
     """Returns every sortable table, by the id of its element on the page."""
     return {
         "links": links(run),
+        "properties": properties(run),
         "savings": savings(run),
         "talkers": talkers(run),
         "predicates": predicates(run),
@@ -86,6 +87,36 @@ def links(run: RunData) -> Sheet:
             ("Peak utilisation" if limited else "Peak kbit/s", True),
         ),
         _by_value(rows, lambda row: (row[3].value or 0) + (row[4].value or 0)),
+    )
+
+
+def properties(run: RunData) -> Sheet:
+    """Returns the properties that links had, by the file, an event or a command, in order of time."""
+    rows = []
+    for found in run.manifest.get("links", []) if run.manifest else []:
+        since, until = (
+            None if run.clock is None else run.clock.experiment_s(found[end])
+            for end in ("since_ns", "until_ns")
+        )
+        rows.append(
+            [
+                *(Cell(numbers.seconds(at), at) for at in (since, until)),
+                *(_node(run.topology, found[end]) for end in ("sender", "receiver")),
+                Cell(found["property"]),
+                *(Cell(numbers.significant(found[key]), found[key]) for key in ("required", "measured")),
+                _count(found["frames"]),
+            ]
+        )
+    rows.sort(key=lambda row: row[0].value or 0.0)
+    return Sheet(
+        "Each direction of a link, from one change of its properties to the next, with the frames by which "
+        "the property was measured.",
+        (
+            *((name, True) for name in ("From", "Until", "Sender", "Receiver")),
+            ("Property", False),
+            *((name, True) for name in ("Required", "Measured", "Frames")),
+        ),
+        rows,
     )
 
 

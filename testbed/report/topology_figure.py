@@ -133,7 +133,7 @@ def topology(run: RunData) -> Drawing | None:
     frames = [loads.get(link.index, 0) for link in links]
     most = max(frames, default=0)
     scale = _scale(len(nodes))
-    senders, receivers = set(run.workload.senders), set(run.workload.receivers)
+    senders, receivers = run.senders, run.receivers
     with styled():
         figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
         scale *= figure.get_figwidth() / _WIDTH_IN

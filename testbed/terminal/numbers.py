@@ -8,6 +8,8 @@ from typing import Any
 
 #: Text of a value that a summary does not have.
 ABSENT = "–"
+#: Greatest share of the expected deliveries that may be undecided without a word beside the verdict.
+_FEW_UNDECIDED = 0.05
 _RECONCILED = {
     "tshark": "captures, counted by tshark",
     "routers": "routers' own counters",
@@ -96,7 +98,7 @@ def certain_deliveries(summary: Mapping[str, Any]) -> str:
 
 
 def false_positives(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """Formats the false positives of the network, and those of all messages at routers.
+    """Formats the false positives among messages from neighbours, and among all messages at routers.
 
     A message that no other router receives is a false positive at its sender's router, and never crosses a
     link: the network's own share counts the messages from neighbours alone.
@@ -105,14 +107,22 @@ def false_positives(summary: Mapping[str, Any]) -> tuple[str, str]:
     all_part, all_whole = summary.get("false_positives"), summary.get("messages_received_by_routers")
     return (
         f"{count(part)} of {count(whole)} messages from neighbours ({share(part, whole)})",
-        f"{count(all_part)} of {count(all_whole)} ({share(all_part, all_whole)}) with the messages of a "
-        "router's own applications",
+        f"{count(all_part)} of {count(all_whole)} messages at routers ({share(all_part, all_whole)}), those "
+        "of a router's own applications included",
     )
 
 
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Returns "holds", "fails", "invalid" or "not judged", and the reasons."""
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
+
+
+def undecided(summary: Mapping[str, Any]) -> str:
+    """Returns a sentence on the expected deliveries that the verdict leaves out; empty: few or none."""
+    expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
+    if not expected or certain is None or expected - certain <= _FEW_UNDECIDED * expected:
+        return ""
+    return f"{share(expected - certain, expected)} of the {count(expected)} expected deliveries are undecided"
 
 
 def frames_not_taken(summary: Mapping[str, Any]) -> list[str]:

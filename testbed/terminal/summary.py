@@ -40,7 +40,8 @@ def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
     table.add_column()
     for label, value in _rows(summary):
         table.add_row(label, foreign(value))
-    headline = foreign(f"Verdict: {verdict}", _STYLES.get(verdict, "bold"))
+    line = "; ".join(filter(None, (f"Verdict: {verdict}", numbers.undecided(summary))))
+    headline = foreign(line, _STYLES.get(verdict, "bold"))
     return Group(headline, *(foreign(f"  - {reason}") for reason in reasons), Text(), table)
 
 
@@ -122,6 +123,8 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     if (rests_on := summary.get("rests_on")) is not None:
         rows.append(("rests on", f"{rests_on['frames']}; accounted on {_ENGINES[rests_on['engine']]}"))
+    if summary.get("attention"):  # applications of this service send no messages
+        rows = [row for row in rows if row[0] not in ("messages", "deliveries", "not wanted")]
     changes = summary.get("recovery_s")
     if changes:
         trees, advertised = (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from captures.accounting import summary
+from captures.accounting.direct import Direct
 from captures.accounting.log_tables import application_tables
 from captures.accounting.verdict import verdict
 from captures.datasource import document
@@ -18,6 +19,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.tables import document as tables
 from tests.support.paths import DOCS
+from tests.support.run_folder import SpacedRun
 
 
 def _good() -> dict[str, Any]:
@@ -208,3 +210,18 @@ def test_the_page_of_the_data_sources_has_their_options_and_columns() -> None:
     page = (DOCS / "pcap-source.md").read_text()
     assert document.options_table() in page
     assert document.columns_tables() in page
+
+
+def test_convergence_counts_from_the_first_predicate_of_a_session(tmp_path: Path) -> None:
+    """Second 0 of a session passes long before its user sets a predicate."""
+    found = []
+    for waited_ms in (0, 2418):
+        run = SpacedRun()
+        run.tick(waited_ms)
+        run.set_predicate(1)
+        run.advertise(1, [(1, [0, 2])], seq=1)
+        run.workload.clear()
+        with Direct(run.write(tmp_path / str(waited_ms))) as direct:
+            found.append(direct.summary()["convergence_s"])
+    # A millisecond until the confirmation, and before a frame in each of five captures.
+    assert found == [pytest.approx(0.006, abs=1e-9)] * 2

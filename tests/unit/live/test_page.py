@@ -22,6 +22,7 @@ from rich.console import Console
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
 from captures.rundir.clock import read_clock
+from captures.rundir.commands import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
@@ -32,6 +33,7 @@ from testbed.live.watch import Watcher, open_state
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.applications import application_events, delivery_event
+from tests.support.attention_experiment import DELIVERIES, experiment
 from tests.support.browser import contrasts, needs_chromium, shown
 from tests.support.polling import TIMEOUT, poll
 
@@ -97,6 +99,18 @@ def test_the_first_snapshot_of_a_run_that_is_over_has_its_messages(run_dir: Path
     lines = application_events(run_dir)
     assert messages["sent"] == sum(line["event"] == "send_message" for line in lines) > 0
     assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines) > 0
+
+
+def test_publications_senders_receivers_and_commands_of_a_session_are_shown(tmp_path: Path) -> None:
+    loaded = load_experiment(experiment(tmp_path / "attention.toml", "eon", 3))
+    run_dir = simulate(loaded, tmp_path / "runs", Progress(Console(file=StringIO())))
+    append_command(RunLayout(run_dir), CommandRecord(at_s=4.26, time_ns=1, command="link 0 1 set loss=20"))
+    state = open_state(run_dir)
+    with Watcher(state, None, busy=False):
+        snapshot = state.snapshot()
+    assert (snapshot["messages"]["sent"], snapshot["messages"]["delivered"]) == (5, len(DELIVERIES))
+    assert (snapshot["senders"], snapshot["receivers"]) == ([0, 1, 2, 3, 4], [0, 1])
+    assert snapshot["events"][-1] == {"t_s": 4.3, "text": "command: link 0 1 set loss=20"}
 
 
 def test_what_goes_wrong_is_said(state: LiveState) -> None:

@@ -69,7 +69,7 @@ def _run(network: Topology, seed: int) -> RunData:
     tables["link_totals"] = pd.DataFrame(rows, columns=list(TABLES["link_totals"]))
     nodes = [node.id for node in network.nodes]
     senders, receivers = (tuple(random.sample(nodes, len(nodes) // part)) for part in (4, 2))
-    return RunData(Path(), {}, None, network, [], tables, Workload((), senders, receivers), [])
+    return RunData(Path(), {}, None, network, None, [], tables, Workload((), senders, receivers), [])
 
 
 @pytest.mark.parametrize("count", [20, 200, 1000])
