@@ -204,7 +204,7 @@ def read_inputs(run: RunLayout) -> Inputs:
         clock=read_clock(run),
         simulated=manifest["datapath"] == SIMULATED,
         held=manifest.get("held", False),
-        private=run.keys.is_file(),
+        private=manifest.get("private", False),
         router_counters=read_routers_counters(run),
         ovs_counters=read_switches_counters(run),
         topology=topology,

@@ -17,6 +17,7 @@ from typing import Any, cast
 from captures.rundir.files import RunFolderError, missing, read_lines
 from captures.rundir.follow import Follower
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import is_private
 from captures.rundir.records import RunFile, check
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
@@ -149,7 +150,7 @@ def read_applications(run: RunLayout) -> Iterator[tuple[str, Recorded]]:
 
 def _events(run: RunLayout) -> Iterator[_Located]:
     files = _files(run)
-    if not run.keys.is_file():
+    if not is_private(run):
         # The events of a node are in one file.
         return chain.from_iterable(map(_events_of, files))
     # Other files are short, and may be more than a process can have open.
@@ -191,7 +192,7 @@ class ApplicationsFollower:
             if path not in self._followers:
                 self._followers[path] = Follower(path, _located)
             self._waiting[path].extend(self._followers[path].read())
-        if not self._run.keys.is_file():
+        if not is_private(self._run):
             ready = list(chain.from_iterable(self._waiting.values()))
             self._waiting.clear()
         else:

@@ -54,6 +54,10 @@ class Manifest(TypedDict):
     ]
     experiment: NotRequired[Annotated[str, "name of the experiment"]]
     seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
+    identity: NotRequired[
+        Annotated[str, "random number of the run in hex, bound into the keys of `[security]` that files give"]
+    ]
+    private: NotRequired[Annotated[bool, "whether applications have keys, and routers read no predicates"]]
     simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]
     tag: NotRequired[Annotated[str, "tag of the run, the name of its folder in /run/cbcb; emulations only"]]
     held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
@@ -92,6 +96,15 @@ def read_manifest(run: RunLayout) -> Manifest:
     if not all(isinstance(name, str) for name in manifest["evidence"]):
         raise RunFolderError(f"{run.manifest}: evidence: expected a list of paths")
     return manifest
+
+
+def is_private(run: RunLayout) -> bool:
+    """Whether routers read no predicates; a folder without a manifest is of a run whose routers do.
+
+    Raises:
+        RunFolderError: a field of the manifest is missing or malformed.
+    """
+    return run.manifest.is_file() and read_manifest(run).get("private", False)
 
 
 def write_manifest(run: RunLayout, manifest: Manifest) -> None:

@@ -16,13 +16,13 @@ KEYS = RunFile(
 )
 NETWORK_KEYS = RunFile(
     lambda run: [run.network_keys],
-    "The keys of routers and controller of a run with `[security]`, made from the seed or those of "
-    "`security.key_file`; `router.privacy.keys` reads and writes it.",
+    "The keys of routers and controller of a run with `[security]`, made from the seed or derived from those "
+    "of `security.key_file`; `router.privacy.keys` reads and writes it.",
 )
 SIGNING_KEYS = RunFile(
     lambda run: [run.signing_keys],
-    'The signing keys of a run with `[security] mode = "signed"`, made from the seed or those of '
-    "`security.signing_keys`; `router.security.signing_keys` reads and writes it.",
+    'The signing keys of a run with `[security] mode = "signed"`, made from the seed or derived '
+    "from those of `security.signing_keys`; `router.security.signing_keys` reads and writes it.",
 )
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from router.privacy.keys import KeyFileError, read_secret, write_secret
+from router.privacy.sealing import derived
 from router.security.signatures import KEY_BYTES, PublicKeys, Signer, public_key
 from router.wire.addresses import CONTROLLER
 
@@ -73,8 +74,11 @@ def read_verifier(folder: Path, floor: int) -> PublicKeys:
     return PublicKeys(read_public_keys(folder), floor)
 
 
-def copy_signing_keys(source: Path, folder: Path, nodes: int) -> None:
-    """Copies the keys of a controller and of the nodes from 0 on to a folder that does not exist.
+def derive_signing_keys(source: Path, folder: Path, nodes: int, identity: str) -> None:
+    """Derives the keys of one run for a controller and the nodes from 0 on, in a folder that does not exist.
+
+    Args:
+        identity: of the run: keys of different runs differ.
 
     Raises:
         KeyFileError: a file of the source cannot be used; names it.
@@ -84,7 +88,7 @@ def copy_signing_keys(source: Path, folder: Path, nodes: int) -> None:
     public = read_public_keys(source)
     if public[: KEY_BYTES * len(private)] != b"".join(map(public_key, private)):
         raise KeyFileError(f"{source / _PUBLIC}: not the public keys of the private keys beside it")
-    keys = iter(private)
+    keys = (derived(key, f"signing {identity}") for key in private)
     make_signing_keys(folder, nodes, lambda _: next(keys))
 
 

@@ -361,7 +361,8 @@ class SecurityOptions:
     key_file: str | None = field(
         default=None,
         metadata=option(
-            "File of the network keys (`cbcb keys`); default: a key made from the seed.",
+            "File of the network keys (`cbcb keys`), from which those of the run are derived; default: a key "
+            "made from the seed.",
             example="network.keys",
         ),
     )
@@ -369,8 +370,8 @@ class SecurityOptions:
     signing_keys: str | None = field(
         default=None,
         metadata=option(
-            "Folder of the signing keys of mode `signed` (`cbcb keys issuers`); default: keys made from the "
-            "seed.",
+            "Folder of the signing keys of mode `signed` (`cbcb keys issuers`), from which those of the run "
+            "are derived; default: keys made from the seed.",
             example="signing-keys",
         ),
     )

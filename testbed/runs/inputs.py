@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -48,16 +49,16 @@ def write_inputs(
     Raises:
         OSError: a file cannot be written.
     """
-    run = RunLayout(run_dir)
+    run, identity = RunLayout(run_dir), secrets.token_hex(16)
     run.experiment.write_text(dump_experiment(experiment, run.topology.name), encoding="utf-8")
     write_topology(run, experiment.topology)
     write_workload(run, workload)
     if experiment.privacy.on:
         write_keys(run.keys, key_ring(experiment))
     if experiment.security.on:
-        write_keys(run.network_keys, network_keys(experiment))
+        write_keys(run.network_keys, network_keys(experiment, identity))
     if experiment.security.signs:
-        write_signing_keys(experiment, run.signing_keys)
+        write_signing_keys(experiment, identity, run.signing_keys)
     if datapath != SIMULATED:
         for log in (run.commands, run.faults):
             log.touch()
@@ -65,6 +66,8 @@ def write_inputs(
     manifest = Manifest(
         experiment=experiment.name,
         seed=experiment.seed,
+        identity=identity,
+        private=experiment.privacy.on,
         datapath=datapath,
         started_ns=now_ns if virtual_start_ns is None else virtual_start_ns,
         evidence=[

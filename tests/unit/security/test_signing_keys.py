@@ -8,9 +8,10 @@ import pytest
 
 from router.predicates.model import NOTHING
 from router.privacy.keys import KeyFileError
-from router.security.signatures import PublicKeys
+from router.privacy.sealing import derived
+from router.security.signatures import PublicKeys, public_key
 from router.security.signing_keys import (
-    copy_signing_keys,
+    derive_signing_keys,
     make_signing_keys,
     read_public_keys,
     read_signer,
@@ -64,20 +65,22 @@ def test_a_file_that_is_no_key_is_refused(tmp_path: Path, content: bytes) -> Non
         with pytest.raises(KeyFileError, match=r"public\.keys: no key"):
             read_public_keys(tmp_path / "keys")
     with pytest.raises(KeyFileError, match=r"0\.key"):
-        copy_signing_keys(tmp_path / "keys", tmp_path / "copy", 1)
+        derive_signing_keys(tmp_path / "keys", tmp_path / "copy", 1, "run")
 
 
-def test_a_copy_has_the_keys_of_the_nodes_that_there_are(tmp_path: Path) -> None:
+def test_a_run_has_keys_of_its_own_for_the_nodes_that_there_are(tmp_path: Path) -> None:
     source, copy = tmp_path / "keys", tmp_path / "copy"
     make_signing_keys(source, 5)
-    copy_signing_keys(source, copy, 2)
+    derive_signing_keys(source, copy, 2, "run")
     assert sorted(path.name for path in copy.iterdir()) == ["0.key", "1.key", "controller.key", "public.keys"]
-    assert (copy / "1.key").read_bytes() == (source / "1.key").read_bytes()
+    key = derived(bytes.fromhex((source / "1.key").read_text()), "signing run")
+    assert bytes.fromhex((copy / "1.key").read_text()) == key
+    assert read_public_keys(copy)[2 * 32 :] == public_key(key)
     with pytest.raises(KeyFileError, match=r"5\.key"):
-        copy_signing_keys(source, tmp_path / "more", 6)
+        derive_signing_keys(source, tmp_path / "more", 6, "run")
     (source / "public.keys").write_text((copy / "public.keys").read_text()[::-1].strip() + "\n")
     with pytest.raises(KeyFileError, match=r"public\.keys"):
-        copy_signing_keys(source, tmp_path / "again", 2)
+        derive_signing_keys(source, tmp_path / "again", 2, "run")
 
 
 def test_the_command_makes_a_folder_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

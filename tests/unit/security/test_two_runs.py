@@ -1,0 +1,69 @@
+"""Two runs under one file of network keys and one folder of signing keys take no frame of each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from captures.rundir.layout import RunLayout
+from router.predicates.model import EVERYTHING
+from router.privacy.keys import KeyRing, write_keys
+from router.security.guard import Guard, Refusal, make_guard
+from router.security.signatures import PublicKeys
+from router.security.signing_keys import make_signing_keys, read_public_keys
+from router.wire.addresses import node_address
+from router.wire.codec import decode
+from router.wire.frames import COUNTER_BITS, Frame, FrameType
+from router.wire.intake import RefusedError
+from testbed.config.load import load_experiment
+from testbed.runs.inputs import write_inputs
+from testbed.workload.model import Workload
+from tests.support.guarded import opened, sealed
+
+EARLIER, LATER = 7, 9
+RECEIVER = node_address(1)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[RunLayout]:
+    write_keys(tmp_path / "network.keys", KeyRing.new())
+    make_signing_keys(tmp_path / "signing-keys", 2)
+    path = tmp_path / "experiment.toml"
+    path.write_text(
+        'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n'
+        '[security]\nmode = "signed"\nkey_file = "network.keys"\nsigning_keys = "signing-keys"\n'
+    )
+    made = [RunLayout(tmp_path / name) for name in ("first", "second")]
+    for run in made:
+        run.path.mkdir()
+        write_inputs(run.path, load_experiment(path), Workload((), (), ()), "user")
+    return made
+
+
+def _guard(run: RunLayout, node: int, incarnation: int) -> Guard:
+    return make_guard(node_address(node), run.network_keys, incarnation, None, run.signing_keys)
+
+
+def _frame(run: RunLayout, incarnation: int) -> bytes:
+    """An RA of node 0 on the link to node 1."""
+    ra = Frame(FrameType.RA, 0, incarnation << COUNTER_BITS | 1, 1, 9, EVERYTHING)
+    (data,) = sealed(_guard(run, 0, incarnation), RECEIVER, node_address(0), ra, [RECEIVER])
+    return data
+
+
+@pytest.mark.parametrize(
+    "incarnation", [EARLIER, LATER], ids=["at the same time", "before a clock was set back"]
+)
+def test_a_frame_of_another_run_is_refused_at_the_hop(runs: list[RunLayout], incarnation: int) -> None:
+    first, second = runs
+    data = _frame(first, incarnation)
+    with pytest.raises(RefusedError, match=Refusal.BAD_TAG):
+        opened(_guard(second, 1, EARLIER), data)
+    assert opened(_guard(first, 1, EARLIER), data)
+
+
+def test_a_signature_of_another_run_does_not_stand(runs: list[RunLayout]) -> None:
+    frame = decode(_frame(runs[0], LATER)[14:])
+    stands = [PublicKeys(read_public_keys(run.signing_keys)).stands(frame, 0) for run in runs]
+    assert stands == [True, False]
