@@ -25,7 +25,10 @@ def main(arguments: Namespace) -> int:
     """Prints the path of the run folder."""
     with Console(stderr=True).status("") as status:
         run_dir, equal = import_run(
-            arguments.archive, arguments.runs, lambda name: status.update(foreign(name))
+            arguments.archive,
+            arguments.runs,
+            lambda size: put(f"cbcb: {arguments.archive}: {size}", file=sys.stderr),
+            lambda name: status.update(foreign(name)),
         )
     if not equal:
         put(

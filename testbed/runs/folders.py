@@ -28,6 +28,16 @@ def reproduction_folder(runs: Path, figure: str) -> Path:
     return runs / _REPRODUCTIONS / figure
 
 
+def check_run_id(run_id: str) -> None:
+    """Refuses names of other folders beside the run folders, and those that a shell or a terminal would obey.
+
+    Raises:
+        InputError: it is such a name.
+    """
+    if run_id in (_SWEEPS, _REPRODUCTIONS) or run_id.startswith(("-", ".")) or not run_id.isprintable():
+        raise InputError(f"{run_id!r}: no id of a run; expected a name such as 20260101-120000-ring5")
+
+
 def new_run_folder(runs: Path, name: str) -> Path:
     """Makes the folder of a new run: `<UTC time>-<experiment>`, with a number if that name is taken.
 

@@ -12,7 +12,7 @@ import pytest
 
 from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
-from tests.support.command import Cbcb, committed
+from tests.support.command import Cbcb, committed, elsewhere
 from tests.support.plaintext import captured_bytes, plain_forms
 from tests.support.polling import TIMEOUT, poll
 
@@ -36,8 +36,10 @@ def test_the_verdict_holds_and_captures_have_no_plaintext(cbcb: Callable[..., Cb
     captured = captured_bytes(run)
     assert exact
     assert not [form for form in exact if form in captured]
-    # The recordings repeat what the routers did.
-    status, printed = cbcb("replay", str(manifest.parent)).wait()
+    # The recordings repeat what the routers did, where there are no private keys.
+    copied = elsewhere(cbcb, run, tmp_path)
+    assert not list(copied.rglob("*keys.json")) + list(copied.rglob("*.key"))
+    status, printed = cbcb("replay", str(copied)).wait()
     assert status == 0, printed
 
 

@@ -37,7 +37,7 @@ from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
 from router.wire.signature import covered
 from router.wire.trailer import read_trailer
 from testbed.network.names import port_device
-from tests.support.command import STATE, Cbcb, committed
+from tests.support.command import STATE, Cbcb, committed, elsewhere
 from tests.support.guarded import head
 from tests.support.polling import poll
 from tests.support.runtime_wire import socket_in
@@ -75,8 +75,10 @@ def test_the_verdict_holds_and_the_accounts_are_equal(
     assert run.network_keys.stat().st_mode & 0o777 == 0o600
     counters = json.loads(run.routers_counters.read_text())
     assert not any("refused" in each for each in counters.values())
-    # The recordings repeat what the routers did, without private keys.
-    status, printed = cbcb("replay", str(manifest.parent)).wait()
+    # The recordings repeat what the routers did, where there are no private keys.
+    copied = elsewhere(cbcb, run, tmp_path)
+    assert not list(copied.rglob("*keys.json")) + list(copied.rglob("*.key"))
+    status, printed = cbcb("replay", str(copied)).wait()
     assert status == 0, printed
 
 

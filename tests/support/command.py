@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,15 @@ class Cbcb:
             return None
 
         return poll(mine, timeout_s, "the run writes its state")
+
+
+def elsewhere(cbcb: Callable[..., Cbcb], run: RunLayout, folder: Path) -> Path:
+    """The run folder after an export, and an import into another folder of runs."""
+    archive, runs = folder / "run.tar.gz", folder / "elsewhere"
+    for command in (("export", str(run.path), "--output"), ("import", "--runs", str(runs))):
+        status, printed = cbcb(*command, str(archive)).wait()
+        assert status == 0, printed
+    return runs / run.path.name
 
 
 def committed(run_dir: Path) -> bool | None:

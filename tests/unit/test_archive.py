@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, write_manifest
+from router.security.signing_keys import make_signing_keys
 from testbed.cli.main import main
 from testbed.errors import InputError
 from testbed.runs.archive import export_run, import_run
@@ -35,10 +38,11 @@ def _archive(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
 
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     run = _run(tmp_path / "here")
-    archive = tmp_path / "run.tar.gz"
+    archive, announced = tmp_path / "run.tar.gz", list[str]()
     export_run(run.path, archive)
-    copied, equal = import_run(archive, tmp_path / "there" / "runs")
+    copied, equal = import_run(archive, tmp_path / "there" / "runs", announced.append)
     assert equal
+    assert [text.split(",")[0] for text in announced] == ["5 files and folders"]
     assert copied == tmp_path / "there" / "runs" / run.path.name
     files = [path.relative_to(run.path) for path in run.path.rglob("*") if path.is_file()]
     assert sorted(files) == sorted(path.relative_to(copied) for path in copied.rglob("*") if path.is_file())
@@ -51,10 +55,19 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "there" / "runs").iterdir()] == [run.path.name]
 
 
-def _link() -> tarfile.TarInfo:
-    member = tarfile.TarInfo("x/link")
-    member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+def _member(name: str, kind: bytes = tarfile.REGTYPE, sparse: Mapping[str, str] = {}) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+    member.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
     return member
+
+
+#: A file of 4 TiB, of which the archive has nothing, in the three forms of sparse files.
+_SPARSE = [
+    {"numblocks": "0", "size": str(1 << 42), "map": f"{1 << 42},0"},
+    {"name": "x/a", "size": str(1 << 42), "map": f"{1 << 42},0"},
+    {"major": "1", "minor": "0", "name": "x/a", "realsize": str(1 << 42)},
+]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +75,22 @@ def _link() -> tarfile.TarInfo:
     [
         ([(tarfile.TarInfo("../outside"), b"")], "below the folder of the run"),
         ([(tarfile.TarInfo("/outside"), b"")], "below the folder of the run"),
-        ([(_link(), b"")], "below the folder of the run"),
+        ([(_member("x/link", tarfile.SYMTYPE), b"")], "expected files and folders"),
+        ([(_member("x/pipe", tarfile.FIFOTYPE), b"")], "expected files and folders"),
+        ([(_member("x/a", sparse=_SPARSE[0]), b"")], "expected files and folders"),
+        ([(_member("x/a", sparse=_SPARSE[1]), b"")], "expected files and folders"),
+        ([(_member("x/a", sparse=_SPARSE[2]), b"1\n4398046511104\n0\n")], "expected files and folders"),
+        (
+            [(_member("x/a", sparse=_SPARSE[2]), b"60000\n" + b"1\n" * 60_000)],
+            "that are no content of a file",
+        ),
+        ([(_member("x/" + "a/" * 1900), b"")], "at most 16 folders in each other"),
+        ([(_member("x/" + "a" * 70_000), b"")], "that are no content of a file"),
+        ([(_member("x/a\nb"), b"")], r"'x/a\\nb': expected a printable path"),
+        ([(_member("x\x1b[31m/a"), b"")], r"'x\\x1b\[31m/a': expected a printable path"),
+        ([(_member("-rf/a"), b"")], "'-rf': no id of a run"),
+        ([(_member(".import-x/a"), b"")], "'.import-x': no id of a run"),
+        ([(_member("sweeps/a"), b"")], "'sweeps': no id of a run"),
         ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("y/a"), b"")], "2 folders; expected one"),
         ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("x/a"), b"")], "expected an archive"),
     ],
@@ -75,6 +103,47 @@ def test_an_archive_of_something_else_is_refused_and_leaves_nothing(
         import_run(_archive(tmp_path / "a.tar.gz", *members), runs)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar.gz", "runs"]
     assert list(runs.iterdir()) == []
+
+
+def test_private_keys_stay_out_and_files_have_no_more_rights_than_before(tmp_path: Path) -> None:
+    run = _run(tmp_path / "here")
+    run.keys.touch()
+    run.network_keys.touch()
+    make_signing_keys(run.signing_keys, 2)
+    modes = {"a": 0o600, "b": 0o644, "c": 0o6777}
+    for name, mode in modes.items():
+        (run.path / name).touch()
+        (run.path / name).chmod(mode)
+    export_run(run.path, tmp_path / "a.tar.gz")
+    copied, _ = import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
+    assert not (RunLayout(copied).keys.exists() or RunLayout(copied).network_keys.exists())
+    assert [path.name for path in RunLayout(copied).signing_keys.iterdir()] == ["public.keys"]
+    assert {name: (copied / name).stat().st_mode & 0o7777 for name in modes} == {
+        "a": 0o600,
+        "b": 0o644,
+        "c": 0o644,
+    }
+
+
+def test_an_archive_for_which_the_disk_has_no_room_is_not_unpacked(tmp_path: Path) -> None:
+    """A header says 4 TiB and more; the archive ends behind it."""
+    member = tarfile.TarInfo("x/a")
+    member.size = 1 << 60
+    with gzip.open(tmp_path / "a.tar.gz", "wb") as file:
+        file.write(member.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(
+        InputError, match="1,152,921,504,606,846,976 bytes or more in files; the disk has room"
+    ):
+        import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
+
+
+def test_what_is_behind_the_end_of_an_archive_is_bounded(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.gz"
+    export_run(_run(tmp_path / "here").path, archive)
+    with archive.open("ab") as file:
+        file.write(gzip.compress(bytes(1 << 20)))
+    with pytest.raises(InputError, match="that are no content of a file"):
+        import_run(archive, tmp_path / "runs")
 
 
 def test_a_cut_archive_and_a_folder_without_a_manifest_are_refused(tmp_path: Path) -> None:

@@ -110,3 +110,15 @@ def test_attack(run: RunLayout, printed: Callable[..., str]) -> None:
     assert 0 < whole["A1"]["messages"] <= json.loads(run.summary.read_text())["messages_sent"]
     assert whole["A5"]["share"] > whole["A5"]["baseline"]
     assert "number of attributes" in printed("attack", str(run.path), "--attack", "A1")
+
+
+def test_a_run_is_accounted_for_elsewhere_without_its_keys(
+    run: RunLayout, printed: Callable[..., str], tmp_path: Path
+) -> None:
+    archive = tmp_path / "run.tar.gz"
+    printed("export", str(run.path), "--output", str(archive))
+    copied = RunLayout(Path(printed("import", str(archive), "--runs", str(tmp_path)).strip()))
+    assert run.keys.exists() and not copied.keys.exists()
+    printed("account", str(copied.path), "--engine", "duckdb")
+    summaries = [json.loads(each.summary.read_text()) for each in (run, copied)]
+    assert summaries[0]["private"] == summaries[1]["private"] != {}
