@@ -107,8 +107,6 @@ def _evidence(
     yield from (run.routers_counters, run.switches_counters, run.timings, run.captures)
     yield from (run.capture(each.name) for each in identities(experiment.topology, kept))
     keeps_records = service_records and SERVICES[experiment.service.kind].keeps_records
-    if experiment.privacy.on:
-        yield run.keys
     if simulated:
         yield from (run.simulation, run.simulated_applications)
         if keeps_records:

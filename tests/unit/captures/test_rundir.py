@@ -361,7 +361,7 @@ def test_records_of_applications_are_followed_while_routers_write_them(run: RunL
 
 def _member_records(run: RunLayout, process: int) -> ApplicationRecords:
     """The records of a member on node 1 of a run with privacy."""
-    write_manifest(run, Manifest(datapath="user", started_ns=1, private=True))
+    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], private=True))
     run.applications_folder.mkdir(exist_ok=True)
     return ApplicationRecords(run.application_of_member(1, process), _fail)
 

@@ -17,6 +17,7 @@ from router.wire.codec import decode
 from router.wire.frames import COUNTER_BITS, Frame, FrameType
 from router.wire.intake import RefusedError
 from testbed.config.load import load_experiment
+from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.workload.model import Workload
 from tests.support.guarded import opened, sealed
@@ -34,9 +35,8 @@ def runs(tmp_path: Path) -> list[RunLayout]:
         'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n'
         '[security]\nmode = "signed"\nkey_file = "network.keys"\nsigning_keys = "signing-keys"\n'
     )
-    made = [RunLayout(tmp_path / name) for name in ("first", "second")]
+    made = [RunLayout(new_run_folder(tmp_path, name)) for name in ("first", "second")]
     for run in made:
-        run.path.mkdir()
         write_inputs(run.path, load_experiment(path), Workload((), (), ()), "user")
     return made
 
