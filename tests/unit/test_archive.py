@@ -70,6 +70,7 @@ _SPARSE = [
 ]
 
 
+@pytest.mark.attack("hostile archive")
 @pytest.mark.parametrize(
     ("members", "why"),
     [
@@ -105,6 +106,7 @@ def test_an_archive_of_something_else_is_refused_and_leaves_nothing(
     assert list(runs.iterdir()) == []
 
 
+@pytest.mark.attack("keys of an exported run")
 def test_private_keys_stay_out_and_files_have_no_more_rights_than_before(tmp_path: Path) -> None:
     run = _run(tmp_path / "here")
     run.keys.touch()
@@ -125,6 +127,7 @@ def test_private_keys_stay_out_and_files_have_no_more_rights_than_before(tmp_pat
     }
 
 
+@pytest.mark.attack("large archive")
 def test_an_archive_for_which_the_disk_has_no_room_is_not_unpacked(tmp_path: Path) -> None:
     """A header says 4 TiB and more; the archive ends behind it."""
     member = tarfile.TarInfo("x/a")
@@ -137,6 +140,7 @@ def test_an_archive_for_which_the_disk_has_no_room_is_not_unpacked(tmp_path: Pat
         import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
 
 
+@pytest.mark.attack("large archive")
 def test_what_is_behind_the_end_of_an_archive_is_bounded(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.gz"
     export_run(_run(tmp_path / "here").path, archive)

@@ -60,6 +60,7 @@ def test_a_link_frame_reaches_the_host_alone_whatever_its_address(
             assert table.run(port, address, ETHERTYPE, OWN) == Fate([HOST_PORT], to_controller=False)
 
 
+@pytest.mark.attack("address of another node")
 @given(PORT_SETS, st.sampled_from([CONTROLLER_SOURCE, node_address(8)]) | st.binary(min_size=6, max_size=6))
 def test_a_host_cannot_pass_for_another(ports: frozenset[int], source: bytes) -> None:
     table = FlowTable(pipeline(ports, OWN))
@@ -68,6 +69,7 @@ def test_a_host_cannot_pass_for_another(ports: frozenset[int], source: bytes) ->
             assert table.run(HOST_PORT, address, ETHERTYPE, source) == Fate([], to_controller=False)
 
 
+@pytest.mark.attack("address of the controller")
 @given(PORT_SETS)
 def test_no_link_can_pass_for_the_controller(ports: frozenset[int]) -> None:
     table = FlowTable(pipeline(ports, OWN))
@@ -91,6 +93,7 @@ def test_other_ethertypes_go_nowhere(ports: frozenset[int], eth_type: int, desti
             assert table.run(in_port, address, eth_type, OWN) == Fate([], to_controller=False)
 
 
+@pytest.mark.attack("VLAN tag")
 @given(PORT_SETS)
 def test_frames_with_a_vlan_tag_go_nowhere(ports: frozenset[int]) -> None:
     table = FlowTable(pipeline(ports, OWN))

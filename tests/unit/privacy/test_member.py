@@ -51,6 +51,7 @@ def test_the_seal_is_that_of_the_specification() -> None:
     assert plain == encode_message(CONTENT)
 
 
+@pytest.mark.attack("changed content")
 def test_what_was_changed_is_counted_and_never_delivered() -> None:
     sender, receiver = pair()
     message = sender.message(CONTENT)
@@ -69,6 +70,7 @@ def test_what_was_changed_is_counted_and_never_delivered() -> None:
     assert receiver.open(message).discarded is None
 
 
+@pytest.mark.attack("repeated content")
 def test_a_message_is_accepted_once() -> None:
     sender, receiver = pair()
     messages = [sender.message(CONTENT) for _ in range(WINDOW + 2)]

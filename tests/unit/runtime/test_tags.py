@@ -106,6 +106,7 @@ def test_a_rogue_changes_nothing_and_is_counted_by_the_name_that_it_took(
     assert check(tmp_path / "r1.rec").difference is None
 
 
+@pytest.mark.attack("frames from before a restart")
 def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
     wire: Wire, specs: list[RouterSpec], tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ from tests.support.guarded import (
 )
 from tests.support.mutated_frames import mutated
 from tests.support.one_router import CONTROL, FIRST, NEXT_TABLE, NODE, TABLE
+from tests.support.promises import promises
 from tests.support.router_tables import predicates_of
 
 (TO_ROUTER,) = port_addresses([2])
@@ -218,6 +219,7 @@ def name_of(source: bytes) -> str:
     return "controller" if node is None else str(node)
 
 
+@pytest.mark.attack("any frame")
 @pytest.mark.parametrize("mode", MODES)
 @EVERY_ATTACK
 def test_attacks_of_an_outsider(attack: Attack, mode: str) -> None:
@@ -230,6 +232,17 @@ def test_attacks_of_an_outsider(attack: Attack, mode: str) -> None:
     assert victim.named() == {name_of(attack.source): {"untagged": len(attack.frames)}}
 
 
+@pytest.mark.attack(
+    "forged issuer",
+    "widened table",
+    "final epoch",
+    "epoch 2^32 - 1",
+    "stolen table",
+    "another node",
+    "UR in another name",
+    "lying UR",
+    "poisoned number",
+)
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
 @pytest.mark.parametrize("mode", ["mac", "signed"])
 @EVERY_ATTACK
@@ -245,6 +258,18 @@ def test_attacks_of_an_insider(attack: Attack, mode: str, signs: bool) -> None:
     assert victim.named() == {name_of(attack.source): {reason: len(attack.frames)}}
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_page_says_what_a_mode_does_against_an_insider(name: str, mode: str) -> None:
+    attack = ATTACKS[name]
+    frames = [rogue_signed(each) if mode == "signed" else each for each in attack.frames]
+    victim, changed = attacked(mode, lambda victim: [victim.inside(each, attack.source) for each in frames])
+    reasons = [f"`{reason}`" for reason in victim.counted()]
+    assert not (changed and reasons)
+    assert promises()[name, "insider"][mode] == ("; ".join(["nothing", *reasons]) if reasons else "taken")
+
+
+@pytest.mark.attack("stolen and signed table")
 def test_a_stolen_table_that_its_controller_has_signed_is_of_another_run() -> None:
     frame = ATTACKS["stolen table"].frames[0]
     victim, changed = attacked("signed", lambda victim: [victim.genuine(frame, CONTROLLER)])
@@ -252,6 +277,7 @@ def test_a_stolen_table_that_its_controller_has_signed_is_of_another_run() -> No
     assert victim.counted() == {"other_run": 1}
 
 
+@pytest.mark.attack("replayed message")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_message_that_is_replayed_is_delivered_once(mode: str) -> None:
     victim = Victim(mode)
@@ -263,6 +289,7 @@ def test_a_message_that_is_replayed_is_delivered_once(mode: str) -> None:
     assert victim.named() == ({} if mode == "off" else {"11": {"replayed": 499}})
 
 
+@pytest.mark.attack("replayed frames")
 @pytest.mark.parametrize("mode", ["mac", "signed"])
 def test_what_an_insider_replays_under_tags_of_its_own(mode: str) -> None:
     """A message is a duplicate in every mode; an old one, an RA and an SR only where issuers sign."""
@@ -282,6 +309,7 @@ def test_what_an_insider_replays_under_tags_of_its_own(mode: str) -> None:
     assert victim.named() == {"11": {"issuer_replayed": 2}}
 
 
+@pytest.mark.attack("late replay")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_message_whose_slot_is_forgotten_is_replayed(mode: str) -> None:
     victim = Victim(mode)
@@ -295,6 +323,7 @@ def test_a_message_whose_slot_is_forgotten_is_replayed(mode: str) -> None:
     assert victim.named() == ({"11": {"issuer_replayed": 1}} if mode == "signed" else {})
 
 
+@pytest.mark.attack("forged number")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_forged_message_keeps_the_genuine_one_of_its_number_out_or_not(mode: str) -> None:
     victim = Victim(mode)
@@ -306,6 +335,7 @@ def test_a_forged_message_keeps_the_genuine_one_of_its_number_out_or_not(mode: s
     assert victim.named() == ({"11": {"bad_signature": 1}} if mode == "signed" else {})
 
 
+@pytest.mark.attack("poisoned number")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(mode: str) -> None:
     victim = Victim(mode)
@@ -325,6 +355,7 @@ def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(mode: s
     assert victim.core.counters.srs_received == (2 if mode == "signed" else 3)
 
 
+@pytest.mark.attack("old RA")
 @pytest.mark.parametrize("mode", MODES)
 def test_an_old_ra_of_a_wider_predicate_widens_no_table_again(mode: str) -> None:
     """An insider keeps a genuine RA, and sends it after its issuer has narrowed its predicate."""

@@ -181,6 +181,7 @@ def forge_acks(court: Court, *, inside: bool, signs: bool) -> None:
     court.advance(0.5)
 
 
+@pytest.mark.attack("forged ACK")
 @pytest.mark.parametrize("mode", MODES)
 def test_acknowledgements_of_an_outsider(mode: str) -> None:
     court = Court(mode)
@@ -191,6 +192,7 @@ def test_acknowledgements_of_an_outsider(mode: str) -> None:
     assert court.named() == ({} if mode == "off" else {str(VICTIM): {"untagged": 2}})
 
 
+@pytest.mark.attack("forged ACK")
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
 @pytest.mark.parametrize("mode", ["mac", "signed"])
 def test_acknowledgements_of_an_insider(mode: str, signs: bool) -> None:
@@ -207,6 +209,7 @@ def test_acknowledgements_of_an_insider(mode: str, signs: bool) -> None:
     assert court.epochs() == [1, 2]
 
 
+@pytest.mark.attack("forged HELLO")
 @pytest.mark.parametrize("signs", [False, True], ids=["unsigned", "own signature"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_hello_in_the_name_of_another_router(mode: str, signs: bool) -> None:
@@ -228,6 +231,7 @@ def kept(mode: str, frame: Frame) -> Frame:
     return genuine(frame) if mode == "signed" else frame
 
 
+@pytest.mark.attack("repeated HELLO")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("incarnation", "number"), [(INCARNATION - 1, 9), (INCARNATION, 1)], ids=["earlier run", "this start"]
@@ -246,6 +250,7 @@ def test_a_hello_that_an_insider_repeats(incarnation: int, number: int, mode: st
     assert (court.counted(), court.named()) == ({}, {})
 
 
+@pytest.mark.attack("repeated HELLO")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
     court = Court(mode)
@@ -263,6 +268,7 @@ def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
     assert (court.counted(), court.named()) == ({}, {})
 
 
+@pytest.mark.attack("repeated ACK")
 @pytest.mark.parametrize("mode", MODES)
 def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> None:
     """The victim was given up; its ACK of an earlier frame says nothing of the present."""
@@ -282,6 +288,7 @@ def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> No
     assert court.events("router_responsive") == 1
 
 
+@pytest.mark.attack("forged HELLO")
 def test_a_flood_of_forged_hellos_makes_no_epoch() -> None:
     court = Court("signed")
     for number in range(200):
@@ -310,6 +317,7 @@ def test_a_controller_that_is_started_again_takes_frames_of_routers(tmp_path: Pa
             opened(after, data)
 
 
+@pytest.mark.attack("epoch churn")
 @pytest.mark.parametrize("mode", MODES)
 def test_hellos_of_a_rogue_in_its_own_name_make_few_epochs(mode: str) -> None:
     """Its name and its keys are its own: no mode holds it back, the rate does."""
@@ -323,6 +331,7 @@ def test_hellos_of_a_rogue_in_its_own_name_make_few_epochs(mode: str) -> None:
     assert court.machine.refused == {(ROGUE, "hello_rate"): 40 - TIMING.restarts}
 
 
+@pytest.mark.attack("epoch churn")
 @pytest.mark.parametrize("mode", MODES)
 def test_hellos_of_an_outsider_in_the_name_of_a_router(mode: str) -> None:
     court = Court(mode)

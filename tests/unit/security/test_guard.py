@@ -112,6 +112,7 @@ def test_padding_behind_the_trailer_is_ignored() -> None:
     assert opened(router_guard(4), from_three() + bytes(20)) == encode(MSG)
 
 
+@pytest.mark.attack("a frame under a wrong key")
 def test_a_frame_of_an_outsider_is_refused() -> None:
     assert refusal(head(TO_PORTS, node_address(3)) + encode(MSG)) == Refusal.UNTAGGED
     assert refusal(from_three(ring=ROGUE)) == Refusal.BAD_TAG

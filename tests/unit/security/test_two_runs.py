@@ -52,6 +52,7 @@ def _frame(run: RunLayout, incarnation: int) -> bytes:
     return data
 
 
+@pytest.mark.attack("frame of another run")
 @pytest.mark.parametrize(
     "incarnation", [EARLIER, LATER], ids=["at the same time", "before a clock was set back"]
 )
@@ -63,6 +64,7 @@ def test_a_frame_of_another_run_is_refused_at_the_hop(runs: list[RunLayout], inc
     assert opened(_guard(first, 1, EARLIER), data)
 
 
+@pytest.mark.attack("signature of another run")
 def test_a_signature_of_another_run_does_not_stand(runs: list[RunLayout]) -> None:
     frame = decode(_frame(runs[0], LATER)[14:])
     stands = [PublicKeys(read_public_keys(run.signing_keys)).stands(frame, 0) for run in runs]

@@ -39,6 +39,7 @@ def _run(experiment: Experiment) -> tuple[set[bytes], list[BloomPredicate]]:
     return sealed, [member.set_predicate(parse_predicate("a = 1")) for member in members]
 
 
+@pytest.mark.attack("nonces of two runs")
 def test_two_runs_under_one_key_file_share_no_nonce_and_no_secret(
     tmp_path: Path, experiment: Callable[[str], Experiment]
 ) -> None:

@@ -1,0 +1,19 @@
+"""The table of attacks in docs/security.md: what each mode promises."""
+
+from __future__ import annotations
+
+from tests.support.paths import DOCS
+
+_HEAD = "| attack | by | `off` | `mac` | `signed` |"
+
+
+def promises() -> dict[tuple[str, str], dict[str, str]]:
+    """Name of an attack and who makes it -> mode -> cell."""
+    lines = (DOCS / "security.md").read_text().split(f"{_HEAD}\n|---|---|---|---|---|\n")[1].split("\n\n")[0]
+    found = {}
+    for line in lines.splitlines():
+        attack, by, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        name = attack.split(":")[0], by
+        assert name not in found, f"two rows {name}"
+        found[name] = dict(zip(("off", "mac", "signed"), cells, strict=True))
+    return found
