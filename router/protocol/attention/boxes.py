@@ -44,7 +44,8 @@ class Box:
         deadline: the end of the round, seconds of the router's clock.
         got: the publications that were delivered in the round; empty when it is over.
         count, remote: how many were delivered in the round, and how many of them another router sent.
-        ever: the publications of all rounds; None: they are not remembered (`history`).
+        ever: the publications of all rounds; None: they are not remembered (`history`), or those of the rounds
+            before a restart of the router are not known.
         forwarded_to: the interfaces through which the SUBs of the round went.
         unsent: the SUB of the round waits for the first epoch.
         timers: of the round.
@@ -85,7 +86,7 @@ class Box:
         self.began_after = 0
         self.deadline = 0.0
         self.got: set[PublicationId] = set()
-        self.ever: set[PublicationId] | None = set() if remembers else None
+        self.ever: set[PublicationId] | None = set() if remembers and not event.refreshed else None
         self.count = self.remote = 0
         self.forwarded_to: frozenset[int] = frozenset()
         self.unsent = False

@@ -101,13 +101,24 @@ def test_without_loss_and_eviction_no_subscription_starves(
             assert len(each.got) >= min(each.began.max, network.available(each)), (key, each)
 
 
-@given(st.sampled_from(tuple(STRATEGIES)), st.booleans(), st.integers(0, 2**32), st.booleans())
-@settings(deadline=None, max_examples=20)
+@given(
+    st.sampled_from(tuple(STRATEGIES)),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+@settings(deadline=None, max_examples=40)
 def test_a_subscription_that_outlives_its_router_gets_nothing_twice(
-    strategy: str, everything: bool, seed: int, reordering: bool
+    strategy: str, exact: bool, everything: bool, seed: int, reordering: bool
 ) -> None:
     """Routers restart; the applications register their subscriptions as refreshed ones."""
-    options = AttentionOptions(strategy=strategy, remote="all" if everything else "pending", en_route=True)
+    options = AttentionOptions(
+        strategy=strategy,
+        remote="all" if everything else "pending",
+        en_route=True,
+        history="exact" if exact else "none",
+    )
     rng = random.Random(seed)
     network = AttentionNetwork(random_graph(rng, 5, 2), options, seed)
     network.reordering = reordering
