@@ -12,6 +12,7 @@ COMPILER = Compiler(
     "router.wire.addresses",
     "router.wire.layouts",
     "router.recording.format",
+    "router.protocol.delivered",
     *MATCHING.sources,
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee

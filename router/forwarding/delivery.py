@@ -50,7 +50,6 @@ from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_byte, put_long
 from router.native.system import memcpy, writev
-from router.protocol.delivered import SLOTS, SPREAD
 
 _APPS, _APP_COUNT, _APP_TABLE = int(State.APPS), int(State.APP_COUNT), int(State.APP_TABLE)
 _APP_OPEN, _APP_MARK, _CHOSEN = int(State.APP_OPEN), int(State.APP_MARK), int(State.CHOSEN)
@@ -60,11 +59,9 @@ _LINE_PIECES, _TEXTS = int(State.LINE_PIECES), int(State.TEXTS)
 _RECORDS, _RECORDS_AT, _RECORD_ROOM = int(State.RECORDS), int(State.RECORDS_AT), int(State.RECORD_ROOM)
 _RECORDS_DUE, _RECORDS_DELAY = int(State.RECORDS_DUE), int(State.RECORDS_DELAY)
 _DELIVERED = int(State.DELIVERED)
-_DELIVERED_LAST = int(State.DELIVERED_LAST)
 _ATTRIBUTES, _ATTRIBUTES_LENGTH = int(State.ATTRIBUTES), int(State.ATTRIBUTES_LENGTH)
 _FOUND, _STEPS = int(Search.FOUND), int(Search.STEPS)
 _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
-_SLOT = SLOTS - 1
 _APP_BYTES, _ENTRY_BYTES = 8 * APP_WIDTH, 8 * ENTRY_WIDTH
 
 
@@ -117,27 +114,6 @@ def write_line(state: Address, source: I64, seq: I64) -> I64:
     put_long(state, _ATTRIBUTES, attributes)
     put_long(state, _ATTRIBUTES_LENGTH, at - attributes)
     return put_text(texts, LINE_END, at) - start if at else 0
-
-
-@callee
-def was_delivered(state: Address, source: I64, seq: I64) -> Flag:
-    """Whether a message is noted, as in `router.protocol.delivered`."""
-    place = _slot(state, source, seq)
-    return long_at(place, 0) == source + 1 and long_at(place, 1) == seq
-
-
-@callee
-def note_delivered(state: Address, source: I64, seq: I64) -> None:
-    """Notes a message, as `router.protocol.delivered` does."""
-    place = _slot(state, source, seq)
-    put_long(place, 0, source + 1)
-    put_long(place, 1, seq)
-
-
-@callee
-def _slot(state: Address, source: I64, seq: I64) -> Address:
-    # The lower bits alone: the whole sum of a number of 64 bits does not fit.
-    return long_at(state, _DELIVERED_LAST) + 16 * (((seq & _SLOT) + source * (SPREAD & _SLOT)) & _SLOT)
 
 
 @callee

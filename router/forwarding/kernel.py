@@ -17,7 +17,8 @@ import numpy as np
 
 from router.forwarding.compiler import callee, kernel
 from router.forwarding.deciding import SEVERAL, count_through, is_long, outputs, steps_spent
-from router.forwarding.delivery import choose, deliver, note_delivered, queue, was_delivered, write_line
+from router.forwarding.delivered import note_delivered, was_delivered
+from router.forwarding.delivery import choose, deliver, queue, write_line
 from router.forwarding.layout import (
     APP_DESCRIPTOR,
     APP_WIDTH,
@@ -101,7 +102,7 @@ _LOG_ROOM, _LOG_UNTIL = int(State.LOG_ROOM), int(State.LOG_UNTIL)
 _LAG, _LAG_LOOK, _CLOCK_STALE = int(State.LAG), int(State.LAG_LOOK), int(State.CLOCK_STALE)
 _FRAMES_DONE, _BYTES_DONE = int(State.FRAMES_DONE), int(State.BYTES_DONE)
 _FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
-_DUPLICATES = int(State.DUPLICATES)
+_DUPLICATES, _DELIVERED_LAST = int(State.DUPLICATES), int(State.DELIVERED_LAST)
 _APPS, _APP_COUNT = int(State.APPS), int(State.APP_COUNT)
 _ENTRY_COUNT, _LINES_AT = int(State.ENTRY_COUNT), int(State.LINES_AT)
 _RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
@@ -330,7 +331,7 @@ def _decided(state: Address, frame: Address, size: I64) -> Flag:
     if page == SEVERAL:
         return False
     source, seq = load_u32(frame + _PAYLOAD + _ISSUER), load_u64(frame + _PAYLOAD + _SEQ)
-    repeated = local and was_delivered(state, source, seq)
+    repeated = local and was_delivered(long_at(state, _DELIVERED_LAST), source, seq)
     chosen = choose(state, content, body) if local and not repeated else 0
     line = write_line(state, source, seq) if chosen > 0 else 0
     if chosen < 0 or (chosen > 0 and line == 0) or (bits and not count_through(state, row, page, bits)):
@@ -338,7 +339,7 @@ def _decided(state: Address, frame: Address, size: I64) -> Flag:
     if repeated:
         add(state, _DUPLICATES, 1)
     if chosen:
-        note_delivered(state, source, seq)
+        note_delivered(long_at(state, _DELIVERED_LAST), source, seq)
     add(state, _FRAMES_DONE, 1)
     add(state, _BYTES_DONE, size)
     if long_at(state, _LOG):

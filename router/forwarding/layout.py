@@ -115,7 +115,7 @@ class State(IntEnum):
     ATTRIBUTES_LENGTH = 84
     COUNT_DUE = 85  # double [COUNTED_SIZE] by interface: the seconds from which a count makes something due
     # The messages of others that were delivered last.
-    DELIVERED_LAST = 86  # uint64 [SLOTS, 2]: `router.protocol.delivered`
+    DELIVERED_LAST = 86  # uint64: `router.protocol.delivered`
     DUPLICATES = 87  # messages that came to the applications a second time, since the counters were collected
     # Turns: from the end of a wait to the next wait.
     WOKEN = 88  # monotonic ns at which the last wait has ended

@@ -132,7 +132,7 @@ class DataPlane:
         row[State.ADDRESS] = int.from_bytes(node_address(state.node), "little")
         row[State.CLOCK_STALE] = 1
         row[State.ACCEPTED] = state.accepted.buffer_info()[0]
-        row[State.DELIVERED_LAST] = address_of(state.delivered.slots)
+        row[State.DELIVERED_LAST] = address_of(state.delivered.words)
         row[State.FIRST_SEQ] = np.uint64(state.first_seq).astype(np.int64)
         self._events: npt.NDArray[np.uint8] = np.zeros(EVENTS_SIZE * EVENT_BYTES, np.uint8)
         row[State.EVENTS] = address_of(self._events)

@@ -42,7 +42,7 @@ from testbed.sim.layout import (
     CHILDREN,
     CLASS_OF,
     DELIVERED,
-    DELIVERED_SLOTS,
+    DELIVERED_LAST,
     FIRST,
     HOP_LIMIT,
     INTERFACE,
@@ -444,7 +444,7 @@ class Bulk:
         (number,) = declared
         head = self._heads[node] = np.frombuffer(self._head_of(node, number), np.uint8)
         row[RECORD_HEAD], row[RECORD_HEAD_LENGTH] = address_of(head), len(head)
-        row[DELIVERED_SLOTS] = address_of(state.delivered.slots)
+        row[DELIVERED_LAST] = address_of(state.delivered.words)
 
     def _fit(self, members: Bits) -> None:
         """Makes rows of filters as wide as a set requires."""

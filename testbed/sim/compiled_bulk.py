@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from router.forwarding.compiler import COMPILER as FORWARDING
+from router.forwarding.delivered import note_delivered, was_delivered
 from router.forwarding.record_text import put_delivery
-from router.native.compiler import I64, Address, Array, Compiler, Flag
-from router.native.memory import long_at, put_byte, put_long, short_at
+from router.native.compiler import I64, Array, Compiler, Flag
+from router.native.memory import put_byte, short_at
 from router.native.words import WORD_BYTES, lowest
-from router.protocol.delivered import SLOTS, SPREAD
 from testbed.sim.compiled_adverts import admit, may_send, use
 from testbed.sim.compiled_ahead import CLASS_AHEAD, ask_ahead
 from testbed.sim.compiled_outputs import children, outputs, selects
@@ -24,7 +24,7 @@ from testbed.sim.layout import (
     CUTS,
     DELAY,
     DELIVERED,
-    DELIVERED_SLOTS,
+    DELIVERED_LAST,
     DELIVERIES,
     FILTERS,
     FORWARDED,
@@ -100,7 +100,6 @@ _STORED, _STORE_CAPACITY = int(Advert.STORED), int(Advert.STORE_CAPACITY)
 _QUEUED, _FRONT, _RECORDED = int(Control.QUEUED), int(Control.FRONT), int(Control.RECORDED)
 _RECORDS, _RECORD_ROOM = int(Control.RECORDS), int(Control.RECORD_ROOM)
 _TEXTS, _EPOCH_NS = int(Control.TEXTS), int(Control.EPOCH_NS)
-_SLOT = SLOTS - 1
 #: Bytes of a record beyond its head.
 _RECORD_BYTES = 128
 _OPEN, _PASSES = int(Verdict.OPEN), int(Verdict.PASSES)
@@ -202,9 +201,11 @@ def propagate(
         if ports < 0:
             return _CORE
         local = not weight and selects(rows, samples_of, nodes[node, ROW], selected, width)
-        # Now, not with what is left to the core: the slot may be that of another message by then.
-        if local and nodes[node, RECORD_HEAD] and _was_delivered(nodes, node, messages, message):
-            return _CORE
+        # Now, not with what is left to the core: the message may be forgotten by then.
+        if local and nodes[node, RECORD_HEAD]:
+            delivered, source = nodes[node, DELIVERED_LAST], messages[message, ISSUER]
+            if was_delivered(delivered, source, messages[message, SEQUENCE]):
+                return _CORE
         verdict = _PASSES
         if weight:
             words = control[_WORDS]
@@ -300,27 +301,12 @@ def _note(
 
 
 @callee
-def _slot(nodes: Array, node: I64, source: I64, seq: I64) -> Address:
-    """The slot of a message; see `router.protocol.delivered`."""
-    return nodes[node, DELIVERED_SLOTS] + 16 * (((seq & _SLOT) + source * (SPREAD & _SLOT)) & _SLOT)
-
-
-@callee
-def _was_delivered(nodes: Array, node: I64, messages: Array, message: I64) -> Flag:
-    source, seq = messages[message, ISSUER], messages[message, SEQUENCE]
-    slot = _slot(nodes, node, source, seq)
-    return long_at(slot, 0) == source + 1 and long_at(slot, 1) == seq
-
-
-@callee
 def _deliver(control: Array, nodes: Array, node: I64, messages: Array, message: I64, at_ns: I64) -> None:
     """Delivers a message that p0 selects, as `router.protocol.messages.Messages.deliver` does, to the only
     application."""
     head = nodes[node, RECORD_HEAD]
     source, seq = messages[message, ISSUER], messages[message, SEQUENCE]
-    slot = _slot(nodes, node, source, seq)
-    put_long(slot, 0, source + 1)
-    put_long(slot, 1, seq)
+    note_delivered(nodes[node, DELIVERED_LAST], source, seq)
     start = control[_RECORDS] + control[_RECORDED]
     length = nodes[node, RECORD_HEAD_LENGTH]
     end = put_delivery(control[_TEXTS], control[_EPOCH_NS] + at_ns, head, length, source, seq, start)

@@ -180,7 +180,7 @@ WIRE_FRAMES, WIRE_BYTES, WIRE_DROPPED, WIRE_COUNTS = range(4)
 #: of the one application that gets every message that p0 selects the address and length of the head of its
 #: records (0: the core delivers), and the address of the slots of `router.protocol.delivered`.
 CLASS_OF, PARENTS, FIRST, CHILDREN, SOURCES, ROW, PORT_COUNT, DEPTHS, HEAD, FILTERS, OPEN = range(11)
-RECORD_HEAD, RECORD_HEAD_LENGTH, DELIVERED_SLOTS, NODE_WIDTH = range(11, 15)
+RECORD_HEAD, RECORD_HEAD_LENGTH, DELIVERED_LAST, NODE_WIDTH = range(11, 15)
 #: Columns of what a router and its host link count.
 HOST_IN, HOST_IN_BYTES, HOST_OUT, HOST_OUT_BYTES, RECEIVED, FORWARDED, UNWANTED = range(7)
 RA_IN, RA_OUT, RA_COVERED, DELIVERIES, NODE_COUNTS = range(7, 12)

@@ -239,7 +239,7 @@ def test_a_message_that_is_replayed_is_delivered_once(node: Node) -> None:
 
 
 @pytest.mark.parametrize("seq", [2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
-def test_the_greatest_numbers_have_the_slots_of_the_core(node: Node, seq: int) -> None:
+def test_the_greatest_numbers_have_the_buckets_of_the_core(node: Node, seq: int) -> None:
     frame = ethernet(msg(11, seq=seq, a=5), 11)[0]
     assert node.plane.put([frame, frame]) is None
     (line,) = node.read(1).splitlines()
