@@ -21,6 +21,8 @@ from router.protocol.attention.events import Register
 from router.protocol.attention.index import PredicateIndex
 from router.protocol.attention.timers import Timer
 
+#: Subscriptions of one application: they end in one turn when it leaves, with up to three actions each.
+MOST_OF_AN_APPLICATION = 4096
 #: See `Box.lacks`.
 NEVER, UNKNOWN = inf, 0
 
@@ -44,8 +46,8 @@ class Box:
         deadline: the end of the round, seconds of the router's clock.
         got: the publications that were delivered in the round; empty when it is over.
         count, remote: how many were delivered in the round, and how many of them another router sent.
-        ever: the publications of all rounds; None: they are not remembered (`history`), or those of the rounds
-            before a restart of the router are not known.
+        ever: the publications of all rounds; None: they are not remembered (`history`), or there were rounds
+            before a restart of the router, of which nothing is known.
         forwarded_to: the interfaces through which the SUBs of the round went.
         unsent: the SUB of the round waits for the first epoch.
         timers: of the round.
@@ -127,6 +129,8 @@ class Boxes:
 
     def __init__(self) -> None:
         self._boxes: dict[int, Box] = {}
+        #: Application -> its boxes, by number.
+        self._of: dict[int, dict[int, Box]] = {}
         self._collecting: PredicateIndex[Box] = PredicateIndex()
         #: Filters and constraints of all boxes.
         self.weight = 0
@@ -139,20 +143,25 @@ class Boxes:
 
     def of(self, app: int) -> list[Box]:
         """The boxes of an application."""
-        return [box for box in self if box.app == app]
+        return list(self._of.get(app, {}).values())
+
+    def room_for(self, app: int) -> bool:
+        """Whether an application may have a further box."""
+        return len(self._of.get(app, ())) < MOST_OF_AN_APPLICATION
 
     def get(self, app: int, number: int) -> Box | None:
         """The box of a number, if it is the application's."""
-        box = self._boxes.get(number)
-        return box if box is not None and box.app == app else None
+        return self._of.get(app, {}).get(number)
 
     def add(self, box: Box) -> None:
-        self._boxes[box.number] = box
+        self._boxes[box.number] = self._of.setdefault(box.app, {})[box.number] = box
         self.weight += box.weight
 
     def remove(self, box: Box) -> None:
         self._collecting.remove(box)
-        del self._boxes[box.number]
+        del self._boxes[box.number], self._of[box.app][box.number]
+        if not self._of[box.app]:
+            del self._of[box.app]
         self.weight -= box.weight
 
     def begin(self, box: Box, now: float, began_after: int) -> None:

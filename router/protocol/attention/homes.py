@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
-from router.protocol.attention.boxes import NEVER, UNKNOWN, Box, BoxState
+from router.protocol.attention.boxes import MOST_OF_AN_APPLICATION, NEVER, UNKNOWN, Box, BoxState
 from router.protocol.attention.cache import Cached, PublicationId
 from router.protocol.attention.events import (
     DeliverPublication,
@@ -67,6 +67,8 @@ class Homes:
         if size > MAX_SUB_PREDICATE_BYTES:
             most = MAX_SUB_PREDICATE_BYTES
             return [Refused(event.app, f"predicate: {size} bytes in a SUB; at most {most}")]
+        if not state.boxes.room_for(event.app):
+            return [Refused(event.app, f"subscriptions of the application: at most {MOST_OF_AN_APPLICATION}")]
         if not state.keeps(weight, None):
             return [Refused(event.app, "the router keeps no more subscriptions")]
         if not state.turns.room_for(None):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches_filter
+from router.protocol.attention.boxes import MOST_OF_AN_APPLICATION
 from router.protocol.attention.cache import Cache, Cached
 from router.protocol.attention.events import (
     DeliverPublication,
@@ -271,6 +272,18 @@ def test_selection_by_index_comes_before_the_policy() -> None:
         cache.add(Cached((0, number), Message({"x": 1}), float(-number), 0.0), index)
     found = _selected(cache, parse_predicate("x = 1"), 2, -10.0)
     assert [cached.id[1] for cached in found] == [2, 1]
+
+
+def test_an_application_that_leaves_ends_no_more_subscriptions_than_it_may_have() -> None:
+    router = attention_router()
+    one = Register(1, parse_predicate("x = 1"), 1, 5.0, 5.0)
+    for _ in range(MOST_OF_AN_APPLICATION):
+        assert isinstance(router.handle(one, 0.0)[0], Registered)
+    assert router.handle(one, 0.0) == [Refused(1, "subscriptions of the application: at most 4096")]
+    assert isinstance(router.handle(replace(one, app=2), 0.0)[0], Registered)
+    ended = Counter(type(action).__name__ for action in router.handle(ApplicationGone(1), 1.0))
+    assert ended == dict.fromkeys(("RoundEnded", "Send", "Unregistered"), MOST_OF_AN_APPLICATION)
+    assert isinstance(router.handle(one, 1.0)[0], Registered)
 
 
 def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
