@@ -20,7 +20,7 @@ FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "packets": (pa.int64(), "bigint", "whole packets in the file"),
     "bytes": (pa.int64(), "bigint", "bytes of the packets on the wire"),
     "cut": (pa.int64(), "bigint", "packets cut by the snapshot length"),
-    "untimed": (pa.int64(), "bigint", "packets without a time, such as a fraction of a second beyond one"),
+    "untimed": (pa.int64(), "bigint", "packets without a time, such as a fraction of more than two seconds"),
     "link_types": (pa.list_(pa.int32()), "array<int>", "link types of the packets"),
     "first_ns": (pa.int64(), "bigint", "least time, ns since 1970 UTC; null: no packet has one"),
     "last_ns": (pa.int64(), "bigint", "greatest time, ns since 1970 UTC; null: no packet has one"),

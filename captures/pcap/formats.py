@@ -25,8 +25,17 @@ _PCAP = {
     bytes.fromhex("a1b2cd34"): (">", 1000, _KUZNETZOV_HEADER_LENGTH),
     bytes.fromhex("34cdb2a1"): ("<", 1000, _KUZNETZOV_HEADER_LENGTH),
 }
-#: Versions before 2.3 have the lengths of a record in another order.
-_PCAP_VERSIONS, _PCAPNG_MAJOR = ((2, 3), (2, 4)), 1
+#: Whether the two lengths of a record are swapped: never, where the captured one is above the other, always.
+IN_ORDER, PERHAPS_SWAPPED, SWAPPED = 0, 1, 2
+#: Version -> that, as in libpcap (sf-pcap.c). DG/UX wrote 543.0.
+_PCAP_VERSIONS = {
+    **dict.fromkeys(((2, 0), (2, 1), (2, 2), (543, 0)), SWAPPED),
+    (2, 3): PERHAPS_SWAPPED,
+    (2, 4): IN_ORDER,
+}
+_PCAPNG_MAJOR = 1
+#: Reserved bits of the field with the link type; above them is the length of a frame check sequence.
+_RESERVED = 0x03FF0000
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 SECTION_HEADER = 0x0A0D0D0A
 _SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
@@ -42,13 +51,18 @@ class PcapError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PcapHeader:
-    """The header of a pcap file."""
+    """The header of a pcap file.
+
+    Attributes:
+        lengths: `IN_ORDER`, `PERHAPS_SWAPPED` or `SWAPPED`.
+    """
 
     order: str
     unit_ns: int
     link_type: int
     most_captured: int
     record_header: int
+    lengths: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +87,7 @@ def read_pcap_header(name: str, header: bytes) -> PcapHeader:
     """Reads `header`, the first bytes of the file `name`.
 
     Raises:
-        PcapError: it is no pcap header, or one of a version that is not known.
+        PcapError: it is no pcap header, one of a version that is not known, or one with reserved bits.
     """
     found = _PCAP.get(header[:4])
     if found is None and len(header) >= 4:
@@ -85,10 +99,14 @@ def read_pcap_header(name: str, header: bytes) -> PcapHeader:
     order, unit_ns, record_header = found
     version = struct.unpack(order + "HH", header[4:8])
     if version not in _PCAP_VERSIONS:
-        raise PcapError(f"{name}: pcap of version {version[0]}.{version[1]}; expected 2.4")
+        raise PcapError(f"{name}: pcap of version {version[0]}.{version[1]}; expected 2.0 to 2.4")
     snaplen, network = struct.unpack(order + "II", header[16:24])
-    # The upper bits carry the length of a frame check sequence, not the link type.
-    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen), record_header)
+    if network & _RESERVED:
+        raise PcapError(
+            f"{name}: link type 0x{network:08x} with reserved bits; expected 0 in 0x{_RESERVED:08x}"
+        )
+    lengths = _PCAP_VERSIONS[version]
+    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen), record_header, lengths)
 
 
 def most_captured(snaplen: int) -> int:

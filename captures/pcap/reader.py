@@ -104,8 +104,10 @@ class _Section:
         most_captured: int = 0,
         link_type: int | None = None,
         record_header: int = formats.RECORD_HEADER_LENGTH,
+        lengths: int = formats.IN_ORDER,
     ) -> None:
         self.order = order
+        self.lengths = lengths
         self.record_header = record_header
         self.unit_ns = unit_ns
         self.most_captured = most_captured
@@ -232,7 +234,12 @@ class PcapReader:
             raise PcapError(f"{self.path}: {file.defect}")
         found = formats.read_pcap_header(str(self.path), first)
         self._section = _Section(
-            found.order, found.unit_ns, found.most_captured, found.link_type, found.record_header
+            found.order,
+            found.unit_ns,
+            found.most_captured,
+            found.link_type,
+            found.record_header,
+            found.lengths,
         )
         self._require(found.link_type)
         self.position = max(self.position, len(header))
@@ -353,7 +360,9 @@ class PcapReader:
         if section.link_type is None:
             return f"the block at byte {self.position} is damaged"
         order = "big" if section.order == ">" else "little"
-        claimed = int.from_bytes(view[at + 8 : at + 12], order)  # type: ignore[arg-type]
+        first, second = (int.from_bytes(view[at + p : at + p + 4], order) for p in (8, 12))  # type: ignore[arg-type]
+        # Of lengths that may be swapped, the lower one is too large, too.
+        claimed = (first, min(first, second), second)[section.lengths]
         return f"the record at byte {self.position} claims {claimed} bytes"
 
     def _some(self, buffer: Any, at: int, end: int, rows: int) -> tuple[int, int, Block | None]:
@@ -384,7 +393,15 @@ class PcapReader:
         else:
             walk = WALK_PCAP.compiled if compiled else WALK_PCAP.plain
             count, after, stopped = walk(
-                data, at, end, big, section.unit_ns, section.most_captured, section.record_header, *columns
+                data,
+                at,
+                end,
+                big,
+                section.unit_ns,
+                section.most_captured,
+                section.record_header,
+                section.lengths,
+                *columns,
             )
         offset = self.position - at
         self.position += after - at

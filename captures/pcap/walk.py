@@ -11,7 +11,7 @@ from typing import Any
 from captures.pcap.compiling import Loop
 
 #: Time of a packet that has none: simple packets of pcapng, stamps outside 64 bits of nanoseconds, fractions
-#: of a second beyond one.
+#: above two seconds. Clocks that add a correction and carry no second write up to two.
 NO_TIME = -(2**63)
 #: Reasons for which a walk stops: no more whole records; a malformed record; no more rows; a block that the
 #: reader must interpret; an unfinished block without a packet that is too long to hold in memory.
@@ -26,6 +26,7 @@ def _walk_pcap(
     unit_ns: int,
     most_captured: int,
     header: int,
+    lengths: int,
     start: Any,
     captured: Any,
     length: Any,
@@ -35,6 +36,7 @@ def _walk_pcap(
 
     Args:
         header: bytes of a record's header.
+        lengths: `captures.pcap.formats.PcapHeader.lengths`.
 
     Returns:
         The number of packets, the position behind the last record, the reason for the stop.
@@ -47,6 +49,9 @@ def _walk_pcap(
             return row, position, FULL
         p = position
         here = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
+        original = 0 + (data[p + 12] << a | data[p + 13] << b | data[p + 14] << c | data[p + 15] << d)
+        if lengths == 2 or (lengths == 1 and here > original):
+            here, original = original, here
         if here > most_captured:
             return row, position, DAMAGE
         record_end = position + header + here
@@ -56,9 +61,9 @@ def _walk_pcap(
         fraction = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
         start[row] = position + header
         captured[row] = here
-        length[row] = data[p + 12] << a | data[p + 13] << b | data[p + 14] << c | data[p + 15] << d
+        length[row] = original
         time_ns[row] = seconds * 1_000_000_000 + fraction * unit_ns
-        if fraction * unit_ns >= 1_000_000_000:
+        if fraction * unit_ns > 2_000_000_000:
             time_ns[row] = NO_TIME
         row += 1
         position = record_end

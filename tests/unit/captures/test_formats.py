@@ -67,25 +67,78 @@ def test_kuznetzovs_variant_is_read_as_by_tshark(tmp_path: Path, order: str) -> 
 
 
 @pytest.mark.parametrize("compiled", _WAYS)
-def test_a_fraction_of_a_second_beyond_one_is_no_time(tmp_path: Path, compiled: bool) -> None:
+@pytest.mark.parametrize("nano", [False, True])
+def test_a_fraction_of_more_than_two_seconds_is_no_time(tmp_path: Path, nano: bool, compiled: bool) -> None:
     path = tmp_path / "a.pcap"
-    head = pcap([], nano=False)
-    records = b"".join(
-        struct.pack("<IIII", 7, fraction, 1, 1) + b"x" for fraction in (0, 999_999, 1_000_000, 2**32 - 1)
-    )
-    path.write_bytes(head + records)
+    unit = 1 if nano else 1000
+    fractions_ns = (999_999_000, 1_000_000_000, 1_999_999_000, 2_000_000_000, 2_000_001_000, 4_000_000_000)
+    records = b"".join(struct.pack("<IIII", 7, at // unit, 1, 1) + b"x" for at in fractions_ns)
+    path.write_bytes(pcap([], nano=nano) + records)
     times = [record.time_ns for record in PcapReader(path, compiled=compiled).records()]
-    assert times == [7 * 10**9, 7_999_999_000, NO_TIME, NO_TIME]
+    assert times == [7_999_999_000, 8 * 10**9, 8_999_999_000, 9 * 10**9, NO_TIME, NO_TIME]
     (row,) = file_health(FilePart(str(path)), ["packets", "untimed", "last_ns"]).to_pylist()
-    assert row == {"packets": 4, "untimed": 2, "last_ns": 7_999_999_000}
+    assert row == {"packets": 6, "untimed": 2, "last_ns": 9 * 10**9}
 
 
-@pytest.mark.parametrize(("major", "minor"), [(1, 0), (2, 2), (2, 5), (3, 0), (543, 0)])
+#: Captured and original length of the records of a file -> how versions of pcap write them.
+_LENGTHS = [(60, 60), (60, 1500), (60, 61)]
+
+
+@pytest.mark.parametrize("compiled", _WAYS)
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    ("version", "swapped"),
+    [
+        *(((2, 0), True), ((2, 1), True), ((2, 2), True), ((543, 0), True)),
+        *(((2, 3), True), ((2, 3), False), ((2, 4), False)),
+    ],
+)
+def test_lengths_are_in_the_order_of_the_version(
+    tmp_path: Path, order: str, version: tuple[int, int], swapped: bool, compiled: bool
+) -> None:
+    path = tmp_path / "a.pcap"
+    content = struct.pack(order + "IHHiIII", 0xA1B2C3D4, *version, 0, 0, 100, 1)
+    for captured, original in _LENGTHS:
+        written = (original, captured) if swapped else (captured, original)
+        content += struct.pack(order + "IIII", 1, 2, *written) + bytes(captured)
+    path.write_bytes(content)
+    reader = PcapReader(path, compiled=compiled)
+    assert [(record.captured_length, record.original_length) for record in reader.records()] == _LENGTHS
+    assert reader.defect is None
+
+
+def test_damage_of_swapped_lengths_names_the_captured_length(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(
+        struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 1, 0, 0, 100, 1) + struct.pack("<IIII", 1, 2, 60, 300_000)
+    )
+    reader = PcapReader(path)
+    assert list(reader.records()) == []
+    assert reader.defect == "the record at byte 24 claims 300000 bytes"
+
+
+@pytest.mark.parametrize("bit", [16, 25])
+def test_reserved_bits_of_the_link_type_are_an_error(tmp_path: Path, bit: int) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(PACKETS[:1], link_type=1 | 1 << bit))
+    with pytest.raises(PcapError, match="reserved bits"):
+        list(PcapReader(path).records())
+
+
+def test_the_length_of_a_frame_check_sequence_is_no_link_type(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(PACKETS[:1], link_type=1 | 0x44000000))
+    assert len(list(PcapReader(path).records())) == 1
+
+
+@pytest.mark.parametrize(("major", "minor"), [(1, 9), (2, 5), (3, 0), (543, 1)])
 def test_unknown_versions_of_pcap_are_errors(tmp_path: Path, major: int, minor: int) -> None:
     path = tmp_path / "a.pcap"
     content = pcap(PACKETS[:1])
     path.write_bytes(content[:4] + struct.pack("<HH", major, minor) + content[8:])
-    with pytest.raises(PcapError, match=rf"a\.pcap: pcap of version {major}\.{minor}; expected 2\.4$"):
+    with pytest.raises(
+        PcapError, match=rf"a\.pcap: pcap of version {major}\.{minor}; expected 2\.0 to 2\.4$"
+    ):
         list(PcapReader(path).records())
 
 

@@ -25,6 +25,7 @@ _V4 = IP(src="10.0.0.1", dst="192.168.7.255", ttl=17) / TCP(sport=80, dport=4000
 _V6 = IPv6(src="fe80::1", dst="2001:db8::5", hlim=9) / UDP(sport=53, dport=54)
 _ETHER = Ether(src="00:00:00:00:00:02", dst="00:00:00:00:00:01")
 _LLC = LLC(dsap=0xAA, ssap=0xAA, ctrl=3)
+_METADATA = bytes.fromhex("010100010005")
 _HEAD_OF_V4, _HEAD_OF_V6 = bytes(PPP(proto=0x21)), bytes(PPP(proto=0x57))
 
 
@@ -60,6 +61,11 @@ _CASES: dict[str, tuple[int, list[bytes]]] = {
     "PPP, MPLS": (9, [bytes(HDLC()) + b"\x02\x81" + bytes(MPLS(label=99, s=1) / _V4)]),
     "PPP, serial": (50, [bytes(HDLC() / PPP() / _V4)]),
     "Cisco's HDLC": (50, [b"\x0f\0\x08\0" + bytes(_V4), b"\x8f\0\x86\xdd" + bytes(_V6)]),
+    "Cisco's HDLC, DLT 104": (104, [b"\x0f\0\x08\0" + bytes(_V4), b"\0\5\x86\xdd" + bytes(_V6)]),
+    "Cisco's metadata": (1, [bytes(Ether(type=0x8909)) + _METADATA + b"\x08\0" + bytes(_V4)]),
+    "Cisco's metadata in a VLAN": (
+        1, [bytes(_ETHER / Dot1Q(vlan=6, type=0x8909)) + _METADATA + b"\x88\x47" + bytes(MPLS(s=1) / _V4)],
+    ),
     "PPPoE without Ethernet": (51, [bytes(PPPoE(sessionid=3) / PPP() / _V4)]),
     "NFLOG": (239, [_nflog(2, bytes(_V4), "<"), _nflog(10, bytes(_V6), "<")]),
     "cooked, QinQ": (113, [bytes(CookedLinux(proto=0x88A8)) + b"\0\5\x81\0\0\6\x08\0" + bytes(_V4)]),
