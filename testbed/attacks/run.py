@@ -12,13 +12,14 @@ from captures.rundir.workload import read_workload
 from router.predicates.encoded.encodings import Encoding
 from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import KeyFileError, read_keys
+from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from testbed.attacks.captured import material, read_captures
 from testbed.attacks.model import ATTACKS, Knowledge, Outcome
 from testbed.attacks.traffic import Traffic, knowledge_of
 from testbed.config.load import load_experiment
 from testbed.errors import InputError
 from testbed.workload.generate import generate
+from testbed.workload.members import key_ring
 
 #: Shares of the messages seen after which the attacks are made.
 SHARES = (0.1, 0.3, 1.0)
@@ -51,7 +52,7 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
 
     Args:
         run: the run folder.
-        key_file: the key of the run, to count what is right; None: those of the run folder.
+        key_file: the key of the run, to count what is right; None: those of the run folder, or of its seed.
         names: of `ATTACKS`.
 
     Raises:
@@ -60,7 +61,7 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
         RunFolderError: a file of the run folder is malformed.
     """
     try:
-        ring = read_keys(key_file or run.keys)
+        ring = _ring(run, key_file)
     except KeyFileError as error:
         raise InputError(str(error)) from error
     captured = read_captures(run.captures_folder.glob("*.pcap"))
@@ -85,6 +86,15 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
             seen_part = replace(whole, messages=whole.messages[:count])
             outcomes.append((name, count, ATTACKS[name]().run(seen_part, knowledge, part)))
     return Attacked(captured.frames, len(whole.messages), len(whole.filters), unread, outcomes)
+
+
+def _ring(run: RunLayout, key_file: Path | None) -> KeyRing:
+    """The keys of a run: an imported one has none, and those of a seed are made again."""
+    if key_file is None and not run.keys.exists():
+        experiment = load_experiment(run.experiment)
+        if experiment.privacy.on and experiment.privacy.key_file is None:
+            return key_ring(experiment)
+    return read_keys(key_file or run.keys)
 
 
 def _knowledge(run: RunLayout, encoding: Encoding) -> Knowledge:

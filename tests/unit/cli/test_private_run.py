@@ -122,3 +122,15 @@ def test_a_run_is_accounted_for_elsewhere_without_its_keys(
     printed("account", str(copied.path), "--engine", "duckdb")
     summaries = [json.loads(each.summary.read_text()) for each in (run, copied)]
     assert summaries[0]["private"] == summaries[1]["private"] != {}
+
+
+def test_an_attack_on_a_run_without_keys_makes_those_of_its_seed_again(
+    printed: Callable[..., str], tmp_path: Path
+) -> None:
+    chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=60", "--engine", "duckdb")
+    printed("simulate", "ring5", "--runs", str(tmp_path), *chosen)
+    (manifest,) = tmp_path.glob("*/manifest.json")
+    command = ("attack", str(manifest.parent), "--json")
+    before = printed(*command)
+    RunLayout(manifest.parent).keys.unlink()
+    assert printed(*command) == before
