@@ -2,7 +2,8 @@
 
 The offset of a stream holds, for each file, the end of the last whole record that was read, and the state
 that the reader of the next record needs (`FilePart`). Spark keeps offsets in its checkpoint: a query that is
-restarted continues where its last batch ended. Files may appear at any time; none may shrink or be replaced.
+restarted continues where its last batch ended. Files may appear and go at any time; none may shrink or be
+replaced. An offset has the files that are there, and the last few that are not.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ except ImportError:
 Offset = dict[str, dict[str, Any]]
 #: Number of first bytes of a file whose digest distinguishes it from a file that replaces it.
 _BEGINNING = 4096
+#: Files of an offset that are not there any more, by which it notices that one is replaced.
+_MOST_GONE = 16
 #: Greatest resolution of file times in seconds: within it, a file may change without a new time.
 _TIME_STEP_S = 2
 #: A walk with a limit reads at least so much at once.
@@ -117,7 +120,12 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _advance(self, reached: Offset, files: float, most_bytes: float) -> None:
         """Advances an offset by at most so many files and about so many bytes."""
-        entries = [entry for entry in self._options.files() if self._view.needs(FilePart(entry.path))]
+        listed = self._options.files()
+        gone = reached.keys() - {entry.path for entry in listed}
+        for path in [path for path in reached if path in gone][:-_MOST_GONE]:
+            del reached[path]
+            self._idle.pop(path, None)
+        entries = [entry for entry in listed if self._view.needs(FilePart(entry.path))]
         if self._last is not None:
             entries = [
                 replace(entry, size=self._last[entry.path]) for entry in entries if entry.path in self._last
@@ -144,6 +152,8 @@ class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise
                 continue
             if reached_now is not None:
+                # Last of all: the files at the front are those that have not grown for longest.
+                reached.pop(entry.path, None)
                 reached[entry.path] = reached_now
                 files -= 1
                 most_bytes -= reached_now["position"] - position

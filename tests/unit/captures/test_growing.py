@@ -52,6 +52,22 @@ def test_a_file_of_the_same_size_is_another(
     assert skipping.latestOffset(end) == end
 
 
+def test_an_offset_is_bounded_by_the_files_that_are_there(tmp_path: Path) -> None:
+    """As `tcpdump -G` writes them and a job removes them: each file once, few at a time."""
+    following = _following(tmp_path)
+    end: dict[str, Any] = {}
+    read = 0
+    for number in range(60):
+        (tmp_path / f"{number}.pcap").write_bytes(pcap(PACKETS_MADE[:2]))
+        (tmp_path / f"{number - 3}.pcap").unlink(missing_ok=True)
+        start, end = end, json.loads(json.dumps(following.latestOffset(end)))
+        groups = following.partitions(start, end)
+        read += sum(batch.num_rows for group in groups for batch in following.read(group))
+    assert read == 60 * 2
+    # Three files, and the last that are gone.
+    assert {Path(path).stem for path in end} == {str(number) for number in range(60 - 3 - 16, 60)}
+
+
 def test_files_that_do_not_change_are_not_read_at_each_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
