@@ -215,7 +215,7 @@ def open_run(path: str | Path) -> Result:
     return Result(Path(path))
 
 
-def compare(*runs: Result | str | Path, differing: bool = True) -> pd.DataFrame:
+def compare(*runs: Result | str | Path, differing: bool = True, other_code: str = "refuse") -> pd.DataFrame:
     """Returns the keys of several runs side by side, as `cbcb compare`: a row a key, a column a run.
 
     Their curves over each other: `Result.plot` with the axes of the first.
@@ -223,16 +223,19 @@ def compare(*runs: Result | str | Path, differing: bool = True) -> pd.DataFrame:
     Args:
         runs: results, or run folders.
         differing: only keys that differ.
+        other_code: "keep": runs of different code may be compared.
 
     Raises:
-        InputError: a folder is not that of a run that has been accounted for.
+        InputError: different code made the runs, or a folder is not that of a run that has been accounted
+            for.
     """
     import pandas as pd
 
     from testbed.report import comparison
 
     paths = [(each if isinstance(each, Result) else open_run(each)).path for each in runs]
-    rows = [row for row in comparison.compare(paths) if row.differs or not differing]
+    found = comparison.compare(paths, other_code=other_code)
+    rows = [row for row in found if row.differs or not differing]
     return pd.DataFrame(
         [row.values for row in rows],
         index=pd.Index([row.key for row in rows], name="key"),
@@ -314,6 +317,7 @@ def sweep(
     master: str = "local[2]",
     keep: bool = False,
     retry: bool = False,
+    other_code: str = "refuse",
 ) -> Swept:
     """Runs a sweep, or continues it; with `engine = "run"`, emulates its runs (as root).
 
@@ -323,6 +327,7 @@ def sweep(
         master: Spark's master URL.
         keep: keep the run folders of simulations in the folder of the sweep.
         retry: run what has failed a second time.
+        other_code: of runs that other code has made: "refuse", "keep" their numbers, or "repeat" them.
 
     Raises:
         TestbedError: as `cbcb sweep`.
@@ -333,7 +338,12 @@ def sweep(
     found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
     place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)
     return swept(
-        found, place, _quiet(), master=master, datapath=_datapath(found.engine), keep=keep, retry=retry
+        *(found, place, _quiet()),
+        master=master,
+        datapath=_datapath(found.engine),
+        keep=keep,
+        retry=retry,
+        other_code=other_code,
     )
 
 
@@ -376,6 +386,7 @@ def figure(
     master: str = "local[2]",
     engine: str = "simulate",
     output: str | Path | None = None,
+    other_code: str = "refuse",
 ) -> Reproduced:
     """Reproduces a figure of a paper, as `cbcb figure`.
 
@@ -386,6 +397,7 @@ def figure(
         master: Spark's master URL.
         engine: "simulate", or "run": emulated, as root.
         output: folder in which the page is written; None: no page.
+        other_code: as of `sweep`.
 
     Raises:
         UnknownNameError: there is no such figure.
@@ -407,6 +419,7 @@ def figure(
         _quiet(),
         engine=engine,
         master=master,
+        other_code=other_code,
     )
     page = None
     if output is not None:

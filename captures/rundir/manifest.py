@@ -19,6 +19,9 @@ class Source(TypedDict):
     version: Annotated[str, "version of the project"]
     commit: Annotated[str | None, "commit of the checkout; null outside of a checkout"]
     dirty: Annotated[bool | None, "whether tracked files differ from the commit; null outside of a checkout"]
+    code: NotRequired[
+        Annotated[str | None, "digest of the sources that a run imports; null where they are in an archive"]
+    ]
 
 
 class Calibration(TypedDict):

@@ -144,6 +144,23 @@ def add_engine(parser: ArgumentParser) -> None:
     )
 
 
+def add_other_code(parser: ArgumentParser, *choices: str) -> None:
+    """--other-code: one of `testbed.sweeps.engines.OTHER_CODE`."""
+    meanings = {
+        "refuse": "name them and end",
+        "keep": "take their numbers",
+        "repeat": "run them a second time",
+    }
+    parser.add_argument(
+        "--other-code",
+        choices=choices,
+        default=choices[0],
+        help="of runs that different code has made: "
+        + "; ".join(f"{each}: {meanings[each]}" for each in choices)
+        + f" ({choices[0]})",
+    )
+
+
 def add_style(parser: ArgumentParser, default: str | None, meaning: str) -> None:
     """--style of figures (`testbed.report.style.STYLES`)."""
     parser.add_argument(

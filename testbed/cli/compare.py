@@ -5,8 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.cli.arguments import add_runs, add_style
+from testbed.cli.arguments import add_other_code, add_runs, add_style
 from testbed.runs.folders import find_run
+from testbed.sweeps.engines import KEEP, REFUSE
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,6 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the curves: .svg, .png or .pdf (compare.svg)",
     )
     add_style(parser, "report", "style of the curves")
+    add_other_code(parser, REFUSE, KEEP)
 
 
 def main(arguments: Namespace) -> int:
@@ -37,7 +39,7 @@ def main(arguments: Namespace) -> int:
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
     names = names_of(runs)
-    rows = compare(runs)
+    rows = compare(runs, other_code=arguments.other_code)
     shown = [row for row in rows if arguments.all or row.differs]
     table = Table(box=None, padding=(0, 2, 0, 0))
     # Keys and names that are cut off would be the same for several: names are broken, keys stay whole.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.cli.arguments import add_master, add_runs, positive
+from testbed.cli.arguments import add_master, add_other_code, add_runs, positive
 from testbed.errors import InputError, MachineError
 from testbed.figures.reproduction import FIGURES, PAPER, SIZES
-from testbed.sweeps.engines import ENGINES
+from testbed.sweeps.engines import ENGINES, OTHER_CODE
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_runs(parser)
     add_master(parser, "local[2]")
+    add_other_code(parser, *OTHER_CODE)
     parser.add_argument(
         "-o",
         "--output",
@@ -68,6 +69,7 @@ def main(arguments: Namespace) -> int:
             progress,
             engine=arguments.engine,
             master=arguments.master,
+            other_code=arguments.other_code,
         )
     except SessionError as error:
         raise MachineError(str(error)) from error

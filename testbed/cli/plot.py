@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.cli.arguments import add_runs, add_style
+from testbed.cli.arguments import add_other_code, add_runs, add_style
+from testbed.sweeps.engines import KEEP, REFUSE
 from testbed.terminal.printable import put
 
 
@@ -27,13 +28,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o", "--output", type=Path, default=Path("plot.svg"), metavar="FILE", help=".svg, .png or .pdf"
     )
     add_style(parser, "report", "style of the plot")
+    add_other_code(parser, REFUSE, KEEP)
 
 
 def main(arguments: Namespace) -> int:
     """Writes the plot, and prints its numbers."""
+    from testbed.machine.versions import require_one_code
     from testbed.report.style import STYLES, styled
     from testbed.runs.folders import sweep_folder
-    from testbed.sweeps.folder import read_runs
+    from testbed.sweeps.folder import read_runs, sources_of
     from testbed.sweeps.plot import save
     from testbed.sweeps.spec import Plot
     from testbed.sweeps.statistics import points
@@ -42,6 +45,7 @@ def main(arguments: Namespace) -> int:
     if not path.exists():
         path = sweep_folder(arguments.runs, str(path))
     runs = read_runs(path)
+    require_one_code(sources_of(runs), arguments.other_code)
     plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind, arguments.x_label, arguments.y_label)
     with styled(STYLES[arguments.style]):
         save(runs, plot, arguments.output)

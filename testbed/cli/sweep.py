@@ -5,8 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.cli.arguments import add_master, add_runs
+from testbed.cli.arguments import add_master, add_other_code, add_runs
 from testbed.errors import InputError, MachineError
+from testbed.sweeps.engines import OTHER_CODE
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,6 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="keep the run folders of simulations in the folder of the sweep",
     )
     parser.add_argument("--retry-failed", action="store_true", help="run what has failed a second time")
+    add_other_code(parser, *OTHER_CODE)
 
 
 def main(arguments: Namespace) -> int:
@@ -47,6 +49,7 @@ def main(arguments: Namespace) -> int:
             datapath=datapath,
             keep=arguments.keep_runs,
             retry=arguments.retry_failed,
+            other_code=arguments.other_code,
         )
     except SessionError as error:
         raise MachineError(str(error)) from error

@@ -41,11 +41,13 @@ def write_page(
     parameters: Sequence[str],
     tables: Sequence[Table] = (),
     failures: Sequence[str] = (),
+    code: Sequence[str] = (),
 ) -> Path:
     """Writes `NAME.md` and `NAME.svg`; returns the path of the page.
 
     Args:
         failures: a line for each run that failed, without which the page's numbers are.
+        code: the states of the code that made the runs.
 
     Raises:
         InputError: a file cannot be written.
@@ -60,6 +62,8 @@ def write_page(
         lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
     lines += ["", f"![{figure.title}]({name}.svg)", ""]
     lines += ["Lines: medians over the seeds; bands: 10 to 90 %.", ""]
+    if code:
+        lines += [f"Code that made the runs: {', '.join(code)}.", ""]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
@@ -94,6 +98,7 @@ def page_of(
         parameters_of(figure, done.results, seeds, engine) + shortfall(done.results, seeds),
         figure.tables(done.results),
         done.failures,
+        done.code,
     )
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +12,27 @@ from testbed.config.shipped import find_experiment
 from testbed.errors import InputError
 from testbed.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
 from testbed.machine import probes
+from testbed.machine.versions import source_version, states_of
+from testbed.sweeps.engines import REFUSE
 from testbed.sweeps.folder import SweepFolder
+from testbed.sweeps.meaning import identity
 from testbed.sweeps.runner import run_and_keep
-from testbed.sweeps.spec import Job, identity, keys_of
+from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The results of a reproduction; `failures` has a line for each run that failed."""
+    """The results of a reproduction.
+
+    Attributes:
+        failures: a line for each run that failed.
+        code: the states of the code that made the runs.
+    """
 
     results: Results
     failures: Sequence[str]
+    code: Sequence[str] = ()
 
 
 def reproduce(
@@ -37,16 +44,17 @@ def reproduce(
     *,
     engine: str = "simulate",
     master: str = "local[2]",
+    other_code: str = REFUSE,
 ) -> Reproduced:
     """Runs every case with every seed.
 
     Args:
         folder: keeps the measurements of runs that have ended.
-        engine, master: as of a sweep.
+        engine, master, other_code: as of a sweep.
 
     Raises:
         InputError: the figure has no experiments of this size, or none to emulate, or the size is for
-            emulations alone.
+            emulations alone; runs were made by other code, or the code changed meanwhile.
         ExperimentError: a case is not a valid experiment.
         SessionError: as `testbed.sweeps.runner.run_jobs`.
     """
@@ -69,7 +77,7 @@ def reproduce(
                 job = _job(figure, case, seed, engine, len(jobs))
                 jobs[job.identity] = case, job
     place = SweepFolder(folder)
-    rows = {key: row for key, row in place.rows([j for _, j in jobs.values()]).items() if not row["error"]}
+    rows = place.ended([job for _, job in jobs.values()], other_code, retry=True)
     missing = [job for _, job in jobs.values() if job.identity not in rows]
     rows |= run_and_keep(missing, place, "figure_s", master=master, progress=progress, datapath=datapath)
     failures = []
@@ -79,16 +87,8 @@ def reproduce(
             measured[case].append({**row["keys"], SEED: job.seed})
         else:
             failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
-    return Reproduced(Results(measured), failures)
-
-
-def _measure(figure: Reproduction) -> tuple[str, str]:
-    """Returns the name of what a figure measures, and the source of its module.
-
-    A run that was measured by another source is repeated. What that module calls in others is not in it:
-    after a change there, the folder of the figure has to be removed.
-    """
-    return figure.measure, inspect.getsource(import_module(figure.measure.partition(":")[0]))
+    made = [row["source"] for row in rows.values()]
+    return Reproduced(Results(measured), failures, states_of(made or [source_version()]))
 
 
 def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:
@@ -96,25 +96,16 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     # A case that is calculated may name the experiment that it simulates by itself.
     base = case.facts.get("base") if figure.calculates else None
     path = find_experiment(str(base or case.base))
+    experiment = load_checked(path, overrides)
     parameters: dict[str, Any] = {"case": case.label}
-    facts: list[Any] = [
-        engine,
-        *_measure(figure),
-        list(figure.expected),
-        keys_of(path),
-        sorted(overrides.items()),
-    ]
+    facts: list[Any] = [engine, figure.measure, sorted(figure.expected), experiment]
     if figure.calculates:
         # The facts alone determine what is calculated, with the experiment that they name.
         engine, parameters = "simulate", dict(case.facts)
-        facts = [*_measure(figure), seed, sorted(case.facts.items())]
-        if base is not None:
-            facts.append(keys_of(path))
-    experiment = load_checked(path, overrides)
-    name = identity(*facts)
+        facts = [figure.measure, seed, sorted(case.facts.items()), None if base is None else experiment]
     return Job(
         number,
-        name,
+        identity(*facts),
         parameters,
         seed,
         engine,
@@ -123,4 +114,5 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
         figure.calculates,
         figure.captures,
         figure.expected,
+        source_version(figure.measure),
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +18,7 @@ from packaging.requirements import Requirement
 
 from captures.rundir.manifest import Source
 from testbed import __version__
+from testbed.errors import InputError
 from testbed.machine.probes import output
 from testbed.terminal.printable import put
 
@@ -23,6 +27,14 @@ _COMMIT = re.compile("[0-9a-f]{40,64}")
 _EXTRA = "testbed"
 _ROOT = Path(__file__).resolve().parents[2]
 _PYPROJECT = _ROOT / "pyproject.toml"
+#: Parts of the project that no result of a run depends on; figures measure theirs.
+_FIGURES = "testbed/figures"
+SHOWING = frozenset(
+    {
+        *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents", "testbed/experiments"),
+        *("testbed/live", "testbed/package", "testbed/report", "testbed/trace", "testbed/wireshark.py"),
+    }
+)
 
 
 @cache
@@ -70,12 +82,15 @@ def tool_versions() -> dict[str, str]:
 
 
 @cache
-def source_version() -> Source:
-    """The version of the project, and the commit of the checkout that this code belongs to.
+def source_version(measure: str = "") -> Source:
+    """The version of the project, the commit of the checkout that this code belongs to, and its digest.
 
     A checkout whose commit git does not give is named on standard error.
+
+    Args:
+        measure: as of `code_digest`.
     """
-    found = Source(version=__version__, commit=None, dirty=None)
+    found = Source(version=__version__, commit=None, dirty=None, code=code_digest(measure))
     if (_ROOT / ".git").exists():
         commit, dirty = commit_of(_ROOT)
         if _COMMIT.fullmatch(commit):
@@ -83,6 +98,50 @@ def source_version() -> Source:
         else:
             put(f"cbcb: {_ROOT}: its commit is not known: {commit or 'no answer of git'}", file=sys.stderr)
     return found
+
+
+def code_digest(measure: str = "") -> str | None:
+    """A digest of the sources that a run imports; None where they are no files, as on workers of a cluster.
+
+    The sources are the modules of the project without those that only show what a run has left. Installed
+    packages are not in it: the manifest has their versions.
+
+    Args:
+        measure: a function `module:function` that measures runs: the source of its module and those of
+            `testbed.figures` are in the digest.
+    """
+    if not (_ROOT / "router").is_dir():
+        return None
+    left_out = SHOWING if measure else {*SHOWING, _FIGURES}
+    module = measure.partition(":")[0]
+    digest = hashlib.sha256(inspect.getsource(import_module(module)).encode() if module else b"")
+    for package in ("captures", "router", "testbed", "topos"):
+        for room in sorted((_ROOT / package).iterdir()):
+            name = room.relative_to(_ROOT).as_posix()
+            if name not in left_out:
+                for path in [room] if room.suffix == ".py" else sorted(room.rglob("*.py")):
+                    digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def states_of(sources: Iterable[Source | None]) -> list[str]:
+    """The different states of the code among sources, each as its commit; that of None is unknown."""
+    known = {source and (source.get("code") or source["commit"]): source for source in sources}
+    return sorted(
+        "unknown"
+        if source is None
+        else (source["commit"] or "no commit")[:8] + (" with changes" if source["dirty"] else "")
+        for source in known.values()
+    )
+
+
+def require_one_code(sources: Iterable[Source | None], other_code: str) -> None:
+    """Raises InputError if runs were made by different code, unless `other_code` is "keep"."""
+    states = states_of(sources)
+    if len(states) > 1 and other_code != "keep":
+        raise InputError(
+            f"different code made the runs ({', '.join(states)}); --other-code keep shows them together"
+        )
 
 
 def commit_of(root: Path) -> tuple[str, bool]:

@@ -16,8 +16,10 @@ from matplotlib.ticker import PercentFormatter
 from captures.accounting.direct import flat
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import read_summary
 from testbed.errors import InputError
+from testbed.machine.versions import require_one_code
 from testbed.report.figures import TIME_LABEL, broken
 from testbed.report.style import CURVE_COLOURS, empty_figure, styled
 
@@ -49,12 +51,17 @@ def names_of(runs: Sequence[Path]) -> list[str]:
     return [str(run) if names.count(name) > 1 else name for run, name in zip(runs, names, strict=True)]
 
 
-def compare(runs: Sequence[Path]) -> list[Row]:
+def compare(runs: Sequence[Path], *, other_code: str = "refuse") -> list[Row]:
     """Returns every key of the summaries, in the order of the first run that has it.
+
+    Args:
+        other_code: "keep": runs of different code may be compared.
 
     Raises:
         RunFolderError: a run has no summary.
+        InputError: different code made the runs.
     """
+    require_one_code((read_manifest(RunLayout(run)).get("testbed") for run in runs), other_code)
     found = [flat(read_summary(RunLayout(run))) for run in runs]
     keys = dict.fromkeys(key for summary in found for key in summary)
     return [Row(key, tuple(summary.get(key) for summary in found)) for key in keys]

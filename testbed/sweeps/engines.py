@@ -1,9 +1,8 @@
-"""The engines that carry out the runs of a sweep or a figure.
-
-A module of its own, which costs nothing to import: the options of `cbcb figure` need the names.
-"""
+"""Names that the options of commands need: this module costs nothing to import."""
 
 from __future__ import annotations
 
 #: Simulated as tasks of Spark, or emulated one after the other.
 ENGINES = ("simulate", "run")
+#: What becomes of runs that other code has made: an error, their numbers beside new ones, or a second run.
+OTHER_CODE = REFUSE, KEEP, REPEAT = ("refuse", "keep", "repeat")

@@ -2,8 +2,8 @@
 
 `rows/IDENTITY.json` is written, in one step, when the run has ended; a sweep that is continued reads it
 again. `runs.parquet` has a row for each run in the order of the sweep: its number, the parameters, the seed,
-`error` (null: none) and every key of the summary; equal sweeps give equal bytes. `costs.parquet` has the
-seconds and the memory, which no two runs share.
+`error` (null: none), the code that made the run (`commit`, `dirty`, `code`) and every key of the summary;
+equal sweeps give equal bytes. `costs.parquet` has the seconds and the memory, which no two runs share.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from captures.rundir.manifest import Source
 from testbed.errors import InputError
+from testbed.machine.versions import states_of
+from testbed.sweeps.engines import KEEP, REFUSE
 from testbed.sweeps.job import Row
 from testbed.sweeps.spec import Job
 
 RUNS, COSTS, POINTS = "runs.parquet", "costs.parquet", "points.parquet"
 #: Columns of `runs.parquet` before the keys of the summary, beside the parameters.
 RUN, SEED, ERROR = "run", "seed", "error"
+COMMIT, DIRTY, CODE = "commit", "dirty", "code"
 
 
 class SweepFolder:
@@ -50,6 +54,27 @@ class SweepFolder:
                     ) from error
         return found
 
+    def ended(self, jobs: Sequence[Job], other_code: str, *, retry: bool = False) -> dict[str, Row]:
+        """Returns the rows of the runs among `jobs` that are not to be run a second time, by identity.
+
+        Args:
+            other_code: one of `OTHER_CODE`, for runs that other code has made.
+            retry: failed runs are to be run a second time.
+
+        Raises:
+            InputError: runs were made by other code, which `other_code` refuses.
+        """
+        rows = {key: row for key, row in self.rows(jobs).items() if not retry or row["error"] is None}
+        code = {job.identity: job.source.get("code") for job in jobs}
+        other = [key for key, row in rows.items() if row["source"].get("code") != code[key]]
+        if other and other_code == REFUSE:
+            states = ", ".join(states_of(rows[key]["source"] for key in other))
+            raise InputError(
+                f"{self.path}: {len(other)} of {len(code)} runs were made by other code ({states}); "
+                f"--other-code repeat runs them a second time, --other-code keep takes their numbers"
+            )
+        return {key: row for key, row in rows.items() if other_code == KEEP or key not in other}
+
     def keep(self, row: Row) -> None:
         """Writes a row, in one step."""
         path = self._place(row["identity"])
@@ -67,6 +92,7 @@ class SweepFolder:
                     **job.parameters,
                     SEED: job.seed,
                     ERROR: row["error"],
+                    **{key: row["source"].get(key) for key in (COMMIT, DIRTY, CODE)},
                     **row["keys"],
                 }
                 for job, row in ended
@@ -94,6 +120,15 @@ def read_runs(path: Path) -> pa.Table:
         return pq.read_table(file)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{file}: no table of a sweep: {error}") from error
+
+
+def sources_of(runs: pa.Table) -> list[Source]:
+    """Returns the code of each run of a sweep that has results."""
+    return [
+        Source(version="", commit=row[COMMIT], dirty=row[DIRTY], code=row[CODE])
+        for row in (runs.to_pylist() if CODE in runs.column_names else ())
+        if row[ERROR] is None
+    ]
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from captures.accounting.verdict import HOLDS
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Source
 from testbed.config.model import Experiment
 from testbed.errors import RunError
 from testbed.sweeps.spec import Job, Value
@@ -30,6 +31,7 @@ class Row(TypedDict):
         keys: the keys of the summary by dotted names; empty if the run failed.
         costs: wall and processor seconds, which differ from run to run.
         trace: the traceback of a failure, else empty.
+        source: the code that made the run.
     """
 
     identity: str
@@ -39,6 +41,7 @@ class Row(TypedDict):
     trace: str
     keys: dict[str, Any]
     costs: dict[str, float]
+    source: Source
 
 
 #: The keys of a summary by dotted names, and measurements of the machine.
@@ -64,6 +67,7 @@ def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
         trace=trace,
         keys=keys,
         costs=costs,
+        source=job.source,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,8 +18,10 @@ from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
 from captures.spark.shipping import ship_packages
 from testbed.emulation.emulation import emulate
+from testbed.errors import InputError
 from testbed.judges import judge_run
 from testbed.machine.checks import require_machine
+from testbed.machine.versions import code_digest
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
 from testbed.sweeps.spec import Job
@@ -51,6 +53,7 @@ def run_and_keep(
 
     Raises:
         SessionError: as `run_jobs`; the rows so far are kept in the folder.
+        InputError: sources of the testbed changed meanwhile.
     """
     rows: dict[str, Row] = {}
     remaining = Remaining(len(jobs))
@@ -66,10 +69,29 @@ def run_and_keep(
         done, failed = done + 1, failed + (row["error"] is not None)
         progress.update(text())
 
-    if jobs:
+    if not jobs:
+        return rows
+    try:
         with progress.stage(stage, f"{len(jobs)} runs"), ticking(progress, text):
             run_jobs(jobs, place.path, ended, master=master, progress=progress, datapath=datapath, keep=keep)
+    finally:
+        _require_same_code(jobs[0], rows.values(), place)
     return rows
+
+
+def _require_same_code(job: Job, rows: Collection[Row], place: SweepFolder) -> None:
+    """Raises InputError if sources have changed since `job` was made, and marks the rows as of unknown code.
+
+    Workers and parts of emulations load modules while the sweep goes on.
+    """
+    if job.source.get("code") == code_digest(job.measure):
+        return
+    for row in rows:
+        place.keep({**row, "source": {**row["source"], "code": None}})
+    raise InputError(
+        f"sources of the testbed changed while {len(rows)} runs were made; --other-code repeat runs them a "
+        "second time"
+    )
 
 
 def run_jobs(

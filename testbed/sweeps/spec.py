@@ -21,8 +21,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,19 +28,21 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cbcbsim.script import is_script
 from testbed.config.hop_limit import load_checked
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.errors import InputError
+from testbed.machine.versions import source_version
 from testbed.sweeps.engines import ENGINES
+from testbed.sweeps.meaning import identity
 from topos import loaders
 from topos.suggest import unknown
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
+    from captures.rundir.manifest import Source
 
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
 _PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")
@@ -77,7 +77,7 @@ class Job:
 
     Attributes:
         number: position in the sweep, from 0.
-        identity: digest of all that determines the run, so that a sweep can be continued.
+        identity: digest of the meaning of the experiment, so that a sweep can be continued.
         parameters: the values of the grid.
         measure: place `module:function` of a function of (`Direct`, `Experiment`), whose result takes the
             place of the keys of the summary; empty: the keys.
@@ -85,6 +85,7 @@ class Job:
         captures: the captures that a simulation keeps.
         expected: keys of the summary that may be above 0 in a run that is measured
             (`captures.accounting.verdict.verdict`).
+        source: the code that makes the run.
     """
 
     number: int
@@ -97,6 +98,7 @@ class Job:
     calculates: bool = False
     captures: Kept = "all"
     expected: Sequence[str] = ()
+    source: Source = field(default_factory=source_version)
 
 
 @dataclass(frozen=True)
@@ -125,26 +127,9 @@ class Spec:
             for seed in self.seeds:
                 overrides = {**given, "seed": str(seed)}
                 experiment = load_checked(self.experiment, overrides)
-                keys = keys_of(self.experiment)
-                contents = _contents(keys, overrides, experiment, self.experiment.parent)
-                name = identity(self.engine, keys, sorted(overrides.items()), contents)
+                name = identity(self.engine, experiment)
                 found.append(Job(len(found), name, parameters, seed, self.engine, experiment))
         return found
-
-
-def keys_of(experiment: Path) -> dict[str, Any]:
-    """Returns the keys of an experiment file; of a file of the authors' simulator, its text.
-
-    The comments do not count: those of the shipped files are generated, and change with the defaults and
-    sentences of keys that a file does not set.
-    """
-    text = experiment.read_text(encoding="utf-8-sig")
-    return {"script": text} if is_script(text) else tomllib.loads(text)
-
-
-def identity(*facts: Any) -> str:
-    """Returns a digest of all that determines a run, by which its row is found when a sweep is continued."""
-    return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
 
 def load_spec(path: Path) -> Spec:
@@ -261,24 +246,3 @@ def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:
         else:
             found[key] = toml_value(value)
     return found
-
-
-def _contents(
-    keys: Mapping[str, Any], overrides: Mapping[str, str], experiment: Experiment, folder: Path
-) -> str:
-    """Returns a digest of each file that an experiment names: topology, distributions, keys, workload."""
-    topology = overrides.get("topology.file")
-    if topology is None:
-        name = keys.get("topology", {}).get("file")
-    else:
-        name = tomllib.loads(f"file = {topology}")["file"]
-    workload = experiment.workload
-    security = experiment.security
-    names: list[str | Path | None] = [name, experiment.privacy.key_file]
-    names += [security.key_file, security.signing_keys]
-    if workload is not None and workload.distributions is not None:
-        names += sorted(Path(workload.distributions).glob("*.dist"))
-    if workload is not None:
-        names += [Path(name) for name in (workload.schema, workload.trace) if name is not None]
-    paths = (folder / each for each in names if each is not None)
-    return ",".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file())

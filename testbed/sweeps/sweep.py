@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from testbed.sweeps.engines import REFUSE
 from testbed.sweeps.folder import ERROR, POINTS, RUN, RUNS, SEED, SweepFolder
 from testbed.sweeps.job import Row
 from testbed.sweeps.plot import save
@@ -45,6 +46,7 @@ def sweep(
     datapath: str = "user",
     keep: bool = False,
     retry: bool = False,
+    other_code: str = REFUSE,
 ) -> Swept:
     """Runs what a sweep has not run yet, and writes its tables and plots into its folder.
 
@@ -52,16 +54,16 @@ def sweep(
         folder: of the sweep; rows of earlier calls are taken from it.
         master, datapath, keep: see `testbed.sweeps.runner.run_jobs`.
         retry: run failed runs a second time.
+        other_code: what becomes of runs that other code has made (`testbed.sweeps.engines.OTHER_CODE`).
 
     Raises:
-        InputError: an experiment of the sweep is not valid, or a plot cannot be drawn.
+        InputError: an experiment of the sweep is not valid, or a plot cannot be drawn; runs were made by
+            other code, or the code changed during the sweep.
         SessionError: as `testbed.sweeps.runner.run_jobs`.
     """
     jobs = spec.jobs()
     place = SweepFolder(folder)
-    rows = place.rows(jobs)
-    if retry:
-        rows = {identity: row for identity, row in rows.items() if row["error"] is None}
+    rows = place.ended(jobs, other_code, retry=retry)
     # A combination may occur twice, as a topology file under two names.
     missing = list({job.identity: job for job in jobs if job.identity not in rows}.values())
     if len(missing) < len(jobs):

@@ -19,6 +19,7 @@ from pyspark import SparkContext
 from rich.console import Console
 
 from captures.spark.session import SessionError
+from testbed.machine.versions import source_version
 from testbed.sweeps import sweep as module
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, row_of
@@ -62,7 +63,8 @@ sys.exit(main(sys.argv[1:]))
 
 
 #: A job that is a call of a function of this project's tests.
-_CALCULATED: dict[str, Any] = {"measure": "tests.support.killing:measured", "calculates": True}
+_MEASURE = "tests.support.killing:measured"
+_CALCULATED: dict[str, Any] = {"measure": _MEASURE, "calculates": True, "source": source_version(_MEASURE)}
 
 
 def _written(folder: Path) -> Path:

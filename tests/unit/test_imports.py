@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import networkx as nx
 import pytest
 
+from testbed.machine.versions import SHOWING
 from tests.support.paths import ROOT
 
 PACKAGES = ("router", "topos", "captures", "testbed")
@@ -144,6 +145,20 @@ def test_the_oracle_shares_no_code_with_the_router() -> None:
         if imported.split(".")[0] == "router"
     ]
     assert wrong == []
+
+
+def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() -> None:
+    """Whoever imports them shows something; a module that measures or decides must not."""
+    left_out = tuple(name.removesuffix(".py").replace("/", ".") for name in SHOWING)
+    users = {
+        name
+        for name, tree in _modules(("captures", "router", "topos", "testbed"))
+        if not name.startswith((*left_out, "testbed.figures"))
+        and any(imported.startswith(left_out) for imported in _imports(tree))
+    }
+    assert users == {
+        *("testbed.conclude", "testbed.control.prompt", "testbed.emulation.emulation", "testbed.sweeps.plot"),
+    }
 
 
 def test_package_init_files_import_nothing() -> None:

@@ -38,6 +38,7 @@ from testbed.figures.reproduction import (
 )
 from testbed.figures.runner import _job
 from testbed.judges import judge_run
+from testbed.machine.versions import source_version
 from testbed.report.style import styled
 from testbed.sim.simulation import simulate
 from testbed.sweeps.engines import ENGINES
@@ -391,7 +392,8 @@ def test_a_run_is_known_by_the_source_of_what_it_measures(
         (tmp_path / "measured_here.py").write_text(source, encoding="utf-8")
         monkeypatch.delitem(sys.modules, "measured_here", raising=False)
         linecache.clearcache()
-        found.append(_job(figure, figure.cases("small")[0], 1, "simulate", 0).identity)
+        source_version.cache_clear()
+        found.append(_job(figure, figure.cases("small")[0], 1, "simulate", 0).source["code"])
     assert (found[0] == found[1], found[0] != found[2]) == (True, True)
 
 

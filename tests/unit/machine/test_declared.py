@@ -13,7 +13,13 @@ import pytest
 
 from testbed.machine import versions
 from testbed.machine.checks import check_machine, required_commands
-from testbed.machine.versions import commit_of, package_versions, required_packages, source_version
+from testbed.machine.versions import (
+    code_digest,
+    commit_of,
+    package_versions,
+    required_packages,
+    source_version,
+)
 from tests.support.paths import ROOT
 
 
@@ -142,3 +148,24 @@ def test_a_checkout_without_a_known_commit_is_named(
     monkeypatch.setattr(versions, "_ROOT", tmp_path)
     assert source_version.__wrapped__()["commit"] is None
     assert capsys.readouterr().err.startswith(f"cbcb: {tmp_path}: its commit is not known: fatal: ")
+
+
+def test_the_digest_of_the_code_follows_what_runs_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "_ROOT", tmp_path)
+    assert code_digest() is None
+    for name in ("router", "topos", "captures/runs/1", "testbed/figures", "testbed/cli"):
+        (tmp_path / name).mkdir(parents=True)
+
+    def changes(name: str, **measured: str) -> bool:
+        before = code_digest(**measured)
+        (tmp_path / name).write_text(name)
+        return code_digest(**measured) != before
+
+    assert changes("router/core.py")
+    assert changes("testbed/judges.py")
+    for name in ("captures/runs/1/a.py", "testbed/cli/a.py", "testbed/api.py", "testbed/a.md"):
+        assert not changes(name)
+    assert not changes("testbed/figures/a.py")
+    assert changes("testbed/figures/b.py", measure="tests.support.killing:measured")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from router.options import option, options_of
 from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.config.model import ProtocolOptions
+from testbed.config.shipped import find_experiment
 from testbed.errors import InputError
+from testbed.sweeps.meaning import identity
 from testbed.sweeps.spec import Plot, SpecError, load_spec
 from topos.generators import ring, waxman
 
@@ -81,6 +87,46 @@ def test_a_comment_in_the_experiment_file_makes_no_other_runs(tmp_path: Path) ->
     assert identity(text) != identity(text.replace("60", "90"))
 
 
+def test_the_identity_of_a_run_follows_the_meaning_of_its_experiment(tmp_path: Path) -> None:
+    base, sweep = tmp_path / "base.toml", _written(tmp_path, 'experiment = "base.toml"')
+
+    def identity(text: str) -> str:
+        base.write_text(text)
+        (job,) = load_spec(sweep).jobs()
+        return job.identity
+
+    text = 'duration_s = 60\nrecord = true\n[topology]\ngenerator = "ring"\nnodes = 4\n[workload]\n'
+    same = (
+        text.replace("record = true\n", ""),
+        'record = true\nduration_s = 60.0\n[workload]\n[topology]\nnodes = 4\ngenerator = "ring"\n',
+        text + "senders_percent = 20\n[protocol]\nhop_limit = 64\n",
+    )
+    assert {identity(each) for each in (text, *same)} == {identity(text)}
+    other = (
+        text.replace("true", "false"),
+        text.replace("4", "5"),
+        text.replace("[workload]", ""),
+        text + "[protocol]\nhop_limit = 63\n",
+        text + '[[events]]\nat_s = 1\naction = "link_down"\nlink = [0, 1]\n',
+        text + '[[events]]\nat_s = 1\naction = "link_up"\nlink = [0, 1]\n',
+    )
+    assert len({identity(each) for each in (text, *other)}) == 1 + len(other)
+
+
+@dataclass(frozen=True)
+class _LaterOptions(ProtocolOptions):
+    """[protocol] of later code."""
+
+    later: bool = field(default=False, metadata=option("An option that other code has added."))
+
+
+def test_an_option_that_other_code_has_added_makes_another_run_only_where_it_is_set() -> None:
+    experiment = load_experiment(find_experiment("default"), {"protocol.hop_limit": "63"})
+    options = {each.key: getattr(experiment.protocol, each.key) for each in options_of(ProtocolOptions)}
+    later = [replace(experiment, protocol=_LaterOptions(**options, later=value)) for value in (False, True)]
+    assert identity(later[0]) == identity(experiment) != identity(later[1])
+
+
 def test_a_topology_file_lies_beside_the_sweep_and_is_part_of_the_identity(tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text("[[link]]\nu = 0\nv = 1\n")
@@ -96,13 +142,14 @@ def test_files_that_the_experiment_names_are_part_of_the_identity(tmp_path: Path
     folder = tmp_path / "experiments"
     folder.mkdir()
     net, keys, network = folder / "net.toml", folder / "members.keys", folder / "network.keys"
-    signing = folder / "signing.keys"
+    signing = folder / "signing-keys" / "r0"
+    signing.parent.mkdir()
     net.write_text("[[link]]\nu = 0\nv = 1\n")
     keys.write_text("1")
     network.write_text("1")
     signing.write_text("1")
     base = 'duration_s = 60\n[topology]\nfile = "net.toml"\n[privacy]\nmode = "bloom"\n'
-    security = '[security]\nmode = "mac"\nkey_file = "network.keys"\nsigning_keys = "signing.keys"\n'
+    security = '[security]\nmode = "mac"\nkey_file = "network.keys"\nsigning_keys = "signing-keys"\n'
     (folder / "base.toml").write_text(base + 'key_file = "members.keys"\n' + security)
     sweep = _written(tmp_path, 'experiment = "experiments/base.toml"')
     seen = set()

@@ -14,7 +14,10 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from captures.rundir.manifest import Source
+from testbed.cli.main import main
 from testbed.errors import InputError
+from testbed.machine.versions import source_version
 from testbed.sweeps.folder import SweepFolder, read_runs
 from testbed.sweeps.job import Measured, Row, row_of
 from testbed.sweeps.plot import draw, save
@@ -87,6 +90,7 @@ def test_the_table_has_a_row_for_each_run_that_ended(tmp_path: Path, jobs: list[
         "routing.scheme": ["pif", "pif", "flooding", "flooding"],
         "seed": [1, 2, 1, 2],
         "error": [None, None, "RuntimeError: no trees", None],
+        **{key: [source_version()[key]] * 4 for key in ("commit", "dirty", "code")},
         "verdict": ["holds", "holds", None, "holds"],
         "sent": [0, 1, None, 3],
         "share": [0.5, 0.0, None, 0.0],
@@ -112,6 +116,40 @@ def test_a_sweep_whose_runs_have_all_failed_says_why_and_draws_nothing(tmp_path:
     swept = sweep(spec, tmp_path / "folder", Progress(Console(quiet=True)))
     assert swept.plots == {}
     assert swept.complaints == ["run 0 failed (duration_s = 60, seed = 1): RuntimeError: no trees"]
+
+
+def _by_other_code(row: Row) -> Row:
+    return {**row, "source": Source(version="1", commit="a" * 40, dirty=True, code="b")}
+
+
+def test_runs_that_other_code_has_made_are_refused_kept_or_repeated(tmp_path: Path, jobs: list[Job]) -> None:
+    folder = SweepFolder(tmp_path)
+    for job in jobs:
+        folder.keep(_row(job) if job.number == 1 else _by_other_code(_row(job)))
+    with pytest.raises(
+        InputError,
+        match=r": 3 of 4 runs were made by other code \(aaaaaaaa with changes\); --other-code repeat",
+    ):
+        folder.ended(jobs, "refuse")
+    assert folder.ended(jobs, "repeat").keys() == {jobs[1].identity}
+    kept = folder.ended(jobs, "keep")
+    assert kept.keys() == {job.identity for job in jobs}
+    # A failure is no reason to refuse a run that is repeated anyway.
+    assert folder.ended(jobs[1:3:1], "keep", retry=True).keys() == {jobs[1].identity}
+
+
+def test_a_plot_of_runs_of_different_code_needs_a_word(
+    tmp_path: Path, jobs: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = SweepFolder(tmp_path)
+    rows = {job.identity: _row(job) for job in jobs}
+    rows[jobs[0].identity] = _by_other_code(rows[jobs[0].identity])
+    folder.write_tables(jobs, rows)
+    plot = ["plot", str(tmp_path), "--y", "sent", "--x", "routing.scheme", "-o", str(tmp_path / "a.svg")]
+    assert main(plot) == 2
+    assert capsys.readouterr().err.startswith("cbcb: different code made the runs (")
+    assert not (tmp_path / "a.svg").exists()
+    assert main([*plot, "--other-code", "keep"]) == 0
 
 
 def test_equal_rows_make_equal_bytes_in_whatever_order_they_end(tmp_path: Path, jobs: list[Job]) -> None:
