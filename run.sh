@@ -9,8 +9,9 @@ set -euo pipefail
 
 root=$(dirname "$(readlink -f "$0")")
 venv=$root/.venv
-python=/usr/bin/python3
-pip_version=26.3
+# Neither Python may import from the working folder: root runs what it imports.
+python=(/usr/bin/python3 -I)
+venv_python=("$venv/bin/python" -P)
 # Tests that need these are skipped without them.
 test_packages=(lua5.2 lua5.3 lua5.4 chromium)
 # Command -> package: what `cbcb doctor` looks for. The others are what the set-up itself and Mininet need.
@@ -71,8 +72,8 @@ java_is_new_enough() {
 
 # The contents of .venv/stamp when the environment is complete.
 environment_stamp() {
-    "$python" -V
-    echo "pip $pip_version $root"
+    "${python[@]}" -V
+    echo "$root"
     sha256sum <"$root/requirements.lock"
     sha256sum <"$root/build-constraints.txt"
 }
@@ -81,26 +82,28 @@ environment_is_current() { [[ -f $venv/stamp && $(<"$venv/stamp") == "$(environm
 
 make_environment() {
     # The system's own Python, because Mininet's module belongs to it.
-    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "$python is $("$python" -V 2>&1); 3.11 or newer is needed (Debian 12, Ubuntu 24.04)"
+    "${python[@]}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "${python[0]} is $("${python[@]}" -V 2>&1); 3.11 or newer is needed (Debian 12, Ubuntu 24.04)"
     environment_is_current && return 0
     say "making the Python environment (.venv): some minutes, once"
     rm -rf "$venv"
-    "$python" -m venv "$venv" || fail "cannot make $venv: apt-get install -y python3-venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "pip==$pip_version" ||
-        fail "pip could not install itself in version $pip_version: is there a network?"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --progress-bar off --no-deps \
-        --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock" ||
+    "${python[@]}" -m venv "$venv" || fail "cannot make $venv: apt-get install -y python3-venv"
+    local pip=("${venv_python[@]}" -m pip install --quiet --disable-pip-version-check --progress-bar off)
+    pip+=(--no-deps --require-hashes)
+    # The lock's own pip first: an older one does not know constraints of builds.
+    "${pip[@]}" --requirement <(sed -n '/^pip==/,/[^\\]$/p' "$root/requirements.lock") ||
+        fail "pip could not install the pip of requirements.lock: is there a network?"
+    "${pip[@]}" --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock" ||
         fail "pip could not install requirements.lock: is there a network?"
     local site mininet
-    site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    mininet=$("$python" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))') ||
-        fail "$python has no module mininet: apt-get install --reinstall -y mininet"
+    site=$("${venv_python[@]}" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    mininet=$("${python[@]}" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))') ||
+        fail "${python[0]} has no module mininet: apt-get install --reinstall -y mininet"
     echo "$root" >"$site/cbcb-testbed.pth"
     ln -sfn "$mininet" "$site/mininet"
     # Compiled now, so that the first run does not wait for it; without it a slower engine serves.
-    { "$venv/bin/python" -m router.matching.compiled.warm && "$venv/bin/python" -m router.forwarding.warm &&
-        "$venv/bin/python" -m router.matching.bloom.warm; } 2>/dev/null ||
+    { "${venv_python[@]}" -m router.matching.compiled.warm && "${venv_python[@]}" -m router.forwarding.warm &&
+        "${venv_python[@]}" -m router.matching.bloom.warm; } 2>/dev/null ||
         say "the compiled matching engine and data plane do not work here: cbcb doctor says why"
     environment_stamp >"$venv/stamp"
 }
@@ -110,7 +113,7 @@ command_text() {
     # A shell starts the interpreter, because the kernel allows no spaces in the path of an interpreter; Python
     # reads the second and the third line as a string. Ctrl-C while the modules load is no fault either.
     printf '%s\n' "#!/bin/sh
-'''exec' \"$venv/bin/python\" \"\$0\" \"\$@\"
+'''exec' \"$venv/bin/python\" -P \"\$0\" \"\$@\"
 ' '''
 import sys
 try:
@@ -155,7 +158,7 @@ setup() {
 # once do to a small machine. What passes only then is named at the end. Arguments: the cache of pytest, the tests.
 run_again() {
     local names
-    mapfile -t names < <("$venv/bin/python" -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' \
+    mapfile -t names < <("${venv_python[@]}" -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' \
         "$1/v/cache/lastfailed" 2>/dev/null)
     ((${#names[@]} <= 10)) || return 1
     "$venv/bin/pytest" -o "cache_dir=$1" --last-failed --last-failed-no-failures none "${@:2}" || return 1
@@ -209,7 +212,8 @@ case ${1-} in
         ;;
     bench)
         setup bench
-        exec "$venv/bin/python" -m tests.bench "${@:2}"
+        # Of the installed packages, too, there is one of the name `tests`.
+        PYTHONPATH=$root exec "${venv_python[@]}" -m tests.bench "${@:2}"
         ;;
     "")
         setup

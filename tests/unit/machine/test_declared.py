@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tomllib
@@ -10,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from testbed.machine import versions
 from testbed.machine.checks import check_machine, required_commands
@@ -56,12 +58,36 @@ def test_code_that_came_to_a_worker_declares_no_packages(
     assert required_packages.__wrapped__() == ()
 
 
+def _locked(file: str) -> dict[str, list[str]]:
+    """Name of each package of a lock file -> its version, and the options behind it."""
+    text = (ROOT / file).read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.match(r"[a-z0-9-]+==", line)] == []
+    return {name: rest.split() for name, _, rest in (line.partition("==") for line in lines)}
+
+
 def test_every_package_that_a_run_or_a_test_needs_is_locked() -> None:
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    locked = {line.partition("==")[0].lower() for line in lock.splitlines()}
+    locked = _locked("requirements.lock")
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     required = [*required_packages(), *declared["project"]["optional-dependencies"]["dev"]]
     assert [name for name in required if name.lower() not in locked] == []
+
+
+@pytest.mark.parametrize("file", ["requirements.lock", "build-constraints.txt"])
+def test_every_locked_package_has_the_hashes_of_its_files(file: str) -> None:
+    locked = _locked(file)
+    assert locked
+    assert [name for name, rest in locked.items() if not rest[-1].startswith("--hash=sha256:")] == []
+
+
+def test_the_locked_versions_fit_the_declared_ones() -> None:
+    locked = {name: rest[0] for name, rest in _locked("requirements.lock").items()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    declared = map(Requirement, (*project["dependencies"], *extras["testbed"], *extras["dev"]))
+    assert [str(each) for each in declared if locked[each.name] not in each.specifier] == []
+    builders = _locked("build-constraints.txt")
+    assert {"setuptools", "wheel", "pbr"} <= set(builders)
 
 
 def test_a_package_or_command_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
