@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from router.children import start_module
 from testbed.errors import RunError
 
 #: Wall seconds in which a process must end after SIGTERM.
@@ -34,13 +34,13 @@ class Child:
         self._errors = errors
         with errors.open("ab") as stderr:
             stdout: IO[bytes] | int = output.open("ab") if output is not None else subprocess.PIPE
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+            self.process = start_module(
+                module,
+                *arguments,
                 stdin=subprocess.PIPE,
                 stdout=stdout,
                 stderr=stderr,
                 env={**os.environ, **_ENVIRONMENT},
-                start_new_session=True,
             )
             if not isinstance(stdout, int):
                 stdout.close()

@@ -6,7 +6,6 @@ import json
 import os
 import selectors
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile, write_captures
 from captures.rundir.layout import RunLayout
+from router.children import start_module
 from router.wire.addresses import ETHERTYPE, IPV4_ETHERTYPE
 
 
@@ -107,12 +107,11 @@ class CaptureSet:
             ],
         }
         self._ended = None
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "captures.capturing.recorder"],
+        self._process = start_module(
+            "captures.capturing.recorder",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
         )
         try:
             self._ask(json.dumps(order), "ready", deadline_s, "captures could not be started")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -15,6 +14,7 @@ import psutil
 
 from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
+from router.children import start_module
 from testbed.config.model import AUTO, Experiment
 from testbed.prepared.priority import take_part, why_not_back
 
@@ -73,15 +73,12 @@ class PreparedConclusion:
         with theirs, suppress(OSError):
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as errors:
-                self.process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "testbed.prepared"),
-                        *(str(theirs.fileno()), self._master, str(run_dir)),
-                    ],
+                self.process = start_module(
+                    "testbed.prepared",
+                    *(str(theirs.fileno()), self._master, str(run_dir)),
                     stdin=subprocess.DEVNULL,
                     stderr=errors,
                     pass_fds=[theirs.fileno()],
-                    start_new_session=True,
                 )
 
     def conclude(self, run_dir: Path) -> int | None:

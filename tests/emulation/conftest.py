@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import CBCB, Cbcb
+from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 
 
@@ -34,18 +35,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def cbcb(tmp_path: Path) -> Iterator[Callable[..., Cbcb]]:
-    """Starts `cbcb COMMAND ARGS` in a session of its own; ends it and cleans up afterwards.
+    """Starts `cbcb COMMAND ARGS` in a session of its own and in a folder of hostile modules; ends it and
+    cleans up afterwards.
 
     With `small`, the folder of that name in the run folder is a file system of 8 MiB.
     """
     started: list[Cbcb] = []
+    hostile = tmp_path / "hostile"
+    write_hostile_modules(hostile)
 
     def start(command: str, *arguments: str, small: str | None = None) -> Cbcb:
         runs = ["--runs", str(tmp_path)] if command in {"run", "account", "report"} else []
         program = CBCB if small is None else [sys.executable, "-m", "tests.support.small_folder", small, "8"]
         process = subprocess.Popen(
             [*program, command, *arguments, *runs],
-            cwd=ROOT,
+            cwd=hostile if small is None else ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -61,4 +65,5 @@ def cbcb(tmp_path: Path) -> Iterator[Callable[..., Cbcb]]:
         one.process.communicate()
     for mounted in (path for path in tmp_path.glob("*/*") if path.is_mount()):
         subprocess.run(["umount", "--lazy", str(mounted)], check=True)
-    subprocess.run([*CBCB, "clean"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([*CBCB, "clean"], cwd=hostile, check=True, capture_output=True)
+    assert not (hostile / RAN).exists()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import CBCB
+from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 from tests.support.wire_tshark import DISSECTOR
 
@@ -21,10 +22,12 @@ pytestmark = pytest.mark.emulation
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    runs = tmp_path_factory.mktemp("runs")
+    runs, hostile = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("hostile")
+    write_hostile_modules(hostile)
     done = subprocess.run(
-        [*CBCB, "run", "ring5", "--runs", str(runs)], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [*CBCB, "run", "ring5", "--runs", str(runs)], cwd=hostile, capture_output=True, text=True, timeout=300
     )
+    assert not (hostile / RAN).exists()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Verdict: holds" in done.stdout
     (folder,) = runs.iterdir()

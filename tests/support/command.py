@@ -17,7 +17,8 @@ from captures.rundir.layout import RunLayout
 from testbed.network.state import ProcessId
 from tests.support.polling import poll
 
-CBCB = [sys.executable, "-m", "testbed.cli.main"]
+#: As `.venv/bin/cbcb`, which imports nothing from the working folder.
+CBCB = [sys.executable, "-P", "-m", "testbed.cli.main"]
 
 STATE = Path("/run/cbcb")
 
