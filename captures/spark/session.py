@@ -36,6 +36,8 @@ _JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
 _MOST_SOCKET_FOLDER = 107 - 43
 #: Environment variable with options of the JVM, which precede those of Spark's settings.
 _FIRST_OPTIONS = "SPARK_SUBMIT_OPTS"
+#: Environment variable: Python does not import from the working folder, as with `-P` (`router.children`).
+_SAFE_PATH = "PYTHONSAFEPATH"
 #: Lines in which Java says that it gets too little memory.
 _NO_MEMORY = re.compile(
     r"insufficient memory|could not (reserve|allocate)|cannot allocate memory|OutOfMemoryError", re.IGNORECASE
@@ -93,6 +95,8 @@ def spark_session(
             # The default is a type of nanoseconds that Parquet has given up.
             "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
             "spark.sql.warehouse.dir": str(work / "warehouse"),
+            # For the workers of a cluster.
+            f"spark.executorEnv.{_SAFE_PATH}": "1",
             LOCAL_FOLDER: str(work),
         }
         if master.startswith("local"):
@@ -124,7 +128,7 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
     # In a thread of its own, which no signal interrupts: PySpark, interrupted while it waits for the JVM,
     # loses the reference to the JVM, which then never ends.
     before = 0 if log is None or not log.exists() else log.stat().st_size
-    with _output_to(log), _temporary_files_in(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
+    with _output_to(log), _environment_of_jvm(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
         starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
         try:
             session = starting.result()
@@ -145,24 +149,27 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
 
 
 @contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Within the context, a JVM that starts keeps its own temporary files in the folder, too.
+def _environment_of_jvm(folder: Path) -> Iterator[None]:
+    """Within the context, a JVM that starts keeps its own temporary files in the folder, too, and no Python
+    that the JVM starts imports from the working folder.
 
-    So does PySpark, which makes a folder for the answer of the JVM and removes it when the JVM has started:
-    a process that is killed before leaves it.
+    PySpark makes a folder for the answer of the JVM and removes it when the JVM has started: a process that
+    is killed before leaves it.
     """
     of_python, tempfile.tempdir = tempfile.tempdir, str(folder)
-    before = os.environ.get(_FIRST_OPTIONS)
+    before = {name: os.environ.get(name) for name in (_FIRST_OPTIONS, _SAFE_PATH)}
     own = f'"-Djava.io.tmpdir={folder}" "-XX:ErrorFile={folder}/hs_err_pid%p.log"'
-    os.environ[_FIRST_OPTIONS] = f"{before or ''} {own}".strip()
+    os.environ[_FIRST_OPTIONS] = f"{before[_FIRST_OPTIONS] or ''} {own}".strip()
+    os.environ[_SAFE_PATH] = "1"
     try:
         yield
     finally:
         tempfile.tempdir = of_python
-        if before is None:
-            del os.environ[_FIRST_OPTIONS]
-        else:
-            os.environ[_FIRST_OPTIONS] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _end_jvm(folder: SparkFolder) -> None:
@@ -224,6 +231,9 @@ def _see(log: Path | None) -> str:
 
 def _local_settings(work: Path, large: bool) -> dict[str, str]:
     settings = {
+        # Any user of the machine can connect to the ports of the driver. Spark itself draws the secret, which
+        # no command line shows; that of a cluster is in the cluster's own settings.
+        "spark.authenticate": "true",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": _JVM_OPTIONS_LARGE if large else _JVM_OPTIONS,

@@ -21,6 +21,7 @@ _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 CLUSTER_ENVIRONMENT = {
     **os.environ,
     "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_CONF_DIR": str(Path(__file__).with_name("spark_conf")),
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
