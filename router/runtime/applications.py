@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import re
 import selectors
 import socket
@@ -163,6 +164,8 @@ class Applications:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path.unlink(missing_ok=True)
         try:
+            # Before bind, so that the file never has other permissions (Linux takes them from the socket).
+            os.fchmod(self._listener.fileno(), 0o600)
             self._listener.bind(str(path))
         except OSError as error:
             self._listener.close()

@@ -99,6 +99,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit status."""
     try:
+        # Whatever the user's is, nobody else may write to the files of a run.
+        os.umask(os.umask(0o022) | 0o022)
         open_closed_streams()
         end_like_ctrl_c()
         argv = sys.argv[1:] if argv is None else argv

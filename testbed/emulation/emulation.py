@@ -175,7 +175,7 @@ class Emulation:
         kernel = kernel_features()
         # From this call on, the run holds resources.
         self.state: RunState = run_state.claim(run_dir)
-        self.state.switches.mkdir()
+        self.state.switches.mkdir(0o700)
         self.network = EmulatedNetwork(
             self.topology, self.state.switches, datapath, kernel, ip=experiment.network.ip
         )

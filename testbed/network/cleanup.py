@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import RunError
-from testbed.network.state import STATE_FILE, ProcessId, RunState, all_states
+from testbed.network.state import STATE_FILE, ProcessId, RunState, all_states, only_ours
 from testbed.polling import wait_until
 from testbed.steps import Steps
 
@@ -48,7 +48,9 @@ def clean_dead_runs() -> Cleaned:
         if state is not None and state.owner.alive():
             continue
         failed = len(steps.failures)
-        if state is not None:
+        if state is None:
+            steps.run(f"run {folder.name}", _refuse_of_others, folder)
+        else:
             killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
         if len(steps.failures) == failed:
             steps.run(f"run {folder.name}", _remove_folder, folder)
@@ -57,8 +59,16 @@ def clean_dead_runs() -> Cleaned:
     return Cleaned(tuple(tags), killed, tuple(steps.failures))
 
 
+def _refuse_of_others(folder: Path) -> None:
+    """Raises RunError: others can write to the folder or to its state, which may be that of a live run."""
+    for path in (folder, folder / STATE_FILE):
+        with suppress(FileNotFoundError):
+            if not only_ours(path):
+                raise RunError(f"{path}: not removed: it belongs to another user, or others can write to it")
+
+
 def end_processes(processes: list[ProcessId]) -> int:
-    """Kills the processes that still have the given start times, and waits until they are gone."""
+    """Kills the processes that still have their start times and commands, and waits until they are gone."""
     alive = [process for process in processes if process.alive()]
     for process in alive:
         with suppress(ProcessLookupError):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -24,36 +26,43 @@ CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, distinguished from a later process with the same number by its start time."""
+    """A process, distinguished from a later process with the same number by start time and command.
+
+    Attributes:
+        started: clock ticks since boot.
+        command: the name of its command, as the kernel has it (/proc/<pid>/comm).
+    """
 
     pid: int
     started: int
+    command: str
 
     @classmethod
     def of(cls, pid: int) -> ProcessId:
         """Raises ProcessLookupError if there is no such process."""
-        started = start_time(pid)
-        if started is None:
+        found = find_process(pid)
+        if found is None:
             raise ProcessLookupError(pid)
-        return cls(pid, started)
+        return found
 
     def alive(self) -> bool:
-        return start_time(self.pid) == self.started
+        return find_process(self.pid) == self
 
 
-def start_time(pid: int) -> int | None:
-    """Start time of a live process in clock ticks since boot; None if it is gone or a zombie.
+def find_process(pid: int) -> ProcessId | None:
+    """The live process of a number; None if it is gone or a zombie.
 
     psutil's `create_time` is of the wall clock: when that clock is set, the value changes for other
     processes, and a live run would look dead.
     """
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name, in parentheses, may contain any character: the fields after its end are read.
-    fields = stat[stat.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    # The command name, in parentheses, may contain any character: the other fields are after its end.
+    end = text.rindex(")")
+    fields = text[end + 2 :].split()
+    return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]), text[text.index("(") + 1 : end])
 
 
 @dataclass
@@ -108,23 +117,20 @@ class RunState:
 
         A process that has ended already is not recorded.
         """
-        try:
-            self.processes.append(ProcessId.of(pid))
-        except ProcessLookupError:
-            return
-        self.save()
+        self.add_processes([pid])
 
     def add_processes(self, pids: list[int]) -> None:
         for pid in pids:
-            started = start_time(pid)
-            if started is not None:
-                self.processes.append(ProcessId(pid, started))
+            with suppress(ProcessLookupError):
+                self.processes.append(ProcessId.of(pid))
         self.save()
 
     def save(self, folder: Path | None = None) -> None:
         """Writes state.json atomically into the run's folder or another folder."""
         folder = folder or self.folder
         temporary = folder / f"{STATE_FILE}.new"
+        temporary.unlink(missing_ok=True)
+        temporary.touch(0o644)
         temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
         temporary.replace(folder / STATE_FILE)
 
@@ -147,9 +153,22 @@ def claim(run_dir: Path) -> RunState:
     raise RunError(f"no free run tag under {STATE_ROOT}: `cbcb clean` removes the remains of dead runs")
 
 
+def only_ours(path: Path) -> bool:
+    """Whether a file or folder is this user's or root's, no link, and nobody else can write to it.
+
+    Raises:
+        OSError: there is none.
+    """
+    found = path.lstat()
+    return found.st_uid in (0, os.geteuid()) and not stat.S_ISLNK(found.st_mode) and not found.st_mode & 0o022
+
+
 def load(folder: Path) -> RunState | None:
-    """Returns the state in a folder, or None if the folder has none."""
+    """Returns the state in a folder, or None if the folder has none, or others can write to it."""
     try:
+        # The folder first: in one that nobody else can write to, nobody else replaces the file.
+        if not only_ours(folder) or not only_ours(folder / STATE_FILE):
+            return None
         raw = json.loads((folder / STATE_FILE).read_text())
         return RunState(
             tag=raw["tag"],

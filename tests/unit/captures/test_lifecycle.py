@@ -17,7 +17,7 @@ import pytest
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.layout import RunLayout
-from testbed.network.state import start_time
+from testbed.network.state import find_process
 from tests.support.polling import wait_for
 from tests.support.runtime_wire import await_both_ways, socket_in
 
@@ -195,4 +195,4 @@ def test_captures_end_with_their_starter(tmp_path: Path, pair: tuple[str, str]) 
     starter = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
     assert starter.returncode == -signal.SIGKILL
     recorder = int(starter.stdout)
-    wait_for(lambda: f"the recorder {recorder} lives" if start_time(recorder) is not None else None)
+    wait_for(lambda: f"the recorder {recorder} lives" if find_process(recorder) is not None else None)

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from testbed.network import state as run_state
 from testbed.network.cleanup import clean_dead_runs, remove_state
-from testbed.network.state import ProcessId, RunState, start_time
+from testbed.network.state import ProcessId, RunState
 
 
 @pytest.fixture
@@ -38,7 +41,8 @@ def test_a_process_that_ended_is_not_alive_even_if_its_number_is_taken() -> None
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     process = ProcessId.of(child.pid)
     assert process.alive()
-    assert not ProcessId(child.pid, process.started + 1).alive()
+    assert not replace(process, started=process.started + 1).alive()
+    assert not replace(process, command="sleep").alive()
     child.communicate()
     assert not process.alive()
     with pytest.raises(ProcessLookupError):
@@ -50,7 +54,8 @@ def test_a_zombie_counts_as_gone() -> None:
     if child == 0:
         os._exit(0)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    assert start_time(child) is None
+    with pytest.raises(ProcessLookupError):
+        ProcessId.of(child)
     os.waitpid(child, 0)
 
 
@@ -72,10 +77,56 @@ def test_processes_that_are_gone_are_not_noted() -> None:
     assert state.processes == []
 
 
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_modes_of_the_state_do_not_come_from_the_umask(root: Path) -> None:
+    state = run_state.claim(Path("/x"))
+    state.save()
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in (root, state.folder, *state.folder.iterdir())
+    }
+    assert modes == {"cbcb": 0o755, state.tag: 0o755, "state.json": 0o644}
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("attack", ["writable file", "writable folder", "link", "other owner"])
+def test_a_state_that_others_can_write_ends_no_process_and_stays(tmp_path: Path, attack: str) -> None:
+    state = run_state.claim(Path("/x"))
+    state.owner = replace(state.owner, started=state.owner.started + 1)
+    with subprocess.Popen(["sleep", "600"]) as victim:
+        state.add_process(victim.pid)
+        file = state.folder / "state.json"
+        match attack:
+            case "writable file":
+                file.chmod(0o666)
+            case "writable folder":
+                state.folder.chmod(0o777)
+            case "link":
+                file.symlink_to(file.rename(tmp_path / "elsewhere"))
+            case "other owner" if os.geteuid() == 0:
+                os.chown(file, 65534, -1)
+            case _:
+                victim.kill()
+                pytest.skip("needs root")
+        found = clean_dead_runs()
+        assert victim.poll() is None
+        victim.kill()
+    assert (found.tags, found.processes) == ((), 0)
+    (failure,) = found.failures
+    assert failure.endswith("not removed: it belongs to another user, or others can write to it")
+    assert state.folder.exists()
+
+
 @pytest.mark.root
 def test_a_dead_run_whose_folder_cannot_be_removed_is_no_removed_run(root: Path) -> None:
     state = run_state.claim(Path("/x"))
-    state.owner = ProcessId(state.owner.pid, state.owner.started + 1)
+    state.owner = replace(state.owner, started=state.owner.started + 1)
     state.save()
     other = run_state.claim(Path("/y"))
     other.owner = state.owner
