@@ -50,6 +50,16 @@ class Counted:
     overtook: int = 0
     waited: int = 0
 
+    def since(self, before: Counted) -> Counted:
+        """Returns the frames that were counted after `before`."""
+        return Counted(
+            frames=self.frames - before.frames,
+            lost=self.lost - before.lost,
+            doubled=None if self.doubled is None else self.doubled - (before.doubled or 0),
+            overtook=self.overtook - before.overtook,
+            waited=self.waited - before.waited,
+        )
+
 
 def read_counters(queues: str, rules: str | None) -> dict[str, Counted]:
     """Returns the counters of the devices of a network namespace that have properties, by device.

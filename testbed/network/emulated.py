@@ -41,7 +41,6 @@ from testbed.network.shaping import (
     ends,
     missing_features,
     nft_ruleset,
-    restored_tc,
     tc_commands,
 )
 from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
@@ -87,6 +86,8 @@ class EmulatedNetwork:
         self._reshaped: dict[int, model.Link] = {}
         #: When the links got the properties that they have, wall clock, by index; and the spans before.
         self._shaped_ns: dict[int, int] = {}
+        #: What the kernel had counted by then at the ends of links, by link and node.
+        self._counted: dict[tuple[int, int], Counted] = {}
         self._spans: list[Span] = []
         self._held = Namespaces()
         self._host_namespaces: list[str] = []
@@ -218,17 +219,18 @@ class EmulatedNetwork:
         Raises:
             RunError: the counters cannot be read.
         """
-        return self._spans + self._ending(
-            self._reshaped.get(link.index, link) for link in self.topology.links
-        )
+        links = [self._reshaped.get(link.index, link) for link in self.topology.links]
+        return self._spans + self._ending(links)[0]
 
-    def _ending(self, links: Iterable[model.Link]) -> list[Span]:
-        """Returns the spans of links that end now, of each that has properties."""
+    def _ending(self, links: Iterable[model.Link]) -> tuple[list[Span], dict[tuple[int, int], Counted]]:
+        """Returns the spans of links with properties that end now, and what was counted at their ends."""
         counted: dict[str, dict[str, Counted]] = {}
         found: list[Span] = []
+        then: dict[tuple[int, int], Counted] = {}
         now_ns = time.time_ns()
         for link in links:
-            if not any(getattr(link, name) for name in model.PROPERTIES):
+            shaped = any(getattr(link, name) for name in model.PROPERTIES)
+            if not shaped and link.index not in self._reshaped:
                 continue
             for node, device in ends(link):
                 namespace = self.switch_namespace(node)
@@ -236,9 +238,13 @@ class EmulatedNetwork:
                     by_rules = self.kernel.nft_egress and not self.kernel.netem
                     rules = run_inside(namespace, _NFT_LIST) if by_rules else None
                     counted[namespace] = read_counters(run_inside(namespace, _TC_LIST), rules)
-                since_ns = self._shaped_ns[link.index]
-                found.append(Span(link, node, since_ns, now_ns, counted[namespace].get(device, Counted())))
-        return found
+                now = counted[namespace].get(device, Counted())
+                before = self._counted.get((link.index, node), Counted())
+                if shaped:
+                    found.append(Span(link, node, self._shaped_ns[link.index], now_ns, now.since(before)))
+                # Queueing disciplines stay, and go on counting; rules of nftables are replaced.
+                then[link.index, node] = now if self.kernel.netem else Counted(waited=now.waited)
+        return found, then
 
     def shape_links(self, properties: Mapping[str, float | None]) -> None:
         """Gives all links properties, as `shape_link`, with as few commands as there are namespaces."""
@@ -259,33 +265,38 @@ class EmulatedNetwork:
                 raise InputError(f"link {link.u}-{link.v}: {problem}")
         if problems := missing_features(Topology("links", (), tuple(after)), self.kernel):
             raise InputError(problems[0])
-        ended = self._ending(before)
+        ended, counted = self._ending(before)
         pairs = zip(before, after, strict=True)
         try:
             self._apply((line for pair in pairs for line in changed_tc(*pair, self.kernel)), _TC)
             self._apply((line for link in after for line in changed_nft(link, self.kernel)), _NFT)
         except RunError as error:
-            for link in before:
-                self._restore(link, error)
+            for pair in zip(before, after, strict=True):
+                self._restore(*pair, error)
             raise
+        else:
+            self._reshaped.update((link.index, link) for link in after)
         finally:
-            # The kernel counts from zero after the change, and after the restoration, too.
             self._spans += ended
+            self._counted |= counted
             self._shaped_ns |= dict.fromkeys((link.index for link in after), time.time_ns())
-        self._reshaped.update((link.index, link) for link in after)
         return after
 
-    def _restore(self, link: model.Link, cause: RunError) -> None:
-        """Gives both ends of a link its properties, whatever they have.
+    def _restore(self, link: model.Link, failed: model.Link, cause: RunError) -> None:
+        """Gives both ends of a link its properties, whatever they have; at least those that `failed` has.
 
         Raises:
             RunError: a command failed; names `cause` too.
         """
-        for line in cleared_tc(link):
-            with suppress(RunError):  # the end has no property
-                self._apply([line], _TC)
         try:
-            self._apply(restored_tc(link, self.kernel), _TC)
+            try:
+                self._apply(changed_tc(failed, link, self.kernel), _TC)
+            except RunError:  # frames under way at the end are lost
+                self._counted = {end: each for end, each in self._counted.items() if end[0] != link.index}
+                for line in cleared_tc(link):
+                    with suppress(RunError):  # the end has no property
+                        self._apply([line], _TC)
+                self._apply(changed_tc(link, link, self.kernel), _TC)
             self._apply(changed_nft(link, self.kernel), _NFT)
         except RunError as error:
             text = f"{cause}; the ends of link {link.u}-{link.v} may differ, since restoring failed: {error}"
@@ -356,13 +367,15 @@ class EmulatedNetwork:
         """Makes a switch that was removed; its links get their properties again."""
         assert self._daemons is not None
         self._daemons.add_bridge(node)
-        self._apply(self._shaping([node]), _TC)
+        self._shape_again([node])
 
-    def _shaping(self, nodes: Iterable[int]) -> list[tuple[int, str]]:
-        """The commands that give the links of switches that have just been made their properties again."""
+    def _shape_again(self, nodes: Iterable[int]) -> None:
+        """Gives the links of switches that have just been made their properties; counters begin at zero."""
         ends = set(nodes)
         links = tuple(self._reshaped.get(link.index, link) for link in self.topology.links)
-        return [line for line in tc_commands(Topology("links", (), links), self.kernel) if line[0] in ends]
+        lines = tc_commands(Topology("links", (), links), self.kernel)
+        self._apply((line for line in lines if line[0] in ends), _TC)
+        self._counted = {end: counted for end, counted in self._counted.items() if end[1] not in ends}
 
     def kill_database(self, node: int) -> None:
         """Kills the ovsdb-server of a switch, with those that share it."""
@@ -388,7 +401,7 @@ class EmulatedNetwork:
         with self._restoring:
             if namespace in self._bare:
                 nodes = [other for other, path in enumerate(self._switch_namespaces) if path == namespace]
-                self._apply(self._shaping(nodes), _TC)
+                self._shape_again(nodes)
                 self._bare.discard(namespace)
 
     def _daemon_of(self, node: int) -> Daemon:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testbed.network.names import port_device
-from topos.model import Link, Topology
+from topos.model import PROPERTIES, Link, Topology
 
 #: TBF: bytes that may leave at once, at least one full frame, and the longest wait of a frame.
 TBF_BURST_BYTES = 16_384
 TBF_LATENCY_S = 0.4
-#: netem: frames that may be under way. The default limit, 1,000, drops frames of a long fast link without #:
+#: TBF of a link whose bandwidth was taken away.
+_UNLIMITED_MBPS, _UNLIMITED_BURST_BYTES = 10_000.0, 100_000_000
+#: netem: frames that may be under way. The default limit, 1,000, drops frames of a long fast link without
 #: a declared loss.
 _NETEM_LIMIT_FRAMES = 1_000_000
 #: nftables draws a number below this; probabilities have this resolution.
@@ -69,29 +71,38 @@ def ends(link: Link) -> tuple[tuple[int, str], tuple[int, str]]:
 def tc_commands(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
     """Returns lines for `tc -batch`, each with the node in whose switch's namespace it is to run."""
     for link in topology.links:
-        netem = _netem(link) if kernel.netem else ""
-        for node, device in ends(link):
-            parent = "root handle 1:"
-            if netem:
-                yield node, f"qdisc add dev {device} root handle 1: netem{netem}"
-                parent = "parent 1:1 handle 10:"
-            if link.bandwidth_mbps:
-                yield (
-                    node,
-                    f"qdisc add dev {device} {parent} tbf rate {link.bandwidth_mbps * 1e6:.0f}bit "
-                    f"burst {TBF_BURST_BYTES} latency {TBF_LATENCY_S * 1000:.0f}ms",
-                )
+        yield from changed_tc(link, link, kernel)
+
+
+def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
+    """Returns lines as `tc_commands` that give a link other properties than it has.
+
+    A queueing discipline that is there is changed, and never removed, since the frames in its queue would be
+    lost: of properties that are taken away, it stays with values that have no effect.
+    """
+    for node, device in ends(after):
+        parent = "root handle 1:"
+        if kernel.netem and any(getattr(link, name) for link in (before, after) for name in PROPERTIES):
+            yield node, f"qdisc replace dev {device} {parent} netem{_netem(after)}"
+            parent = "parent 1:1 handle 10:"
+        if before.bandwidth_mbps or after.bandwidth_mbps:
+            rate_mbps = after.bandwidth_mbps or _UNLIMITED_MBPS
+            burst = TBF_BURST_BYTES if after.bandwidth_mbps else _UNLIMITED_BURST_BYTES
+            yield (
+                node,
+                f"qdisc replace dev {device} {parent} tbf rate {rate_mbps * 1e6:.0f}bit "
+                f"burst {burst} latency {TBF_LATENCY_S * 1000:.0f}ms",
+            )
 
 
 def _netem(link: Link) -> str:
-    properties = ""
+    properties = f" limit {_NETEM_LIMIT_FRAMES}"
     if link.delay_ms:
         properties += f" delay {link.delay_ms * 1000:.0f}us"
         properties += f" {link.jitter_ms * 1000:.0f}us" if link.jitter_ms else ""
     properties += f" loss {link.loss_percent:g}%" if link.loss_percent else ""
     properties += f" duplicate {link.duplicate_percent:g}%" if link.duplicate_percent else ""
-    properties += f" reorder {link.reorder_percent:g}%" if link.reorder_percent else ""
-    return f" limit {_NETEM_LIMIT_FRAMES}{properties}" if properties else ""
+    return properties + (f" reorder {link.reorder_percent:g}%" if link.reorder_percent else "")
 
 
 def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
@@ -121,18 +132,6 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                     "  }\n"
                     "}",
                 )
-
-
-def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
-    """Returns lines as `tc_commands` that give a link, which has properties, other properties."""
-    if before.bandwidth_mbps or (kernel.netem and _netem(before)):
-        yield from cleared_tc(before)
-    yield from restored_tc(after, kernel)
-
-
-def restored_tc(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
-    """Returns lines as `tc_commands` that give a link without properties its properties."""
-    yield from tc_commands(_alone(after), kernel)
 
 
 def cleared_tc(link: Link) -> Iterator[tuple[int, str]]:

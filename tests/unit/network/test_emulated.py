@@ -52,8 +52,8 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     if before is not None:
         network.shape_link(0, 11, {"bandwidth_mbps": before})
     # The second end is not as the network left it, so that its change fails after that of the first.
-    spoil = f"qdisc {'add' if before is None else 'del'} dev {second} root"
-    spoil += " handle 1: pfifo" if before is None else ""
+    spoil = "" if before is None else f"qdisc del dev {second} root\n"
+    spoil += f"qdisc add dev {second} root handle 1: pfifo"
     run_inside(network.switch_namespace(link.v), ["tc", "-batch", "-"], f"{spoil}\n")
     with pytest.raises(RunError, match="Command failed"):
         network.shape_link(0, 11, {"bandwidth_mbps": 7.0})
@@ -61,7 +61,7 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
         shown = _queues(network, node, device)
         assert ("rate 5Mbit" in shown) == (before is not None), shown
         assert "rate 7Mbit" not in shown and "pfifo" not in shown
-    # The restored properties begin a span: the kernel has counted from zero since.
+    # The restored properties begin a span.
     spans = network.spans()
     assert [each.link.bandwidth_mbps for each in spans] == ([] if before is None else [before] * 4)
     assert all(a.ended_ns <= b.began_ns for a, b in zip(spans[:2], spans[2:], strict=True))
