@@ -167,6 +167,8 @@ run_again() {
 
 run_tests() {
     cd "$root"
+    # pytest ends in order by Ctrl-C, so that the shell would go on with the next command.
+    trap 'exit 130' INT HUP
     local failed=() unstable=() real_passed=1 others_passed=1
     local real=(tests/emulation tests/spark) others=(tests/conformance tests/properties tests/unit)
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
@@ -184,7 +186,7 @@ run_tests() {
             --cov --cov-report= "${others[@]}" >"$log" 2>&1 &
         others_pid=$!
         set +m
-        trap 'kill -INT "$others_pid" 2>/dev/null || :; cat "$log"; rm -f "$log"' EXIT
+        trap 'kill -INT "$others_pid" 2>/dev/null && wait "$others_pid" || :; cat "$log"; rm -f "$log"' EXIT
         "$venv/bin/pytest" --hypothesis-profile=repeatable "${real[@]}" || real_passed=0
         wait "$others_pid" || others_passed=0
         cat "$log"
