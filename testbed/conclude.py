@@ -8,7 +8,6 @@ from typing import Any
 from rich.console import Console
 
 from captures.accounting.account import TooLargeError, account, account_directly
-from captures.accounting.reconcile import TsharkError
 from captures.accounting.verdict import FAILS, HOLDS, INVALID
 from captures.pcap.reader import PcapError
 from captures.rundir.layout import RunLayout
@@ -55,7 +54,7 @@ def account_and_report(
         RunFolderError: the run folder is incomplete or malformed.
         InputError: a capture is malformed, another process accounts for the run, or its captures are too
             large for the engine.
-        MachineError: tshark or Spark cannot be run, or the file system of the run folder is full.
+        MachineError: Spark cannot be run, or the file system of the run folder is full.
     """
     run = RunLayout(run_dir)
     experiment = load_experiment(run.experiment)
@@ -77,7 +76,7 @@ def account_and_report(
                     )
             except (PcapError, BusyError, TooLargeError) as error:
                 raise InputError(str(error)) from error
-            except (TsharkError, SessionError) as error:
+            except SessionError as error:
                 raise MachineError(str(error)) from error
         summary = {**first, **accounted}
         with progress.stage("report_s", "report"):

@@ -20,7 +20,7 @@ from captures.accounting.conclusion import conclusion
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.queries import QUERY_STAGES, end_jobs, run_queries
-from captures.accounting.reconcile import Total, tshark_counts
+from captures.accounting.reconcile import Total, TsharkError, tshark_counts
 from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
 from captures.accounting.stages import Stages
@@ -79,7 +79,6 @@ def account(
         BusyError: another process accounts for the run.
         SessionError: Spark does not start, fails, or ends by itself; a worker does not reach the run folder.
         PcapError: a capture file is no pcap file.
-        TsharkError: tshark cannot be run.
     """
     stages = Stages(progress, _EXPECTED)
     with store.new_tables(run_dir) as folder:
@@ -177,7 +176,11 @@ def _accounted(
                 if isinstance(error, (PySparkException, Py4JJavaError)):
                     raise failed(error, master, log) from error
                 raise
-        counts = counting.result()
+        # A second reader of the captures is no reason to drop what the first has read.
+        try:
+            counts: dict[str, int] | str = counting.result()
+        except TsharkError as error:
+            counts = str(error)
     unrecorded = counted.pop(FIRST_UNRECORDED)
     summary = conclusion(inputs, "spark", totals, counted, unrecorded, walking.result(), counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)

@@ -30,7 +30,7 @@ def conclusion(
     counted: Mapping[str, Any],
     unrecorded: Sequence[tuple[str, int]],
     damaged: Mapping[str, str],
-    tshark: Mapping[str, int] | None = None,
+    tshark: Mapping[str, int] | str,
 ) -> dict[str, Any]:
     """Returns the keys of summary.json but those of the runner and `accounting_s`, in the order of the file.
 
@@ -40,7 +40,7 @@ def conclusion(
         counted: the keys that the engine has made.
         unrecorded: captured messages that no router recorded, the first few: ISSUER/SEQ, captured frames.
         damaged: capture -> how its file ends inside a record.
-        tshark: capture -> frames that tshark reads; None: tshark was not run.
+        tshark: capture -> frames that tshark reads; or why it reads none.
     """
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
@@ -50,7 +50,9 @@ def conclusion(
     counted_routers = {node: each for node, each in routers.items() if node not in killed}
     senders = {node: each for node, each in inputs.router_counters.items() if node not in killed}
     sent = Counter(node for node in inputs.log.sent["source"].to_pylist() if node not in killed)
-    by_tshark = {} if tshark is None else {"tshark": reconcile_tshark(totals, tshark, inputs.captures)}
+    by_tshark = {}
+    if not isinstance(tshark, str):
+        by_tshark = {"tshark": reconcile_tshark(totals, tshark, inputs.captures)}
     summary = {
         **counted,
         **log_keys(inputs),
@@ -71,7 +73,11 @@ def conclusion(
             ),
             "applications": reconcile_applications(sent, senders, unrecorded),
         },
-        "rests_on": {"engine": engine, "frames": _evidence(len(links), len(inputs.links))},
+        "rests_on": {
+            "engine": engine,
+            "frames": _evidence(len(links), len(inputs.links)),
+            "no_tshark": tshark if isinstance(tshark, str) else None,
+        },
     }
     if inputs.links and not links:
         summary |= frames_by_counters(inputs.router_counters.values())

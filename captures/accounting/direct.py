@@ -208,7 +208,10 @@ class Direct:
             "messages_unrecorded": unrecorded,
             "private": self._private(),
         }
-        return conclusion(self.inputs, "duckdb", self._totals, counted, first, self._defects)
+        return conclusion(
+            *(self.inputs, "duckdb", self._totals, counted, first, self._defects),
+            "the engine duckdb does not run it",
+        )
 
     def false_negatives(self, window_s: float | None = None) -> pa.Table:
         """Returns the table `false_negative_curve`; None: with its window."""

@@ -268,7 +268,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "rests_on": (
         "object",
-        "evidence of the summary. `engine`: of the accounting, `spark` or `duckdb` (without tshark); "
+        "evidence of the summary. `engine`: of the accounting, `spark` or `duckdb`; `no_tshark`: why the "
+        "captures were not compared with tshark, without which a verdict may hold, or null; "
         "`frames`: source of the numbers of frames on links: `captures`, `captures of K of N links`, or "
         "`counters of routers` where no link was captured: then frames_by_type has the frames that routers "
         "received from neighbours, and bytes_by_type is empty",

@@ -122,7 +122,10 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
     ]
     if (rests_on := summary.get("rests_on")) is not None:
-        rows.append(("rests on", f"{rests_on['frames']}; accounted on {_ENGINES[rests_on['engine']]}"))
+        text = f"{rests_on['frames']}; accounted on {_ENGINES[rests_on['engine']]}"
+        if why := rests_on.get("no_tshark"):
+            text += f"; not compared with tshark: {why}"
+        rows.append(("rests on", text))
     if summary.get("attention"):  # applications of this service send no messages
         rows = [row for row in rows if row[0] not in ("messages", "deliveries", "not wanted")]
     changes = summary.get("recovery_s")

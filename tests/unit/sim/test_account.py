@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,31 @@ def test_without_some_captures_the_rest_is_accounted_for_alike(
     if captures == "links":
         same += ["frames_by_type", "bytes_by_type", "control_share", "convergence_s", "frames_repeated"]
         assert partial["reconciliation"]["ovs"]["found"] == 2 * partial["frames_captured"] > 0
-        assert partial["rests_on"] == {"engine": "spark", "frames": "captures"}
+        assert partial["rests_on"] == {"engine": "spark", "frames": "captures", "no_tshark": None}
     else:
         same += ["frames_by_type", "control_share"]
-        assert partial["rests_on"] == {"engine": "spark", "frames": "counters of routers"}
+        assert partial["rests_on"] == {
+            "engine": "spark",
+            "frames": "counters of routers",
+            "no_tshark": None,
+        }
         assert partial["bytes_by_type"] == {}
         assert partial["frames_captured"] == 0
         assert partial["convergence_s"] is None
     assert {key: partial[key] for key in same} == {key: summary[key] for key in same}
+
+
+def test_without_an_answer_of_tshark_the_accounting_is_kept_and_the_verdict_says_so(
+    session: SparkSession, tmp_path: Path, summary: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starved = tmp_path / "bin" / "tshark"
+    starved.parent.mkdir()
+    starved.write_text("#!/bin/sh\nexec sleep 100\n")
+    starved.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{starved.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr("captures.accounting.reconcile._TSHARK_TIMEOUT_S", 0.1)
+    found = _accounted(session, tmp_path / "run")
+    assert found["rests_on"].pop("no_tshark") == "tshark did not read the captures within 0.1 s"
+    expected = json.loads(json.dumps(summary))
+    del expected["reconciliation"]["tshark"], expected["rests_on"]["no_tshark"]
+    assert found == expected
