@@ -80,7 +80,7 @@ def late(summary: Mapping[str, Any]) -> list[str]:
         reasons.append(f"captures: {summary['capture_drops']} frames dropped before they were read")
     if reasons:
         rate = summary.get("sufficient_time_scale")
-        advice = 'time_scale = "auto" finds a rate'
+        advice = 'time_scale = "auto" finds a rate, where links have no properties of their own'
         reasons.append(advice if rate is None else f"a time scale of {rate:g} would have done; {advice}")
     return reasons
 

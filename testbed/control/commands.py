@@ -56,6 +56,8 @@ class Commands:
         namespace: gives the path of the network namespace of a node's host.
         unsettled: returns None if every router has the trees of the present network, otherwise the fault in
             words.
+        quiet_s: gives the wall seconds for which a quiet network moves no frame
+            (`testbed.control.quiescence.quiet_period_s`).
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Commands:
         network: NetworkControl,
         namespace: Callable[[int], str],
         unsettled: Callable[[], str | None],
+        quiet_s: Callable[[], float],
     ) -> None:
+        self.quiet_s = quiet_s
         self._path = path
         self._run = run
         self._topology = topology
@@ -201,7 +205,7 @@ class Commands:
         return {"namespace": self._namespace(node)}
 
     def _trees(self, _request: Request) -> dict[str, Any]:
-        return {"fault": self._unsettled()}
+        return {"fault": self._unsettled(), "quiet_s": self.quiet_s()}
 
     def _log(
         self,

@@ -13,7 +13,7 @@ from router.runtime.client import Client
 from testbed.config.model import Experiment
 from testbed.errors import RunError
 from testbed.network.shaping import TBF_LATENCY_S
-from topos.model import Topology
+from topos.model import Link
 
 #: Wall seconds, far more than a frame takes through an unshaped network.
 _MARGIN_S = 0.2
@@ -25,11 +25,15 @@ _QUIET_LIMIT_S = 60.0
 _ENOUGH = 10
 
 
-def quiet_period_s(topology: Topology) -> float:
-    """Returns wall seconds, longer than any frame can be under way between two routers."""
-    longest = max(((link.delay_ms or 0.0) + (link.jitter_ms or 0.0) for link in topology.links), default=0.0)
+def quiet_period_s(links: Sequence[Link]) -> float:
+    """Returns wall seconds, longer than any frame can be under way between two routers.
+
+    Args:
+        links: of the network, in every state in which they can have taken a frame that is under way.
+    """
+    longest = max(((link.delay_ms or 0.0) + (link.jitter_ms or 0.0) for link in links), default=0.0)
     longest /= 1000
-    shaped = any(link.bandwidth_mbps for link in topology.links)
+    shaped = any(link.bandwidth_mbps for link in links)
     return _MARGIN_S + longest + (TBF_LATENCY_S if shaped else 0.0)
 
 
@@ -64,6 +68,10 @@ class Quiescence:
 
     A context manager: one connection each.
 
+    Args:
+        sockets: application sockets of all routers.
+        period_s: wall seconds for which a quiet network moves no frame (`quiet_period_s`).
+
     Attributes:
         working: the routers that were not idle, or had moved frames, in the last round.
 
@@ -71,9 +79,9 @@ class Quiescence:
         ClientError: a router does not answer.
     """
 
-    def __init__(self, sockets: Iterable[Path], topology: Topology) -> None:
+    def __init__(self, sockets: Iterable[Path], period_s: float) -> None:
         self.working: list[int] = []
-        self._period = quiet_period_s(topology)
+        self._period = period_s
         self._last: dict[int, Any] = {}
         self._quiet_since = self._asked = time.monotonic()
         self._clients: list[Client] = []

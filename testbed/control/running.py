@@ -149,7 +149,7 @@ class Running:
             RunError: the run is being taken down, or RAs go on until the time has passed, as they do where
                 routers advertise periodically.
         """
-        period_s = quiet_period_s(self.topology)
+        period_s = quiet_period_s(self.topology.links)
         may_ask = os.access(self.state.control, os.W_OK)
         seen: dict[int, int] = {}
         idle: set[int] = set()
@@ -158,11 +158,14 @@ class Running:
             clients = [stack.enter_context(self.client(node.id)) for node in self.topology.nodes]
 
             def difference() -> str | None:
-                nonlocal since
-                if may_ask and (fault := self.ask({"do": "trees"})["fault"]) is not None:
-                    since = time.monotonic()
-                    idle.clear()
-                    return str(fault)
+                nonlocal since, period_s
+                if may_ask:
+                    answer = self.ask({"do": "trees"})
+                    period_s = answer["quiet_s"]
+                    if answer["fault"] is not None:
+                        since = time.monotonic()
+                        idle.clear()
+                        return str(answer["fault"])
                 for client in clients:
                     status = client.status(tables=False)
                     # What was received too: the fragments of a long RA come one by one.

@@ -37,6 +37,7 @@ from router.wire.addresses import HOST_PORT
 from testbed.config.model import AUTO, Experiment
 from testbed.config.router_options import router_options
 from testbed.control.commands import Commands
+from testbed.control.quiescence import quiet_period_s
 from testbed.emulation.estimate import estimate
 from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
@@ -217,7 +218,7 @@ class Emulation:
         self.state.add_process(routers.child.pid)
         self.network.start_links()
         self.progress.step("switches")
-        controller.wait_listening()
+        controller.wait_listening(self._barrier_s)
         self.network.start_switches()
         self.state.add_processes(self.network.pids)
         self.network.shape_as_declared()
@@ -281,6 +282,7 @@ class Emulation:
                 commands=Commands(
                     *(self.state.control, self._folder, self.topology, self.network),
                     *(self.network.host_namespace, self._unsettled),
+                    lambda: quiet_period_s(self.network.links_so_far),
                 ),
                 parts=self._running_parts(driver, watch),
             )

@@ -99,7 +99,7 @@ class Controller:
             self._epochs.take(event)
         return self._epochs
 
-    def wait_listening(self, timeout_s: float = 30) -> None:
+    def wait_listening(self, timeout_s: float) -> None:
         """Returns once switches can connect to the controller's socket."""
         self.wait_for("listening", timeout_s, "controller is listening")
 

@@ -17,7 +17,6 @@ from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.parts import RunningParts
 from testbed.events.fault import NetworkControl, steps_of
-from testbed.events.links import at_worst
 from testbed.events.parts import part_steps_of
 from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
@@ -106,7 +105,7 @@ def play(
                 show("done; the network stays up until Ctrl-C")
                 driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
-    with Quiescence(network.sockets.values(), at_worst(experiment.topology, experiment.events)) as quiescence:
+    with Quiescence(network.sockets.values(), network.commands.quiet_s()) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.
         timeout_s = quiet_limit_s(experiment) + _QUIET_PER_ROUTER_S * len(network.sockets)
         if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), timeout_s):

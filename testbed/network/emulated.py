@@ -219,8 +219,16 @@ class EmulatedNetwork:
         Raises:
             RunError: the counters cannot be read.
         """
-        links = [self._reshaped.get(link.index, link) for link in self.topology.links]
-        return self._spans + self._ending(links)[0]
+        return self._spans + self._ending(self._links)[0]
+
+    @property
+    def links_so_far(self) -> list[model.Link]:
+        """The links, with the properties that they have and with those that they had before."""
+        return [*(span.link for span in self._spans), *self._links]
+
+    @property
+    def _links(self) -> list[model.Link]:
+        return [self._reshaped.get(link.index, link) for link in self.topology.links]
 
     def _ending(self, links: Iterable[model.Link]) -> tuple[list[Span], dict[tuple[int, int], Counted]]:
         """Returns the spans of links with properties that end now, and what was counted at their ends."""
@@ -372,8 +380,7 @@ class EmulatedNetwork:
     def _shape_again(self, nodes: Iterable[int]) -> None:
         """Gives the links of switches that have just been made their properties; counters begin at zero."""
         ends = set(nodes)
-        links = tuple(self._reshaped.get(link.index, link) for link in self.topology.links)
-        lines = tc_commands(Topology("links", (), links), self.kernel)
+        lines = tc_commands(Topology("links", (), tuple(self._links)), self.kernel)
         self._apply((line for line in lines if line[0] in ends), _TC)
         self._counted = {end: counted for end, counted in self._counted.items() if end[1] not in ends}
 

@@ -314,7 +314,9 @@ class Simulation:
         # Periodic RAs and SRs would never end.
         for router in self.routers:
             self._handle(router.node, Settle())
-        period_ns = round(quiet_period_s(at_worst(self.experiment.topology, self.experiment.events)) * NS)
+        period_ns = round(
+            quiet_period_s(at_worst(self.experiment.topology, self.experiment.events).links) * NS
+        )
         limit_ns = end_ns + round(quiet_limit_s(self.experiment) * NS)
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns

@@ -69,7 +69,8 @@ def test_reasons_say_what_was_late_by_how_much_and_which_rate_would_have_done() 
     assert late(summary(router(1, 2.0, 0.1), router(7, 480.0, 8.0), part("workload", 5.0, 0.1))) == [
         "routers (first of all that of node 7): 480 s of experiment time late at 12 s, at most 8 s of wall "
         "time; the bound is 30 s, and 1 s of wall time",
-        'a time scale of 3 would have done; time_scale = "auto" finds a rate',
+        'a time scale of 3 would have done; time_scale = "auto" finds a rate, '
+        "where links have no properties of their own",
     ]
 
 
@@ -84,7 +85,7 @@ def test_a_lag_of_wall_time_alone_makes_a_run_invalid() -> None:
 def test_a_capture_that_lost_frames_makes_a_run_invalid() -> None:
     assert late(summary(router(1, 1.0, 0.01), capture_drops=3)) == [
         "captures: 3 frames dropped before they were read",
-        'time_scale = "auto" finds a rate',
+        'time_scale = "auto" finds a rate, where links have no properties of their own',
     ]
 
 

@@ -143,7 +143,8 @@ def test_a_late_run_is_invalid_whatever_else_it_shows() -> None:
             "the machine was too slow",
             "routers (first of all that of node 4): 90 s of experiment time late at 3 s, at most 1.5 s of "
             "wall time; the bound is 30 s, and 1 s of wall time",
-            'a time scale of 16 would have done; time_scale = "auto" finds a rate',
+            'a time scale of 16 would have done; time_scale = "auto" finds a rate, '
+            "where links have no properties of their own",
         ],
     )
 
@@ -190,6 +191,7 @@ def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
     run.manifest.write_text(json.dumps({"datapath": "kernel"}))
     with pytest.raises(RunFolderError, match="no field 'started_ns'"):
         read_manifest(run)
+    run.manifest.write_text(json.dumps({"datapath": "kernel", "started_ns": 1, "evidence": []}))
     run.applications_folder.mkdir(parents=True)
     log = run.applications_of(3)
     log.write_text('{"event": "deliver", "node": 1, "t_ns": 5, "app": "a", "source": 0}\n')

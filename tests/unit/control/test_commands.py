@@ -51,7 +51,9 @@ def run(tmp_path: Path) -> RunLayout:
 
 
 def _commands(run: RunLayout, network: Changes) -> Commands:
-    return Commands(run.path / "control", run, ring(5), network, lambda node: f"/ns/{node}", lambda: "late")
+    return Commands(
+        run.path / "control", run, ring(5), network, lambda node: f"/ns/{node}", lambda: "late", lambda: 0.25
+    )
 
 
 def _ask(commands: Commands, **request: Any) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
     assert _ask(commands, do="fault", event=event, command="link 0 1 down")["ok"]
     assert _ask(commands, do="fault", event={"action": "node_up", "node": 4}, command="node 4 up")["ok"]
     assert _ask(commands, do="enter", node=3, command="shell 3") == {"ok": True, "namespace": "/ns/3"}
-    assert _ask(commands, do="trees") == {"ok": True, "fault": "late"}
+    assert _ask(commands, do="trees") == {"ok": True, "fault": "late", "quiet_s": 0.25}
     assert network.made == [(0, 1, False), (4, True)]
     assert [one["command"] for one in read_commands(run)] == ["link 0 1 down", "node 4 up", "shell 3"]
 

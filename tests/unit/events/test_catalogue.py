@@ -200,7 +200,7 @@ def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) 
     control = EmulatedNetwork(experiment.topology, tmp_path, "user", KernelFeatures(False, False, False))
     commands = Commands(
         *(tmp_path / "control", RunLayout(tmp_path), experiment.topology, control),
-        *(lambda _node: "", lambda: None),
+        *(lambda _node: "", lambda: None, lambda: 0.2),
     )
     network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None, commands=commands)
     with (
