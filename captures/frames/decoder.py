@@ -234,7 +234,8 @@ def _of_headers(frames: _Frames, checked: _Checked) -> dict[str, Callable[[], pa
 
 def _reason(frames: _Frames, checked: _Checked) -> Int8s:
     """Why each frame does not decode, as an index into `_REASONS`."""
-    bad_source = (checked.reason == 0) & ~frames.known_sender
+    # In the order of routers: header, source, body.
+    bad_source = checked.header_ok & ~frames.known_sender
     return np.where(bad_source, np.int8(_REASON_NUMBERS[BAD_SOURCE]), checked.reason)
 
 

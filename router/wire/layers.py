@@ -133,8 +133,10 @@ class Signature(Packet):
 
 
 def _behind_body(data: bytes, flags: int) -> Packet:
-    """The layers of the bytes behind a body."""
-    if flags & int(Flags.SIGNED) and len(data) >= SIGNATURE_BYTES:
+    """The layers of the bytes behind a body; behind a signature that is cut short there is no trailer."""
+    if flags & int(Flags.SIGNED):
+        if len(data) < SIGNATURE_BYTES:
+            return Padding(data)
         rest = data[SIGNATURE_BYTES:]
         made = Signature(signature=data[:SIGNATURE_BYTES])
         return made / _behind_body(rest, flags & ~int(Flags.SIGNED)) if rest else made

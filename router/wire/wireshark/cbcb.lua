@@ -475,13 +475,15 @@ local function is_utf8(text)
   return true
 end
 
-local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"' }
+local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ["\\"] = "\\\\", ['"'] = '\\"' }
 
 local function quote(text)
-  if text:find('[\0-\31\127"\\]') then
+  if text:find('[\0-\31\127"\\\194]') then
     text = text:gsub('[\0-\31\127"\\]', function(char)
       return ESCAPES[char] or string.format("\\x%02x", char:byte())
     end)
+    -- U+0080 to U+00A0 and U+00AD: two bytes, of which the second is the number.
+    text = text:gsub("\194([\128-\160\173])", function(char) return string.format("\\x%02x", char:byte()) end)
   end
   return '"' .. text .. '"'
 end
@@ -495,6 +497,8 @@ local function double_text(number)
     text = string.format("%." .. digits .. "g", number)
     if tonumber(text) == number then break end
   end
+  -- Python writes an exponent from 16 on.
+  if text:find("e%+15$") then text = string.format("%.0f", number) end
   text = text:gsub("[^%d%-+e]+", ".")
   return text:find("[.e]") and text or text .. ".0"
 end
@@ -1280,11 +1284,14 @@ local function read_header(state, tree)
   end
   if HEADER_LENGTH + here > length then refuse("truncated", "payload_length " .. here) end
   local behind = HEADER_LENGTH + here
-  if math.floor(flags / SIGNED) % 2 == 1 and behind + SIGNATURE_BYTES <= length then
+  local signed = math.floor(flags / SIGNED) % 2 == 1
+  -- Behind a signature that is cut short there is no trailer.
+  local whole = not signed or behind + SIGNATURE_BYTES <= length
+  if signed and whole then
     if tree then put(state, tree, fields.signature, behind, SIGNATURE_BYTES) end
     behind = behind + SIGNATURE_BYTES
   end
-  if math.floor(flags / 4) % 2 == 1 then behind = read_trailer(state, tree, behind) end
+  if whole and math.floor(flags / 4) % 2 == 1 then behind = read_trailer(state, tree, behind) end
   if behind < length then put(state, tree, fields.padding, behind, length - behind) end
   return {
     type = kind, hop_limit = hop_limit, partial = (kind == UR or kind == XUR) and flags % 2 == 1, seq = seq,

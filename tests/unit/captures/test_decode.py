@@ -275,6 +275,12 @@ def test_bad_body_keeps_its_header() -> None:
     assert (row["type"], row["from_node"], row["to_node"]) == ("MSG", 3, 5)
 
 
+def test_a_source_is_checked_before_the_body_as_routers_do() -> None:
+    broken = encode(MESSAGE).replace(b"price", b"pri\xffe")
+    rows = _rows([_ethernet(TO_PORT_1, node_address(node), broken) for node in (3, 4)], LINK)
+    assert [row["undecodable"] for row in rows] == ["bad_name", "bad_source"]
+
+
 def test_shortest_frames_do_not_read_their_neighbours() -> None:
     rows = _rows([b"", b"\x03", _ethernet(TO_PORT_1, node_address(3), encode(MESSAGE))], LINK)
     assert [row["undecodable"] for row in rows] == ["bad_ethertype", "bad_ethertype", None]

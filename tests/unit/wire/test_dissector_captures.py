@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scapy.layers.l2 import Ether
 
-from router.predicates.model import Message
-from router.wire import codec
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
+from router.predicates.printer import format_filter, format_predicate
+from router.wire import codec, layers
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
@@ -35,6 +37,7 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
 )
+from router.wire.trailer import read_trailer
 from testbed.wireshark import Folders, Installation, read_sources
 from tests.support.paths import DOCS, ROOT
 from tests.support.tree_entries import table_of
@@ -46,6 +49,7 @@ from tests.support.wire_tshark import (
     needs_tshark,
     rows,
     tshark,
+    unescaped,
     write_capture,
 )
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
@@ -475,6 +479,33 @@ def test_writes_decimals_with_a_point_in_every_locale(tmp_path: Path) -> None:
     assert row["value"] == ["1.5", "0.1", "2.0", "5e-324", "-1.25e+300"]
     counted = tshark(capture, "-q", "-z", "cbcb,frames").splitlines()[1].split()
     assert counted == ["MSG", "1", "100.00%", str(len(data)), f"{len(data)}.0"]
+
+
+def test_texts_are_those_of_the_printer(tmp_path: Path) -> None:
+    texts = ["".join(map(chr, range(first, first + 32))) for first in range(0, 256, 32)]
+    numbers = [1e15, -2.5e15, 1234567890123456.0, 9e15, 1e16, 1.2345678901234568e17, 1e-4, 1e-5, -0.0, 5e-324]
+    values: list[Value] = [*texts, *numbers, 0.1, 1.7976931348623157e308, -(2**63)]
+    constraints = [Constraint("x", type_of(value), Operator.EQ, value) for value in values]
+    constraints += [
+        Constraint(name, Type.INTEGER, Operator.ANY, None) for name in ("any", "a b", "é", "a.b-c")
+    ]
+    predicate = Predicate(tuple(Filter((each,)) for each in constraints))
+    capture = write_capture(
+        tmp_path / "texts.pcap", [(0, of_router(1, frame(FrameType.RA, 1, 1, predicate)))]
+    )
+    (row,) = rows(capture, ["cbcb.filter", "cbcb.predicate"])
+    assert row["filter"] == [unescaped(format_filter(each)) for each in predicate]
+    assert row["predicate"] == [unescaped(format_predicate(predicate))]
+
+
+@pytest.mark.parametrize("behind", [0, 29, 63])
+def test_there_is_no_trailer_behind_a_signature_that_is_cut_short(tmp_path: Path, behind: int) -> None:
+    payload = bytearray(WHOLE[0].payload + bytes(behind))
+    payload[2] |= Flags.SIGNED | Flags.TAGGED
+    assert read_trailer(bytes(payload)) is None
+    assert layers.Trailer not in Ether(of_router(1, bytes(payload)))
+    capture = write_capture(tmp_path / "cut.pcap", [(0, of_router(1, bytes(payload)))])
+    assert rows(capture, ["cbcb.tag_count", "cbcb.decode_error"]) == [{}]
 
 
 def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
