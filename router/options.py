@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_typ
 SECONDS_MAX = 1e9
 #: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
 NAME_MAX_BYTES = 200
-_FILE_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
+_FILE_NAME = re.compile(r"[^/.][^/]{0,99}", re.DOTALL)
 #: Key of the declaration in the metadata of a dataclass field.
 _METADATA = "option"
 
@@ -90,7 +90,7 @@ class Option:
             return "two node ids, such as [0, 1]"
         if self.file_name:
             return (
-                f"a name of 1 to 100 characters (at most {NAME_MAX_BYTES} bytes)"
+                f"a name of 1 to 100 printable characters (at most {NAME_MAX_BYTES} bytes)"
                 " without '/' that does not begin with '.'"
             )
         if self.kind == "string":
@@ -280,10 +280,8 @@ def _kind(hint: Any) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _fits(name: str) -> bool:
-    try:
-        return len(name.encode()) <= NAME_MAX_BYTES
-    except UnicodeEncodeError:  # an argument that was not UTF-8
-        return False
+    # An argument that was not UTF-8 is not printable.
+    return name.isprintable() and len(name.encode()) <= NAME_MAX_BYTES
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

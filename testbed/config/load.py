@@ -212,9 +212,9 @@ def _check_served(
 
 
 def _name_of(path: Path) -> str:
-    """The name of the file as that of an experiment; what is not UTF-8 becomes `?`."""
-    name = path.stem.lstrip(".")[:100].encode(errors="replace")[:NAME_MAX_BYTES]
-    return name.decode(errors="ignore") or "experiment"
+    """The name of the file as that of an experiment; a character that is not printable becomes `?`."""
+    name = "".join(each if each.isprintable() else "?" for each in path.stem.lstrip(".")[:100])
+    return name.encode()[:NAME_MAX_BYTES].decode(errors="ignore") or "experiment"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
     if engine not in ENGINES:
         raise fail("engine", f"{engine!r} is not valid; expected one of {', '.join(ENGINES)}")
     name = document.get("name", path.stem)
-    if not isinstance(name, str) or not name or "/" in name or name.startswith("."):
+    if not isinstance(name, str) or not name.isprintable() or "/" in name or name[:1] in ("", ".", "-"):
         raise fail("name", f"{name!r} is not valid; expected a name of a folder")
     experiment = document.get("experiment", "default")
     if not isinstance(experiment, str):

@@ -34,8 +34,12 @@ def file(tmp_path: Path) -> Path:
         ("workload.messages_per_minute", "1.1e7", "1.1e+07 makes some 1.1e+07 messages"),
         ("workload.predicate_change_interval_s", "1e-6", "makes some 1.12e+08 changes of predicates in 60 s"),
         ("workload.filters_max", "100000000000", "expected an integer from 0 to 10000"),
-        ("name", '"' + "☃" * 100 + '"', "expected a name of 1 to 100 characters (at most 200 bytes)"),
-        ("name", '"\udcff"', "expected a name of 1 to 100 characters"),
+        (
+            "name",
+            '"' + "☃" * 100 + '"',
+            "expected a name of 1 to 100 printable characters (at most 200 bytes)",
+        ),
+        ("name", '"\udcff"', "expected a name of 1 to 100 printable characters"),
     ],
 )
 def test_values_out_of_bounds_are_refused_at_once(file: Path, key: str, value: str, problem: str) -> None:

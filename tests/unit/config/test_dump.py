@@ -63,7 +63,9 @@ _events = (
 _experiments = st.builds(
     Experiment,
     name=st.text(
-        st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=100
+        st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/").filter(str.isprintable),
+        min_size=1,
+        max_size=100,
     ).filter(lambda name: not name.startswith(".")),
     seed=st.integers(0, 2**70),
     duration_s=st.floats(10, 1e9),

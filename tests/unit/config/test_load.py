@@ -197,9 +197,10 @@ def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) ->
         (
             'name = "full"',
             'name = "../x"',
-            'name: "../x" is not valid; expected a name of 1 to 100 characters '
+            'name: "../x" is not valid; expected a name of 1 to 100 printable characters '
             "(at most 200 bytes) without '/' that does not begin with '.'",
         ),
+        ('name = "full"', 'name = "a\\u009b31m"', 'name: "a\x9b31m" is not valid; expected a name'),
         ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),
         ("time_scale = 20", "time_scale = 0", "time_scale: 0 is not valid; expected a number from 1e-06"),
         ("time_scale = 20", "time_scale = nan", "time_scale: nan is not valid; expected a number from 1e-06"),
@@ -371,6 +372,13 @@ def test_problems_name_file_section_and_key(tmp_path: Path, old: str, new: str, 
     assert len(problems) == 1 or "unknown section" in problem
     assert problems[0].startswith(problem)
     assert len(problems[0]) > len("[events 1] message: ")
+
+
+def test_the_name_of_an_experiment_has_the_printable_characters_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "pair.toml").write_text(_PAIR)
+    path = tmp_path / "a\n\x1b[31mb\udcff.toml"
+    path.write_text(_FULL.replace('name = "full"', ""))
+    assert load_experiment(path).name == "a??[31mb?"
 
 
 def test_all_problems_are_reported_together(tmp_path: Path) -> None:
