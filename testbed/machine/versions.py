@@ -130,7 +130,8 @@ def states_of(sources: Iterable[Source | None]) -> list[str]:
     return sorted(
         "unknown"
         if source is None
-        else (source["commit"] or "no commit")[:8] + (" with changes" if source["dirty"] else "")
+        else (source["commit"] or "no commit")[:8]
+        + (f" with changes (code {source.get('code')})" if source["dirty"] else "")
         for source in known.values()
     )
 

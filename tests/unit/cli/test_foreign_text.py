@@ -72,7 +72,7 @@ def test_runs_beside_each_other_show_any_value(tmp_path: Path, capsys: pytest.Ca
     for name, value in (("a", f"{_TAG}{_TITLE}"), ("[/red]", "")):
         run = RunLayout(tmp_path / name)
         run.tables.mkdir(parents=True)
-        run.manifest.write_text("{}")
+        write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[]))
         run.summary.write_text(json.dumps({"datapath": value}))
         runs.append(str(run.path))
     assert main(["compare", *runs, "-o", str(tmp_path / "curves.svg")]) == 0

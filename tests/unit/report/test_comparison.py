@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest, Source, read_manifest, write_manifest
 from testbed.cli.main import main
 from testbed.report.comparison import compare, draw_curves, names_of
 
@@ -17,7 +18,7 @@ from testbed.report.comparison import compare, draw_curves, names_of
 def _run(folder: Path, share: float, **keys: object) -> Path:
     run = RunLayout(folder)
     (run.tables / "false_positive_curve").mkdir(parents=True)
-    run.manifest.write_text("{}")
+    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[]))
     run.summary.write_text(json.dumps({"routers": 5, "stretch": {"mean": share}, **keys}))
     curve = pa.table({"t_s": [4.0, 2.0], "fraction": [share, 0.0]})
     pq.write_table(curve, run.tables / "false_positive_curve" / "part.parquet")
@@ -78,3 +79,22 @@ def test_runs_without_curves_give_no_figure(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     assert draw_curves({"c": tmp_path / "c"}, tmp_path / "curves.svg") is False
     assert not (tmp_path / "curves.svg").exists()
+
+
+def test_runs_of_different_code_are_compared_on_request_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = (("a", "1" * 40, False), ("a", "2" * 40, True), ("b", "2" * 40, True))
+    sources = [Source(version="1", commit=commit, dirty=dirty, code=code) for code, commit, dirty in states]
+    runs = [str(_run(tmp_path / str(number), 0.5)) for number in range(len(sources))]
+    for path, source in zip(runs, sources, strict=True):
+        run = RunLayout(Path(path))
+        write_manifest(run, {**read_manifest(run), "testbed": source})
+    out = ["-o", str(tmp_path / "curves.svg")]
+    # Commits of equal sources are one code.
+    assert main(["compare", *runs[:2], *out]) == 0
+    assert main(["compare", *runs[1:], *out]) == 2
+    made = "22222222 with changes (code a), 22222222 with changes (code b)"
+    refused = f"different code made the runs ({made}); --other-code keep"
+    assert capsys.readouterr().err.startswith(f"cbcb: {refused}")
+    assert main(["compare", *runs, *out, "--other-code", "keep"]) == 0

@@ -128,7 +128,7 @@ def test_runs_that_other_code_has_made_are_refused_kept_or_repeated(tmp_path: Pa
         folder.keep(_row(job) if job.number == 1 else _by_other_code(_row(job)))
     with pytest.raises(
         InputError,
-        match=r": 3 of 4 runs were made by other code \(aaaaaaaa with changes\); --other-code repeat",
+        match=r": 3 of 4 runs were made by other code \(aaaaaaaa with changes \(code b\)\); --other",
     ):
         folder.ended(jobs, "refuse")
     assert folder.ended(jobs, "repeat").keys() == {jobs[1].identity}
