@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from captures.accounting.conclusion import conclusion
+from captures.accounting.contradictions import SUSPICIOUS
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.queries import QUERY_STAGES, end_jobs, run_queries
@@ -24,7 +25,6 @@ from captures.accounting.reconcile import Total, TsharkError, tshark_counts
 from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
 from captures.accounting.stages import Stages
-from captures.accounting.unrecorded import FIRST_UNRECORDED
 from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from captures.rundir.stages import write_accounting
@@ -181,8 +181,8 @@ def _accounted(
             counts: dict[str, int] | str = counting.result()
         except TsharkError as error:
             counts = str(error)
-    unrecorded = counted.pop(FIRST_UNRECORDED)
-    summary = conclusion(inputs, "spark", totals, counted, unrecorded, walking.result(), counts)
+    messages = counted.pop(SUSPICIOUS)
+    summary = conclusion(inputs, "spark", totals, counted, messages, walking.result(), counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     return summary
 

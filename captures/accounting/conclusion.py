@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from captures.accounting.attention import attention_keys
+from captures.accounting.contradictions import Suspicious, contradictions
 from captures.accounting.inputs import Inputs
 from captures.accounting.lag import lag_keys
 from captures.accounting.reconcile import (
     Total,
+    of_all_routers,
     reconcile_applications,
+    reconcile_captures,
     reconcile_ovs,
     reconcile_routers,
     reconcile_tshark,
 )
+from captures.accounting.recorded import recorded_and_counted
+from captures.accounting.schemes import scheme_name
 from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only, frames_by_counters
 from captures.accounting.verdict import verdict
 from captures.rundir.faults import killed_routers, lost_parts
+
+#: Messages that no router recorded and that differences name.
+_NAMED = 5
+#: The scheme whose routers may forward a message in a frame for each of some destinations.
+_SPLITS = "drp"
 
 
 def conclusion(
@@ -28,7 +37,7 @@ def conclusion(
     engine: str,
     totals: Sequence[Total],
     counted: Mapping[str, Any],
-    unrecorded: Sequence[tuple[str, int]],
+    messages: Sequence[Suspicious],
     damaged: Mapping[str, str],
     tshark: Mapping[str, int] | str,
 ) -> dict[str, Any]:
@@ -38,7 +47,7 @@ def conclusion(
         engine: that has counted: `spark` or `duckdb`.
         totals: of the captures.
         counted: the keys that the engine has made.
-        unrecorded: captured messages that no router recorded, the first few: ISSUER/SEQ, captured frames.
+        messages: those that no router recorded, or whose evidence contradicts itself.
         damaged: capture -> how its file ends inside a record.
         tshark: capture -> frames that tshark reads; or why it reads none.
     """
@@ -48,11 +57,15 @@ def conclusion(
     # A router that was killed left no counters of what it did before.
     killed = {node for node, _ in killed_routers(inputs.faults)}
     counted_routers = {node: each for node, each in routers.items() if node not in killed}
-    senders = {node: each for node, each in inputs.router_counters.items() if node not in killed}
-    sent = Counter(node for node in inputs.log.sent["source"].to_pylist() if node not in killed)
-    by_tshark = {}
-    if not isinstance(tshark, str):
-        by_tshark = {"tshark": reconcile_tshark(totals, tshark, inputs.captures)}
+    by_tshark = {} if isinstance(tshark, str) else {"tshark": reconcile_tshark(totals, tshark)}
+    by_routers = reconcile_routers(
+        [total for total in totals if total.node not in killed],
+        counted_routers,
+        split=scheme_name(inputs) == _SPLITS,
+    )
+    if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private or inputs.log.left):
+        by_routers["differences"] += of_all_routers(counted, inputs.router_counters.values())
+    unrecorded = [(each.name, each.frames) for each in messages if each.unrecorded]
     summary = {
         **counted,
         **log_keys(inputs),
@@ -61,17 +74,18 @@ def conclusion(
         "host_links_captured": len(routers),
         "ip_frames": inputs.ip.on_links,
         "attention": attention_keys(inputs, counted["frames_by_type"]),
+        "messages_unrecorded": len(unrecorded),
+        "contradictions": contradictions(inputs, messages, totals),
         "evidence_missing": inputs.evidence_missing,
         "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
         "reconciliation": {
             **by_tshark,
-            "routers": reconcile_routers(
-                [total for total in totals if total.node not in killed], counted_routers
-            ),
+            "captures": reconcile_captures(totals, inputs.captures),
+            "routers": by_routers,
             "ovs": reconcile_ovs(
                 totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost
             ),
-            "applications": reconcile_applications(sent, senders, unrecorded),
+            "applications": reconcile_applications(*recorded_and_counted(inputs), unrecorded[:_NAMED]),
         },
         "rests_on": {
             "engine": engine,

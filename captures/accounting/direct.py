@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from captures.accounting import baselines, common_tables, paths, schemes
 from captures.accounting.conclusion import conclusion, judged
+from captures.accounting.contradictions import Suspicious, recorded_messages, suspicious_query
 from captures.accounting.direct_tables import QUERIES, TRAFFIC, expressions
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.log_tables import opening_table
@@ -28,9 +29,8 @@ from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
 from captures.accounting.routers import Convergence
 from captures.accounting.times import double, experiment_seconds
-from captures.accounting.traffic import frames_by_type, link_directions
+from captures.accounting.traffic import WHOLE, frames_by_type, link_directions
 from captures.accounting.uncaptured import processed_by_counters
-from captures.accounting.unrecorded import NAMED, recordable
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
@@ -46,7 +46,8 @@ load()
 _TABLES = ("oracle", "trees", "shortest_paths", "links", "private_deliveries")
 _COLUMNS = (
     *("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type", "time_ns", "length"),
-    *("issuer", "seq", "epoch", "undecodable", "fragment_index", "total_length"),
+    *("issuer", "seq", "epoch", "undecodable", "fragment", "fragment_index", "total_length"),
+    *("attributes", "attention"),
 )
 _RECEIVER = "source, seq, node, app"
 _OUTCOMES = f"""
@@ -163,6 +164,7 @@ class Direct:
             "lost": log.lost,
             "declared": log.declared,
             "opening": opening_table(self.inputs.opening),
+            "recorded": recorded_messages(self.inputs),
         }.items():
             self._database.register(name, held)
         for name, query in (("outcomes", _OUTCOMES), ("processed", _PROCESSED), ("crossings", _CROSSINGS)):
@@ -192,7 +194,6 @@ class Direct:
 
     @cached_property
     def _summary(self) -> dict[str, Any]:
-        unrecorded, first = self._unrecorded()
         counted: dict[str, Any] = {
             **frames_by_type(self._totals),
             **self._outcome_totals(),
@@ -205,11 +206,12 @@ class Direct:
             "message_crossings": self._message_crossings(),
             "excess_crossings": self._excess(),
             "state": self._state(),
-            "messages_unrecorded": unrecorded,
             "private": self._private(),
         }
+        text = suspicious_query(self.inputs, "cast(attributes as varchar)")
+        messages = [Suspicious(*row) for row in self._database.execute(text).fetchall()]
         return conclusion(
-            *(self.inputs, "duckdb", self._totals, counted, first, self._defects),
+            *(self.inputs, "duckdb", self._totals, counted, messages, self._defects),
             "the engine duckdb does not run it",
         )
 
@@ -288,7 +290,8 @@ class Direct:
         rows = self.sql(
             f"select {keys}, coalesce(type, 'undecodable') as type, count(*) as frames, "
             "sum(length)::bigint as bytes, count(undecodable) as undecodable, min(time_ns) as first_ns, "
-            "max(time_ns) as last_ns from frames group by all"
+            f"max(time_ns) as last_ns, count(*) filter ({WHOLE}) as whole, "
+            f"count(*) filter ({WHOLE} and issuer = node) as own from frames group by all"
         )
         return [Total(**row) for row in rows.to_pylist()]
 
@@ -410,16 +413,6 @@ class Direct:
             for unit in units
         )
         return self._row(f"select {sums} from memory")
-
-    def _unrecorded(self) -> tuple[int, list[tuple[str, int]]]:
-        """Returns the number of captured messages that no router recorded, and the first few with frames."""
-        rows = self._database.execute(
-            "select issuer, frames.seq, count(*) from frames "
-            "anti join sent on sent.source = issuer and sent.seq = frames.seq "
-            f"where type = 'MSG' and undecodable is null and {recordable(self.inputs.faults)} "
-            "group by all order by issuer, frames.seq"
-        ).fetchall()
-        return len(rows), [(f"{issuer}/{seq % 2**64}", frames) for issuer, seq, frames in rows[:NAMED]]
 
     def _trailing(
         self, source: str, time: str, part: str, whole: str, window_s: float, step_s: float

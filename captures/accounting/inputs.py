@@ -191,9 +191,10 @@ def read_inputs(run: RunLayout) -> Inputs:
     workload = [line for _, line in read_workload(run)]
     topology = read_topology(run)
     captures = read_captures(run)
-    for capture in [*captures, *read_ip_captures(run)]:
-        if not (run.path / capture.file).is_file():
-            raise RunFolderError(f"{run.path / capture.file}: missing; the list of captures names it")
+    for listed, found in ((run.captures, captures), (run.ip_captures, read_ip_captures(run))):
+        for capture in found:
+            if not (run.path / capture.file).is_file():
+                raise RunFolderError(f"{run.path / capture.file}: missing; {listed.name} names it")
     return Inputs(
         run=run,
         captures=captures,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from captures.frames.bodies import attribute_maps
 from captures.rundir import oracle
 from captures.rundir.applications import read_applications
 from captures.rundir.clock import Clock
@@ -20,7 +21,7 @@ from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow, read_routing_tables
 from captures.rundir.workload import WorkloadLine
 from captures.tables.catalogue import TABLES
-from router.predicates.model import Message
+from router.predicates.model import Message, Value
 from router.predicates.printer import format_message, format_predicate
 
 _MESSAGE = [("source", pa.int64()), ("seq", pa.int64())]
@@ -55,6 +56,8 @@ class ApplicationTables:
             each change of an application's predicate; a predicate of 0 filters withdraws the last one).
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
+        contents: the attributes of the messages of `sent`, as the column `attributes` of frames.
+        left: the nodes of which an application has left.
     """
 
     sent: pa.Table
@@ -64,6 +67,8 @@ class ApplicationTables:
     declared: pa.Table
     first_predicates: Mapping[int, FirstPredicate]
     last_ns: int
+    contents: pa.MapArray
+    left: frozenset[int]
     _events: Sequence[tuple[Any, ...]] = ()
 
     def events(self, clock: Clock) -> pa.Table:
@@ -85,6 +90,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
         RunFolderError: the records are missing, or a line is malformed; names file and line.
     """
     sent: list[tuple[Any, ...]] = []
+    contents: list[Mapping[str, Value]] = []
     deliveries: list[tuple[Any, ...]] = []
     lost: list[tuple[Any, ...]] = []
     discarded: list[tuple[Any, ...]] = []
@@ -110,6 +116,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
                 with _expecting(where):
                     text = format_message(Message(line["attributes"]))
                 sent.append((*message, requested_ns, text))
+                contents.append(line["attributes"])
         if recorded.change is not None:
             requested_ns, in_force = recorded.change.requested_ns, recorded.change.in_force
             text = format_predicate(in_force)
@@ -126,6 +133,8 @@ def application_tables(run: RunLayout) -> ApplicationTables:
             _table(declared, DECLARED),
             first,
             last_ns,
+            attribute_maps(contents),
+            frozenset(event[2] for event in events if event[4] == "disconnect"),
             events,
         )
 

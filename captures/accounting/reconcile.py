@@ -7,6 +7,7 @@ total of frames by the other source, Spark's total of the captures, and every nu
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +22,26 @@ from router.wire.addresses import HOST_PORT
 from topos.model import Link
 
 Reconciliation = dict[str, Any]
+#: Frame type -> the counter of a router of the frames that it received.
+_RECEIVED = {
+    "MSG": "messages_received",
+    "RA": "ras_received",
+    "SR": "srs_received",
+    "UR": "urs_received",
+    "SUB": "subs_received",
+    "PUB": "pubs_received",
+    "OVERLOAD": "overloads_received",
+    "FLUSH": "flushes_received",
+}
+#: Frame type -> the counters of a router of the frames that it sent.
+_SENT = {
+    "RA": ("ras_issued", "ras_forwarded"),
+    "SR": ("srs_issued", "srs_forwarded"),
+    "UR": ("urs_sent",),
+    "SUB": ("subs_issued", "subs_forwarded"),
+    "PUB": ("pubs_issued", "pubs_forwarded"),
+    "FLUSH": ("flushes_sent",),
+}
 #: Files that one mergecap reads: it opens all of them at once.
 _FILES_AT_ONCE = 200
 _TSHARK_TIMEOUT_S = 600.0
@@ -33,6 +54,8 @@ class Total:
     Attributes:
         kind: `link` or `host`, as in the table `captures`.
         first_ns, last_ns: ns since 1970 UTC.
+        whole: frames that bring a CBCB frame to its end: a frame of several fragments counts once.
+        own: of `whole`, those that the node of a host link issued.
     """
 
     capture: str
@@ -48,6 +71,8 @@ class Total:
     undecodable: int
     first_ns: int | None = None
     last_ns: int | None = None
+    whole: int = 0
+    own: int = 0
 
 
 class TsharkError(RuntimeError):
@@ -114,29 +139,48 @@ def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[by
     return done.stdout.split()
 
 
-def reconcile_tshark(
-    totals: Iterable[Total], tshark: Mapping[str, int], captures: Iterable[CapturedFile]
-) -> Reconciliation:
-    """Frames per file: tshark, and the captures' own count, against the captures."""
-    found = Counter[str]()
-    for total in totals:
-        found[total.capture] += total.frames
+def reconcile_tshark(totals: Iterable[Total], tshark: Mapping[str, int]) -> Reconciliation:
+    """Frames per file: tshark against the captures."""
+    found = _by_capture(totals)
     differences = _differences({f"{name}: tshark": n for name, n in tshark.items()}, found, _before_colon)
-    own = {f"{capture.identity.name}: capture": capture.captured for capture in captures}
-    differences += _differences(own, found, _before_colon)
     return _result(sum(tshark.values()), found.total(), differences)
 
 
-def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[str, Any]]) -> Reconciliation:
-    """Compares the routers' own counters with the host captures: frames by router, direction and type.
+def reconcile_captures(totals: Iterable[Total], captures: Sequence[CapturedFile]) -> Reconciliation:
+    """Frames per file: what the process that captured has counted, against the files."""
+    found = _by_capture(totals)
+    own = {f"{capture.identity.name}: in the file": capture.captured for capture in captures}
+    differences = _differences(own, found, _before_colon)
+    for capture in captures:
+        kept = capture.received_by_filter - capture.dropped_by_kernel
+        if capture.captured != kept:
+            where = f"{capture.identity.name}: received and not dropped"
+            differences.append(_difference(where, kept, capture.captured))
+    return _result(sum(own.values()), found.total(), differences)
 
-    Frames that the kernel dropped at a router's socket are a difference of their own.
-    """
+
+def _by_capture(totals: Iterable[Total]) -> Counter[str]:
     found = Counter[str]()
     for total in totals:
-        if total.kind == "host":
-            way = "sent" if total.direction == FROM_ROUTER else "received"
-            found[f"router {total.node}: {way} {total.type}"] += total.frames
+        found[total.capture] += total.frames
+    return found
+
+
+def reconcile_routers(
+    totals: Iterable[Total], counters: Mapping[int, Mapping[str, Any]], *, split: bool = False
+) -> Reconciliation:
+    """Compares the routers' own counters with the host captures: frames by router, direction and type.
+
+    Frames that the kernel dropped at a router's socket are a difference of their own. Bytes, and the counters
+    of the protocol core, are compared as well (`_of_core`); `expected` and `found` leave them out.
+
+    Args:
+        split: routers may forward a message in several frames.
+    """
+    hosts = [total for total in totals if total.kind == "host"]
+    found = Counter[str]()
+    for total in hosts:
+        found[f"router {total.node}: {_way(total)} {total.type}"] += total.frames
     expected = Counter[str]()
     dropped = []
     for node, counter in counters.items():
@@ -145,7 +189,65 @@ def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[st
                 expected[f"router {node}: {way} {type_of(kind)}"] += frames
         if counter.get("socket_drops", 0):
             dropped.append(_difference(f"router {node}: socket drops", 0, counter["socket_drops"]))
-    return _result(expected.total(), found.total(), _differences(expected, found) + dropped)
+    differences = _differences(expected, found) + dropped
+    for node, counter in counters.items():
+        own = [total for total in hosts if total.node == node]
+        differences += _of_core(f"router {node}", own, counter, split=split)
+    return _result(expected.total(), found.total(), differences)
+
+
+def _way(total: Total) -> str:
+    return "sent" if total.direction == FROM_ROUTER else "received"
+
+
+def _of_core(
+    router: str, totals: Sequence[Total], counter: Mapping[str, Any], *, split: bool
+) -> list[dict[str, Any]]:
+    """Compares bytes, and the counters of the protocol core, of one router with its host link.
+
+    A frame that came and is in no counter was dropped, or a copy of one that came before; one that was sent
+    and is in no counter was repeated, and one that was counted and not sent was dropped.
+    """
+    dropped = sum(counter.get("dropped", {}).values())
+    captured = Counter[str]()
+    for total in totals:
+        captured[f"{_way(total)} {total.type}"] += total.whole
+        captured[f"own {total.type}"] += total.own if total.direction == FROM_ROUTER else 0
+        captured[f"bytes_{_way(total)}"] += total.bytes
+    captured["forwarded"] = captured["sent MSG"] - captured["own MSG"]
+    copies, repeated = counter.get("control_copies", 0), counter.get("control_repeated", 0)
+    #: Captured frames -> the counters that count them; frames that may be in none, and counts without frame.
+    compared: dict[str, tuple[tuple[str, ...], float, int]] = {
+        "bytes_sent": (("bytes_sent",), 0, 0),
+        "bytes_received": (("bytes_received",), 0, 0),
+        "forwarded": (("messages_forwarded",), math.inf if split else 0, dropped),
+        **{f"received {kind}": ((name,), dropped + copies, 0) for kind, name in _RECEIVED.items()},
+        **{f"sent {kind}": (names, repeated, dropped) for kind, names in _SENT.items()},
+    }
+    found = []
+    for name, (parts, more, fewer) in compared.items():
+        counted = sum(counter.get(part, 0) for part in parts)
+        if parts[0] in counter and not counted - fewer <= captured[name] <= counted + more:
+            found.append(_difference(f"{router}: {' + '.join(parts)}", counted, captured[name]))
+    return found
+
+
+def of_all_routers(
+    summary: Mapping[str, Any], counters: Collection[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Compares the messages from neighbours that were of no use to any router, with what captures give.
+
+    Args:
+        summary: keys from captures of all host links of a run in which each frame of a message came once, and
+            whose deliveries are all recorded.
+        counters: of the routers. A frame that one of them dropped is captured, and in none of these counts.
+    """
+    counted = [counter["messages_unwanted"] for counter in counters if "messages_unwanted" in counter]
+    dropped = sum(sum(counter.get("dropped", {}).values()) for counter in counters)
+    found = summary["false_positives_from_network"]
+    if not counted or sum(counted) <= found <= sum(counted) + dropped:
+        return []
+    return [_difference("all routers: messages_unwanted", sum(counted), found)]
 
 
 def reconcile_ovs(
@@ -195,28 +297,20 @@ def reconcile_ovs(
 
 
 def reconcile_applications(
-    sent: Mapping[int, int], counters: Mapping[int, Mapping[str, Any]], unrecorded: Sequence[tuple[str, int]]
+    counted: Mapping[str, int], recorded: Mapping[str, int], unrecorded: Sequence[tuple[str, int]]
 ) -> Reconciliation:
-    """Compares the messages that routers recorded as sent by applications with the routers' own counters, and
-    with the captured messages.
+    """Compares the records of applications with the routers' own counters, and with the captured messages.
 
     Args:
-        sent: node -> recorded messages.
-        counters: node -> counters of its router.
+        counted, recorded: of `captures.accounting.recorded.recorded_and_counted`.
         unrecorded: captured messages that no router recorded, the first few: ISSUER/SEQ, captured frames.
     """
-    expected = {
-        f"router {node}: messages sent": counter["messages_sent"]
-        for node, counter in counters.items()
-        if "messages_sent" in counter
-    }
-    found = {f"router {node}: messages sent": number for node, number in sent.items()}
     differences = [
         _difference(f"message {message}: captured frames of a message that no router recorded", 0, frames)
         for message, frames in unrecorded
     ]
-    differences += _differences(expected, {where: found.get(where, 0) for where in expected})
-    return _result(sum(expected.values()), sum(found.values()), differences)
+    differences += _differences(counted, recorded)
+    return _result(sum(counted.values()), sum(recorded.values()), differences)
 
 
 def _before_colon(where: str) -> str:

@@ -47,7 +47,7 @@ MODULES = (
         "service_tables",
         "trees",
         "shortest_paths",
-        "unrecorded",
+        "contradictions",
         "common_tables",
     ),
 )

@@ -214,6 +214,17 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "distinct (issuer, seq) of captured MSG frames that no router recorded as sent by an application of "
         "its own, such as a forged message; `reconciliation` names the first five",
     ),
+    "contradictions": (
+        "list of texts",
+        "evidence that contradicts other evidence: messages with different contents in their record and "
+        "their frames on any link, or with frames of different epochs; messages captured or delivered before "
+        "they were sent; captures with frames outside the time of the run; inputs that are not those of the "
+        "start. One of them makes the verdict fail. Nothing tells of: an altered frame of a private network, "
+        "whose content nobody can read here (members discard what was altered); an altered RA, SR or UR, "
+        "which routers change on their way; the time of a frame inside the time of the run; the reasons of "
+        "`dropped`; what an application was given, but for the frame that its router got: records of "
+        "deliveries name the message alone",
+    ),
     "evidence_missing": (
         "list of texts",
         "files that the manifest lists as evidence, or that a fault made the run write, and that are gone. "
@@ -261,10 +272,14 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "reconciliation": (
         "object",
-        "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by the "
-        "accounting) and `differences`, a list of `where`, `expected`, `found`. `applications`, in this "
-        "form: messages that routers counted as sent by applications, messages that they recorded as such; "
-        "its differences name captured messages that no router recorded",
+        "`tshark`, `captures` (what the process that captured has counted), `routers`, `ovs`: each with "
+        "`expected` (frames by that source), `found` (frames by the accounting) and `differences`, a list of "
+        "`where`, `expected`, `found`; those of `routers` have bytes and counters of the protocol, too. "
+        "`applications`, in this form: what routers counted of applications and of the service (messages "
+        "sent and delivered, publications uploaded and delivered, rounds of subscriptions, what they got), "
+        "and what their records have; its differences name captured messages that no router recorded, too. "
+        "Routers that were killed are left out, and a router may count more deliveries than are recorded "
+        "where an application left",
     ),
     "rests_on": (
         "object",

@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import total
+from captures.accounting.expressions import count_if, total
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.sources import Run
 from captures.accounting.times import experiment_seconds, wall_seconds
-from captures.frames.columns import FROM_ROUTER, TO_ROUTER, TYPES
+from captures.frames.columns import FROM_ROUTER, PARTIAL, TO_ROUTER, TYPES
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.clock import Clock
 from router.wire.header import UNDECODABLE
@@ -23,6 +23,8 @@ from router.wire.header import UNDECODABLE
 #: The columns of `directions`.
 DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])
 CONTROL_TYPES = ("RA", "SR", "UR")
+#: The SQL condition on a captured frame that brings a CBCB frame to its end.
+WHOLE = f"undecodable is null and fragment <> '{PARTIAL}'"
 _CAPTURE = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
 
 
@@ -31,7 +33,8 @@ def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
     """Frames and bytes for each capture, direction, type and time bin: the base of all totals.
 
     Columns: capture, kind, link, node, direction, from_node, to_node, type, bin_s (start of the bin,
-    experiment seconds), frames, bytes, undecodable (frames that do not decode), first_ns, last_ns.
+    experiment seconds), frames, bytes, undecodable (frames that do not decode), first_ns, last_ns, whole, own
+    (`Total`).
     """
     return (
         frames.withColumn("type", F.coalesce("type", F.lit(UNDECODABLE)))
@@ -43,6 +46,8 @@ def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
             F.count("undecodable").alias("undecodable"),
             F.min("time_ns").alias("first_ns"),
             F.max("time_ns").alias("last_ns"),
+            count_if(WHOLE).alias("whole"),
+            count_if(f"{WHOLE} and issuer = node").alias("own"),
         )
     )
 
@@ -51,7 +56,7 @@ def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
 def capture_totals(traffic: DataFrame) -> DataFrame:
     """Frames and bytes for each capture, direction and type: `traffic` without its bins."""
     return traffic.groupBy(*_CAPTURE).agg(
-        *(total(name) for name in ("frames", "bytes", "undecodable")),
+        *(total(name) for name in ("frames", "bytes", "undecodable", "whole", "own")),
         F.min("first_ns").alias("first_ns"),
         F.max("last_ns").alias("last_ns"),
     )

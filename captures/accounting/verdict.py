@@ -32,7 +32,12 @@ MESSAGE_FAILURES = (
 
 #: Without this file of an emulation a run is invalid: the machine may have been too slow.
 _LAG = RunLayout(Path()).lag.name
-#: Missing files that reasons name; the summary has all.
+#: The sides of a reconciliation, where they are not the source of its name and the captures.
+_SIDES = {
+    "applications": "records of applications and counters or captures",
+    "captures": "capture files and their own counters",
+}
+#: Missing files, and contradictions, that reasons name; the summary has all.
 _NAMED = 5
 HOLDS, FAILS, INVALID = "holds", "fails", "invalid"
 
@@ -72,6 +77,10 @@ def verdict(
     reasons += [f"evidence is missing: {name}" for name in missing[:_NAMED]]
     if len(missing) > _NAMED:
         reasons.append(f"evidence is missing: {len(missing) - _NAMED} more files")
+    contradictions = summary["contradictions"]
+    reasons += [f"evidence contradicts itself: {text}" for text in contradictions[:_NAMED]]
+    if len(contradictions) > _NAMED:
+        reasons.append(f"evidence contradicts itself: {len(contradictions) - _NAMED} more times")
     if uncaptured:
         reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
     reasons += attention_faults(summary["attention"])
@@ -79,9 +88,9 @@ def verdict(
     reasons += [f"not authentic: {text}" for text in summary["frames_refused"]]
     for name, result in summary["reconciliation"].items():
         if result["differences"]:
-            first = result["differences"][0]
+            first, sides = result["differences"][0], _SIDES.get(name, f"{name} and the captures")
             reasons.append(
-                f"{name} and the captures differ in {len(result['differences'])} numbers; "
+                f"{sides} differ in {len(result['differences'])} numbers; "
                 f"first: {first['where']}: expected {first['expected']}, found {first['found']}"
             )
     # A session that its user ends may end at any point of the workload.

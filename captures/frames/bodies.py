@@ -136,7 +136,7 @@ def body_columns(
         if compiled and values.count(None) == len(values):
             columns[name] = compiled[name]
             continue
-        column = _maps(values) if name == "attributes" else pa.array(values, SCHEMA.field(name).type)
+        column = attribute_maps(values) if name == "attributes" else pa.array(values, SCHEMA.field(name).type)
         if not compiled:
             columns[name] = column.take(pa.array(index))
         else:
@@ -146,7 +146,8 @@ def body_columns(
     return columns
 
 
-def _maps(messages: Sequence[Message | None]) -> pa.MapArray:
+def attribute_maps(messages: Sequence[Mapping[str, Value] | None]) -> pa.MapArray:
+    """The attributes of messages as the column `attributes`; of None, null."""
     present: list[Mapping[str, Value]] = [message or {} for message in messages]
     names = [name for message in present for name in message]
     values = [value for message in present for value in message.values()]

@@ -55,6 +55,9 @@ class Manifest(TypedDict):
         "that is removed is missed. The records of a router that is started after a kill are not among "
         "them: `logs/faults.jsonl` has the kill",
     ]
+    inputs: Annotated[
+        Mapping[str, str], "SHA-256 of files with which the run began, in hexadecimal digits, by path"
+    ]
     experiment: NotRequired[Annotated[str, "name of the experiment"]]
     seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
     identity: NotRequired[

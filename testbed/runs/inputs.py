@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import secrets
@@ -70,6 +71,10 @@ def write_inputs(
         private=experiment.privacy.on,
         datapath=datapath,
         started_ns=now_ns if virtual_start_ns is None else virtual_start_ns,
+        inputs={
+            run.relative(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in (run.experiment, run.topology, run.workload)
+        },
         evidence=[
             run.relative(path)
             for path in _evidence(run, experiment, datapath == SIMULATED, kept, service_records)

@@ -12,9 +12,10 @@ ABSENT = "–"
 _FEW_UNDECIDED = 0.05
 _RECONCILED = {
     "tshark": "captures, counted by tshark",
+    "captures": "captures' own counters",
     "routers": "routers' own counters",
     "ovs": "Open vSwitch port counters",
-    "applications": "messages of applications",
+    "applications": "records of applications",
 }
 
 

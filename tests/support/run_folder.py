@@ -71,6 +71,7 @@ class RunBuilder:
                 "frames_sent": Counter[str](),
                 "socket_drops": 0,
                 "messages_sent": 0,
+                "messages_delivered": 0,
             }
             for node in NODES
         }
@@ -174,6 +175,7 @@ class RunBuilder:
                 self.oracle.append({**key, **answer})
 
     def deliver(self, seq: int, node: int) -> None:
+        self.router[node]["messages_delivered"] += 1
         self._event("deliver", node, source=0, seq=SEQ + seq)
 
     def write(self, folder: Path) -> Path:
@@ -210,6 +212,7 @@ class RunBuilder:
             run.manifest: {
                 "started_ns": START_NS,
                 "datapath": "user",
+                "inputs": {},
                 "evidence": [
                     *(entry["file"] for entry in capture),
                     *(run.relative(run.applications_of(node)) for node in NODES),

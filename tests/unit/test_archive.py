@@ -24,7 +24,7 @@ def _run(runs: Path, name: str = "20260101-000000-x") -> RunLayout:
     layout.captures_folder.mkdir(parents=True)
     (layout.captures_folder / "link-0-1.pcap").write_bytes(bytes(range(256)) * 400)
     layout.tables_new.mkdir(parents=True)
-    write_manifest(layout, Manifest(datapath="user", started_ns=1, evidence=[]))
+    write_manifest(layout, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
     return layout
 
 

@@ -195,7 +195,7 @@ def _records_lost(run: RunBuilder) -> None:
             _forged,
             [
                 "8 captured messages that no router recorded as sent by an application",
-                "applications and the captures differ in 5 numbers; first: "
+                "records of applications and counters or captures differ in 5 numbers; first: "
                 "message 7/18446744073709551608: captured frames of a message that no router recorded: "
                 "expected 0, found 1",
             ],
@@ -204,7 +204,7 @@ def _records_lost(run: RunBuilder) -> None:
             _unrecorded,
             [
                 "1 captured messages that no router recorded as sent by an application",
-                "applications and the captures differ in 2 numbers; first: "
+                "records of applications and counters or captures differ in 2 numbers; first: "
                 "message 0/9223372041149743107: captured frames of a message that no router recorded: "
                 "expected 0, found 3",
             ],
@@ -247,7 +247,8 @@ def test_cut_capture_is_found(tmp_path: Path, spark: SparkSession) -> None:
     assert summary["capture_defects"][0].startswith("link-1-2: the file ends inside a record")
     assert summary["verdict_reasons"] == [
         f"capture cut short: {summary['capture_defects'][0]}",
-        "tshark and the captures differ in 1 numbers; first: link-1-2: capture: expected 4, found 3",
+        "capture files and their own counters differ in 1 numbers; "
+        "first: link-1-2: in the file: expected 4, found 3",
         # Port 2 of switch 1 sent it, port 1 of switch 2 received it.
         "ovs and the captures differ in 2 numbers; first: switch 1 port 2: sent: expected 3, found 2",
     ]
@@ -376,7 +377,10 @@ def test_a_clock_that_was_set_changes_times_and_no_counts(tmp_path: Path, spark:
     run = built.write(tmp_path / "run")
     summary = account(run, spark=spark)
     assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
-    assert summary["verdict"] == "holds"
+    assert summary["verdict_reasons"] == [
+        "evidence contradicts itself: capture link-0-1: frames 1.7e+09 s before the run began",
+        f"evidence contradicts itself: message 0/{SEQ + 3}: captured 1.7e+09 s before it was sent",
+    ]
     assert len(_table(run, "control_rate_curve")) < 200
     _report(run, summary)
 

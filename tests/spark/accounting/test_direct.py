@@ -50,6 +50,9 @@ _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
 )
 
 
+_RECONCILED = ("captures", "routers", "ovs", "applications")
+
+
 def _compared(summary: dict[str, Any]) -> dict[str, Any]:
     """The keys that both have; numbers that are not whole up to rounding."""
     kept = {key: value for key, value in summary.items() if key != "accounting_s"}
@@ -58,7 +61,7 @@ def _compared(summary: dict[str, Any]) -> dict[str, Any]:
         "engine": "duckdb",
         "no_tshark": "the engine duckdb does not run it",
     }
-    kept["reconciliation"] = {key: kept["reconciliation"][key] for key in ("routers", "ovs", "applications")}
+    kept["reconciliation"] = {key: kept["reconciliation"][key] for key in _RECONCILED}
     lists = {key: value for key, value in kept.items() if isinstance(value, list)}
     return {
         key: pytest.approx(value) if isinstance(value, float) else value

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +16,13 @@ from captures.accounting.direct import Direct
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
+from router.wire.addresses import ETHERNET_HEADER_LENGTH
+from router.wire.format import FrameType
 from testbed.config.load import load_experiment
 from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.attention_experiment import experiment as attention_experiment
 from tests.support.run_folder import good_run
 
 EXPERIMENT = """
@@ -37,11 +44,20 @@ first_message_s = 2
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulation that the oracle has judged."""
-    folder = tmp_path_factory.mktemp("simulated")
-    file = folder / "line.toml"
+    file = tmp_path_factory.mktemp("simulated") / "line.toml"
     file.write_text(EXPERIMENT)
+    return _judged(file)
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `simulated`, with the attention-limited service."""
+    return _judged(attention_experiment(tmp_path_factory.mktemp("limited") / "ring.toml", "pdp", 1))
+
+
+def _judged(file: Path) -> Path:
     experiment = load_experiment(file)
-    run = simulate(experiment, folder / "runs", Progress(Console(quiet=True)))
+    run = simulate(experiment, file.parent / "runs", Progress(Console(quiet=True)))
     judge_run(RunLayout(run), experiment)
     return run
 
@@ -74,3 +90,138 @@ def test_the_records_of_a_restarted_router_are_missed(tmp_path: Path) -> None:
         '{"t_ns":6,"at_s":0.0,"what":"started","part":"router","node":1}\n'
     )
     assert _reasons(run.path) == ["evidence is missing: logs/applications/r1.restart-1.jsonl"]
+
+
+def _without_last(file: Path, event: str) -> None:
+    """Removes the last record of an event or outcome."""
+    lines = file.read_text().splitlines(keepends=True)
+    last = max(place for place, line in enumerate(lines) if event in json.loads(line).values())
+    file.write_text("".join(lines[:last] + lines[last + 1 :]))
+
+
+def test_a_delivery_that_is_counted_and_not_recorded_is_missed(simulated: Path, tmp_path: Path) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    _without_last(run.simulated_applications, "deliver")
+    # The oracle is not asked again: nobody misses the delivery, which may be undecided.
+    (reason,) = (each for each in _reasons(run.path) if each.startswith("records"))
+    assert re.search(r"in 1 numbers; first: router \d: messages delivered: expected (\d+), found", reason)
+
+
+@pytest.mark.parametrize(
+    ("event", "counted"),
+    [
+        ("upload", "publications uploaded"),
+        ("deliver", "publications delivered"),
+        ("remote", "by other routers"),
+        ("refresh", "rounds of subscriptions begun"),
+        ("satisfied", "rounds of subscriptions satisfied"),
+    ],
+)
+def test_a_record_of_the_service_that_is_gone_is_missed(
+    limited: Path, tmp_path: Path, event: str, counted: str
+) -> None:
+    run = RunLayout(shutil.copytree(limited, tmp_path / "run"))
+    _without_last(run.simulated_service_records, event)
+    with Direct(run.path) as direct:
+        found = direct.summary()
+    differences = found["reconciliation"]["applications"]["differences"]
+    assert any(each["where"].endswith(counted) for each in differences)
+    assert found["verdict"] == "fails"
+
+
+@pytest.mark.parametrize(
+    "counter",
+    [
+        *("messages_received", "messages_forwarded", "messages_unwanted", "messages_delivered"),
+        *("ras_issued", "ras_received", "ras_forwarded", "bytes_received", "bytes_sent"),
+    ],
+)
+def test_a_counter_that_the_captures_contradict_is_named(
+    simulated: Path, tmp_path: Path, counter: str
+) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    routers = json.loads(run.routers_counters.read_text())
+    routers["1"][counter] += 1
+    run.routers_counters.write_text(json.dumps(routers))
+    # The captures of all host links together say how many messages were of no use.
+    name = {"messages_delivered": "messages delivered"}
+    (reason,) = _reasons(run.path)
+    assert name.get(counter, counter) in reason
+
+
+def _rewritten(file: Path, old: str, new: str) -> None:
+    """Replaces what matches a pattern."""
+    text = file.read_text()
+    changed = re.sub(old, new, text)
+    assert changed != text
+    file.write_text(changed)
+
+
+def _shifted(file: Path, shift_s: int) -> None:
+    """Moves the times of a capture."""
+    data = bytearray(file.read_bytes())
+    at = 24
+    while at < len(data):
+        seconds, _, captured, _ = struct.unpack_from("<IIII", data, at)
+        struct.pack_into("<I", data, at, seconds + shift_s)
+        at += 16 + captured
+    file.write_bytes(data)
+
+
+def _altered(file: Path, kind: FrameType) -> None:
+    """Changes the last byte of the last frame of a type: a part of the value of an attribute."""
+    data = bytearray(file.read_bytes())
+    at, last = 24, 0
+    while at < len(data):
+        captured = struct.unpack_from("<I", data, at + 8)[0]
+        at += 16 + captured
+        if data[at - captured + ETHERNET_HEADER_LENGTH + 1] == kind:
+            last = at - 1
+    data[last] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "reason"),
+    [
+        (
+            lambda run: _altered(run.capture("link-0-1"), FrameType.MSG),
+            r"message \d/\d+: 2 different contents in its record and captured frames",
+        ),
+        (
+            lambda run: _rewritten(run.simulated_applications, r'("attributes": ?\{)', r'\1"more":1,'),
+            r"message \d/\d+: 2 different contents in its record and captured frames",
+        ),
+        (
+            lambda run: _rewritten(run.simulated_applications, r'("deliver","t_ns":)\d+', r"\g<1>7"),
+            r"message \d/\d+: delivered [\d.e+,]+ s before it was sent",
+        ),
+        (
+            lambda run: _shifted(run.capture("link-0-1"), 3600),
+            r"capture link-0-1: frames [\d.e+,]+ s after the last record of the run",
+        ),
+        (
+            lambda run: _shifted(run.capture("host-2"), -3600),
+            r"capture host-2: frames [\d.e+,]+ s before the run began",
+        ),
+        (
+            lambda run: _rewritten(run.topology, r'"cost": ?1', '"cost": 2'),
+            r"topology\.json: not the file with which the run began",
+        ),
+    ],
+)
+def test_evidence_that_contradicts_other_evidence_is_named(
+    simulated: Path, tmp_path: Path, mutate: Callable[[RunLayout], None], reason: str
+) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    mutate(run)
+    reasons = _reasons(run.path)
+    assert any(re.fullmatch(f"evidence contradicts itself: {reason}", each) for each in reasons), reasons
+
+
+def test_a_publication_that_a_link_alters_is_named(limited: Path, tmp_path: Path) -> None:
+    run = RunLayout(shutil.copytree(limited, tmp_path / "run"))
+    carried = [path for path in run.captures_folder.glob("link-*") if path.stat().st_size > 24]
+    _altered(sorted(carried)[0], FrameType.PUB)
+    (reason,) = _reasons(run.path)
+    assert re.fullmatch(r"evidence contradicts itself: message \d/\d+: 2 different contents in .*", reason)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from captures.accounting.reconcile import (
     Total,
+    reconcile_captures,
     reconcile_ovs,
     reconcile_routers,
     reconcile_tshark,
@@ -79,13 +80,16 @@ def test_tshark_and_own_counts_are_both_compared() -> None:
     captures = [
         CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "a", "device", 7, 7, 0),
         CapturedFile(CaptureIdentity("host-0", "host", node=0), "b", "device", 6, 6, 0),
-        CapturedFile(CaptureIdentity("host-1", "host", node=1), "c", "device", 6, 6, 0),
+        CapturedFile(CaptureIdentity("host-1", "host", node=1), "c", "device", 6, 7, 2),
     ]
-    result = reconcile_tshark(TOTALS, {"link-0-1": 6, "host-0": 6, "host-1": 5}, captures)
+    result = reconcile_tshark(TOTALS, {"link-0-1": 6, "host-0": 6, "host-1": 5})
     assert (result["expected"], result["found"]) == (17, 18)
+    assert result["differences"] == [{"where": "host-1: tshark", "expected": 5, "found": 6}]
+    result = reconcile_captures(TOTALS, captures)
+    assert (result["expected"], result["found"]) == (19, 18)
     assert result["differences"] == [
-        {"where": "host-1: tshark", "expected": 5, "found": 6},
-        {"where": "link-0-1: capture", "expected": 7, "found": 6},
+        {"where": "link-0-1: in the file", "expected": 7, "found": 6},
+        {"where": "host-1: received and not dropped", "expected": 5, "found": 6},
     ]
 
 

@@ -141,7 +141,9 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     topology = ring(3)
     write_topology(run, topology)
     assert read_topology(run) == topology
-    manifest = Manifest(datapath="user", started_ns=7, evidence=[], tag="abc", senders=[1], receivers=[0, 2])
+    manifest = Manifest(
+        datapath="user", started_ns=7, evidence=["a"], inputs={}, tag="b", senders=[1], receivers=[0, 2]
+    )
     write_manifest(run, manifest)
     assert read_manifest(run) == manifest
     write_timings(run, {"run_s": 1.5})
@@ -361,7 +363,7 @@ def test_records_of_applications_are_followed_while_routers_write_them(run: RunL
 
 def _member_records(run: RunLayout, process: int) -> ApplicationRecords:
     """The records of a member on node 1 of a run with privacy."""
-    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], private=True))
+    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}, private=True))
     run.applications_folder.mkdir(exist_ok=True)
     return ApplicationRecords(run.application_of_member(1, process), _fail)
 

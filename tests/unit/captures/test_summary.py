@@ -44,6 +44,7 @@ def _good() -> dict[str, Any]:
     return {
         **zero,
         "capture_defects": [],
+        "contradictions": [],
         "evidence_missing": [],
         "frames_refused": [],
         "frames_replayed": ["router 0 refused 9 frames in the name of node 1: replayed"],
@@ -191,7 +192,7 @@ def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
     run.manifest.write_text(json.dumps({"datapath": "kernel"}))
     with pytest.raises(RunFolderError, match="no field 'started_ns'"):
         read_manifest(run)
-    run.manifest.write_text(json.dumps({"datapath": "kernel", "started_ns": 1, "evidence": []}))
+    run.manifest.write_text(json.dumps({"datapath": "kernel", "started_ns": 1, "evidence": [], "inputs": {}}))
     run.applications_folder.mkdir(parents=True)
     log = run.applications_of(3)
     log.write_text('{"event": "deliver", "node": 1, "t_ns": 5, "app": "a", "source": 0}\n')

@@ -268,7 +268,9 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def _write_manifest(run: Path, *evidence: str) -> None:
-    write_manifest(RunLayout(run), Manifest(datapath="user", started_ns=1, evidence=list(evidence)))
+    write_manifest(
+        RunLayout(run), Manifest(datapath="user", started_ns=1, evidence=list(evidence), inputs={})
+    )
 
 
 def _write_counters(run: Path, counters: dict[str, object]) -> None:

@@ -18,7 +18,7 @@ from testbed.report.comparison import compare, draw_curves, names_of
 def _run(folder: Path, share: float, **keys: object) -> Path:
     run = RunLayout(folder)
     (run.tables / "false_positive_curve").mkdir(parents=True)
-    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[]))
+    write_manifest(run, Manifest(datapath="user", started_ns=1, evidence=[], inputs={}))
     run.summary.write_text(json.dumps({"routers": 5, "stretch": {"mean": share}, **keys}))
     curve = pa.table({"t_s": [4.0, 2.0], "fraction": [share, 0.0]})
     pq.write_table(curve, run.tables / "false_positive_curve" / "part.parquet")

@@ -109,6 +109,7 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         "datapath": "kernel",
         "started_ns": 1,
         "evidence": [],
+        "inputs": {},
         "kernel": "6.1.0",
         "versions": {"ovs": "3.1.0", "tcpdump": "4.99.3"},
         "command_line": ["cbcb", "run", "default"],

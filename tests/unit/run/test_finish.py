@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
     """The folder of an emulation that has just begun."""
     run = RunLayout(tmp_path)
     shutil.copy(find_experiment("ring5"), run.experiment)
-    run.manifest.write_text(json.dumps({"datapath": "user", "evidence": [], "started_ns": 1}))
+    run.manifest.write_text(json.dumps({"datapath": "user", "evidence": [], "inputs": {}, "started_ns": 1}))
     return tmp_path
 
 

@@ -1,0 +1,204 @@
+"""Evidence that contradicts itself: contents and times of messages, times of captures, changed inputs.
+
+A message is one of an application, or a publication of the attention-limited service. Its content is that of
+the record of its router and of each captured frame; the frames of a private network have none that can be
+read. One text of SQL finds the messages on both engines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from captures.accounting.inputs import Inputs
+from captures.accounting.log_tables import signed64
+from captures.accounting.reconcile import Total
+from captures.accounting.registry import step, summary
+from captures.accounting.sources import Run
+from captures.frames.bodies import attribute_maps
+from captures.frames.columns import ATTRIBUTES
+from captures.rundir.attention import read_attention
+from captures.rundir.controller import read_controller
+from captures.rundir.faults import killed_routers, unwritten
+
+#: The key under which the engines return the messages; the summary has no such key.
+SUSPICIOUS = "suspicious"
+#: Times of different processes of the machine agree within this, ns.
+_RESOLUTION_NS = 1_000_000
+#: A router writes the record of an upload after it has sent the publication, in the same turn or soon, ns.
+_WRITTEN_NS = 1_000_000_000
+#: For so long after the last record of the run its parts may send, ns.
+_END_NS = 60_000_000_000
+_RECORDED = pa.schema(
+    [
+        *(("source", pa.int64()), ("seq", pa.int64()), ("sent_ns", pa.int64()), ("delivered_ns", pa.int64())),
+        ("attributes", ATTRIBUTES),
+    ]
+)
+_QUERY = f"""
+    with seen as (
+        select case when type = 'MSG' then issuer else attention.source end as source,
+            case when type = 'MSG' then seq else attention.seq end as seq, time_ns, {{text}} as content,
+            case when type = 'MSG' then epoch end as epoch, cast(null as bigint) as sent_ns,
+            cast(null as bigint) as delivered_ns, case when {{recordable}} then 1 end as recordable
+        from {{frames}} where type in ('MSG', 'PUB', 'FLUSH') and undecodable is null
+        union all
+        select source, seq, null, {{text}}, null, sent_ns, delivered_ns, null from {{recorded}}
+    ), found as (
+        select source, seq, count(recordable) as frames, count(distinct content) as contents,
+            count(distinct epoch) as epochs, min(sent_ns) as sent_ns, min(time_ns) as captured_ns,
+            min(delivered_ns) as delivered_ns
+        from seen where source is not null group by source, seq
+    )
+    select source, seq, frames, contents, epochs, sent_ns, captured_ns, delivered_ns from found
+    where (sent_ns is null and frames > 0) or contents > 1 or epochs > 1
+        or captured_ns < sent_ns - {_RESOLUTION_NS} or delivered_ns < sent_ns - {_RESOLUTION_NS}
+    order by source, seq
+"""
+
+
+class Suspicious(NamedTuple):
+    """A message that no router recorded, or whose evidence contradicts itself.
+
+    Attributes:
+        frames: captured frames, without those that its router had no time to record.
+        contents: different contents in the record and the frames.
+        epochs: different epochs in the frames: a frame keeps its epoch from router to router.
+        sent_ns, captured_ns, delivered_ns: when it was sent and first delivered by the records, and when its
+            first frame was captured, ns since 1970 UTC; None: not known.
+    """
+
+    source: int
+    seq: int
+    frames: int
+    contents: int
+    epochs: int
+    sent_ns: int | None
+    captured_ns: int | None
+    delivered_ns: int | None
+
+    @property
+    def name(self) -> str:
+        """ISSUER/SEQ."""
+        return f"{self.source}/{self.seq % 2**64}"
+
+    @property
+    def unrecorded(self) -> bool:
+        """Whether no router recorded the sending."""
+        return self.sent_ns is None and self.frames > 0
+
+    def contradictions(self) -> Iterator[str]:
+        """Yields a text for each contradiction."""
+        if self.contents > 1:
+            yield f"message {self.name}: {self.contents} different contents in its record and captured frames"
+        if self.epochs > 1:
+            yield f"message {self.name}: {self.epochs} different epochs in its captured frames"
+        for what, time_ns in (("captured", self.captured_ns), ("delivered", self.delivered_ns)):
+            if self.sent_ns is not None and time_ns is not None:
+                early_ns = self.sent_ns - time_ns
+                if early_ns > _RESOLUTION_NS:
+                    yield f"message {self.name}: {what} {early_ns / 1e9:,.3g} s before it was sent"
+
+
+def suspicious_query(inputs: Inputs, text: str, frames: str = "frames", recorded: str = "recorded") -> str:
+    """The text of the query for suspicious messages.
+
+    Args:
+        text: the expression of the engine that turns the map `attributes` into text.
+        frames, recorded: the tables' names for the engine.
+    """
+    # A router that was killed may have sent messages that it had no time to record.
+    times = [
+        f"not (issuer = {node} and time_ns between {since} and {until})"
+        for node, since, until in unwritten(inputs.faults)
+    ]
+    killed = ", ".join(sorted({str(node) for node, _ in killed_routers(inputs.faults)})) or "-1"
+    recordable = f"case when type = 'MSG' then {' and '.join(times) or 'true'}"
+    recordable += f" else attention.source not in ({killed}) end"
+    return _QUERY.format(text=text, recordable=recordable, frames=frames, recorded=recorded)
+
+
+def recorded_messages(inputs: Inputs) -> pa.Table:
+    """The sendings of messages and publications by the records of their routers, and the deliveries.
+
+    A row has either `sent_ns` and `attributes`, or `delivered_ns`.
+    """
+    log = inputs.log
+    sent = log.sent.select(["source", "seq", "sent_ns"]).append_column("attributes", log.contents)
+    names = ["source", "seq", "delivered_ns"]
+    delivered = [
+        table.select(["source", "seq", "t_ns"]).rename_columns(names)
+        for table in (log.deliveries, log.discarded)
+    ]
+    service = [] if inputs.judgement is None else _of_service(inputs)
+    tables = [_RECORDED.empty_table(), sent, *delivered, *service]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _of_service(inputs: Inputs) -> list[pa.Table]:
+    events = [event for _, event in read_attention(inputs.run)]
+    uploads = [event for event in events if event["event"] == "upload"]
+    columns = {
+        "source": [event["source"] for event in uploads],
+        "seq": [signed64(event["seq"]) for event in uploads],
+        "sent_ns": [event["t_ns"] - _WRITTEN_NS for event in uploads],
+    }
+    deliveries = [
+        {"source": event["source"], "seq": signed64(event["seq"]), "delivered_ns": event["t_ns"]}
+        for event in events
+        if event["event"] == "deliver"
+    ]
+    fields = [_RECORDED.field(name) for name in columns]
+    sent = pa.table(list(columns.values()), schema=pa.schema(fields))
+    contents = attribute_maps([event["attributes"] for event in uploads])
+    return [sent.append_column("attributes", contents), pa.Table.from_pylist(deliveries, schema=_RECORDED)]
+
+
+@step()
+def recorded(run: Run) -> DataFrame:
+    """The table of `recorded_messages`."""
+    return run.frame(recorded_messages(run.inputs))
+
+
+@summary()
+def suspicious(frames: DataFrame, recorded: DataFrame, inputs: Inputs) -> dict[str, Any]:
+    """The messages that no router recorded, or whose evidence contradicts itself."""
+    text = suspicious_query(inputs, "to_json(attributes)", "{frames}", "{recorded}")
+    rows = frames.sparkSession.sql(text, frames=frames, recorded=recorded).collect()
+    return {SUSPICIOUS: [Suspicious(*row) for row in rows]}
+
+
+def contradictions(inputs: Inputs, messages: Iterable[Suspicious], totals: Sequence[Total]) -> list[str]:
+    """A text for each contradiction in the evidence of a run."""
+    return [
+        *_of_inputs(inputs),
+        *_of_times(inputs, totals),
+        *(text for message in messages for text in message.contradictions()),
+    ]
+
+
+def _of_inputs(inputs: Inputs) -> Iterator[str]:
+    for name, digest in inputs.manifest["inputs"].items():
+        path = inputs.run.path / name
+        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            yield f"{name}: not the file with which the run began"
+
+
+def _of_times(inputs: Inputs, totals: Sequence[Total]) -> Iterator[str]:
+    """The captures with frames outside the time of the run."""
+    began_ns = inputs.manifest["started_ns"]
+    logged_ns = max((event["t_ns"] for _, event in read_controller(inputs.run)), default=0)
+    ended_ns = max(logged_ns, inputs.log.last_ns)
+    for name in sorted({total.capture for total in totals}):
+        times = [(each.first_ns, each.last_ns) for each in totals if each.capture == name]
+        first_ns = min((first for first, _ in times if first is not None), default=began_ns)
+        last_ns = max((last for _, last in times if last is not None), default=ended_ns)
+        if first_ns < began_ns:
+            yield f"capture {name}: frames {(began_ns - first_ns) / 1e9:,.3g} s before the run began"
+        if last_ns > ended_ns + _END_NS:
+            late_s = (last_ns - ended_ns) / 1e9
+            yield f"capture {name}: frames {late_s:,.3g} s after the last record of the run"
