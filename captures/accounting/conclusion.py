@@ -83,7 +83,8 @@ def conclusion(
             "captures": reconcile_captures(totals, inputs.captures),
             "routers": by_routers,
             "ovs": reconcile_ovs(
-                totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost
+                *(totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost),
+                calm=inputs.calm,
             ),
             "applications": reconcile_applications(*recorded_and_counted(inputs), unrecorded[:_NAMED]),
         },

@@ -123,6 +123,13 @@ class Inputs:
         return lossy_links(self.run) | by_events
 
     @property
+    def calm(self) -> bool:
+        """Whether links, nodes and parts stayed as they were, and the user commanded nothing."""
+        events = (str(event.get("action")) for event in self.experiment.get("events", []))
+        changed = any(action.startswith(("link_", "node_")) for action in events)
+        return not (changed or self.faults or read_commands(self.run))
+
+    @property
     def doubling(self) -> bool:
         """Whether a link doubles frames at some time; copies of messages are then sent on by routers."""
         return (

@@ -22,26 +22,13 @@ from router.wire.addresses import HOST_PORT
 from topos.model import Link
 
 Reconciliation = dict[str, Any]
-#: Frame type -> the counter of a router of the frames that it received.
-_RECEIVED = {
-    "MSG": "messages_received",
-    "RA": "ras_received",
-    "SR": "srs_received",
-    "UR": "urs_received",
-    "SUB": "subs_received",
-    "PUB": "pubs_received",
-    "OVERLOAD": "overloads_received",
-    "FLUSH": "flushes_received",
-}
-#: Frame type -> the counters of a router of the frames that it sent.
+#: Frame type -> the counters of a router of the frames that it received; that it sent.
+_RECEIVED = {kind: (f"{kind.lower()}s_received",) for kind in ("RA", "SR", "UR", "SUB", "PUB", "OVERLOAD")}
+_RECEIVED |= {"MSG": ("messages_received",), "FLUSH": ("flushes_received",)}
 _SENT = {
-    "RA": ("ras_issued", "ras_forwarded"),
-    "SR": ("srs_issued", "srs_forwarded"),
-    "UR": ("urs_sent",),
-    "SUB": ("subs_issued", "subs_forwarded"),
-    "PUB": ("pubs_issued", "pubs_forwarded"),
-    "FLUSH": ("flushes_sent",),
+    kind: (f"{kind.lower()}s_issued", f"{kind.lower()}s_forwarded") for kind in ("RA", "SR", "SUB", "PUB")
 }
+_SENT_ALONE = {"UR": ("urs_sent",), "FLUSH": ("flushes_sent",)}
 #: Files that one mergecap reads: it opens all of them at once.
 _FILES_AT_ONCE = 200
 _TSHARK_TIMEOUT_S = 600.0
@@ -221,8 +208,8 @@ def _of_core(
         "bytes_sent": (("bytes_sent",), 0, 0),
         "bytes_received": (("bytes_received",), 0, 0),
         "forwarded": (("messages_forwarded",), math.inf if split else 0, dropped),
-        **{f"received {kind}": ((name,), dropped + copies, 0) for kind, name in _RECEIVED.items()},
-        **{f"sent {kind}": (names, repeated, dropped) for kind, names in _SENT.items()},
+        **{f"received {kind}": (names, dropped + copies, 0) for kind, names in _RECEIVED.items()},
+        **{f"sent {kind}": (names, repeated, dropped) for kind, names in {**_SENT, **_SENT_ALONE}.items()},
     }
     found = []
     for name, (parts, more, fewer) in compared.items():
@@ -256,6 +243,8 @@ def reconcile_ovs(
     links: Collection[Link],
     lossy: Collection[int] = (),
     unknown: Collection[tuple[int, int]] = (),
+    *,
+    calm: bool = False,
 ) -> Reconciliation:
     """Compares the switches' counters with the captures: frames by switch port and direction.
 
@@ -265,6 +254,8 @@ def reconcile_ovs(
     Args:
         lossy: indices of links that got a loss during the run.
         unknown: (node, port) of ports that had other frames too, of which nobody knows how many.
+        calm: no link or node went down or changed. Then a frame that a port dropped is a difference, too,
+            unless the link has a bandwidth, whose queue may be full.
     """
     left_out = set(unknown)
     for link in links:
@@ -293,7 +284,13 @@ def reconcile_ovs(
             for way, field in (("received", "rx_packets"), ("sent", "tx_packets")):
                 if (node, port) not in left_out:
                     expected[f"switch {node} port {port}: {way}"] = counter[field]
-    return _result(sum(expected.values()), sum(found.values()), _differences(expected, found))
+    differences = _differences(expected, found)
+    for link in links if calm else ():
+        for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
+            dropped = counters.get(node, {}).get(port, {}).get("tx_dropped", 0)
+            if dropped and link.bandwidth_mbps is None and (node, port) not in left_out:
+                differences.append(_difference(f"switch {node} port {port}: dropped", 0, dropped))
+    return _result(sum(expected.values()), sum(found.values()), differences)
 
 
 def reconcile_applications(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 from captures.accounting.reconcile import (
@@ -74,6 +75,17 @@ def test_lossy_link_is_left_out() -> None:
     counters[1][1]["rx_packets"] = 3
     lossy = Link(index=0, u=0, v=1, u_port=1, v_port=1, loss_percent=1.0)
     assert reconcile_ovs(TOTALS, counters, [lossy]) == {"expected": 12, "found": 12, "differences": []}
+
+
+def test_a_frame_that_a_port_dropped_is_a_difference_in_a_calm_run() -> None:
+    counters = _ovs()
+    counters[1][1]["tx_dropped"] = 2
+    assert reconcile_ovs(TOTALS, counters, [LINK])["differences"] == []
+    difference = {"where": "switch 1 port 1: dropped", "expected": 0, "found": 2}
+    assert reconcile_ovs(TOTALS, counters, [LINK], calm=True)["differences"] == [difference]
+    # Its queue may be full.
+    limited = [replace(LINK, bandwidth_mbps=1.0)]
+    assert reconcile_ovs(TOTALS, counters, limited, calm=True)["differences"] == []
 
 
 def test_tshark_and_own_counts_are_both_compared() -> None:
