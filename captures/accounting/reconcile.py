@@ -128,29 +128,26 @@ def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[by
 
 def reconcile_tshark(totals: Iterable[Total], tshark: Mapping[str, int]) -> Reconciliation:
     """Frames per file: tshark against the captures."""
-    found = _by_capture(totals)
-    differences = _differences({f"{name}: tshark": n for name, n in tshark.items()}, found, _before_colon)
-    return _result(sum(tshark.values()), found.total(), differences)
+    return _of_files("tshark", tshark, totals)
 
 
 def reconcile_captures(totals: Iterable[Total], captures: Sequence[CapturedFile]) -> Reconciliation:
     """Frames per file: what the process that captured has counted, against the files."""
-    found = _by_capture(totals)
-    own = {f"{capture.identity.name}: in the file": capture.captured for capture in captures}
-    differences = _differences(own, found, _before_colon)
+    result = _of_files("in the file", {each.identity.name: each.captured for each in captures}, totals)
     for capture in captures:
         kept = capture.received_by_filter - capture.dropped_by_kernel
         if capture.captured != kept:
             where = f"{capture.identity.name}: received and not dropped"
-            differences.append(_difference(where, kept, capture.captured))
-    return _result(sum(own.values()), found.total(), differences)
+            result["differences"].append(_difference(where, kept, capture.captured))
+    return result
 
 
-def _by_capture(totals: Iterable[Total]) -> Counter[str]:
+def _of_files(what: str, expected: Mapping[str, int], totals: Iterable[Total]) -> Reconciliation:
     found = Counter[str]()
     for total in totals:
-        found[total.capture] += total.frames
-    return found
+        found[f"{total.capture}: {what}"] += total.frames
+    named = {f"{name}: {what}": frames for name, frames in expected.items()}
+    return _result(sum(expected.values()), found.total(), _differences(named, found))
 
 
 def reconcile_routers(
@@ -310,24 +307,11 @@ def reconcile_applications(
     return _result(sum(counted.values()), sum(recorded.values()), differences)
 
 
-def _before_colon(where: str) -> str:
-    return where.partition(":")[0]
-
-
-def _differences(
-    expected: Mapping[str, int], found: Mapping[str, int], key: Any = None
-) -> list[dict[str, Any]]:
-    """The numbers that differ. A name that is missing on one side counts as 0 there.
-
-    Args:
-        key: maps a name of `expected` to the name in `found` that it is compared with; names of `found` that
-            no expected name maps to are compared with 0.
-    """
-    named = {where: key(where) if key else where for where in expected}
-    pairs = [(where, expected[where], found.get(name, 0)) for where, name in named.items()]
-    compared = set(named.values())
-    pairs += [(name, 0, found[name]) for name in found if name not in compared]
-    return [_difference(*numbers) for numbers in sorted(pairs) if numbers[1] != numbers[2]]
+def _differences(expected: Mapping[str, int], found: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The numbers that differ. A name that is missing on one side counts as 0 there."""
+    names = sorted({*expected, *found})
+    pairs = [(name, expected.get(name, 0), found.get(name, 0)) for name in names]
+    return [_difference(*pair) for pair in pairs if pair[1] != pair[2]]
 
 
 def _difference(where: str, expected: int, found: int) -> dict[str, Any]:
