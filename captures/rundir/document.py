@@ -85,21 +85,22 @@ def document() -> str:
     return _HEAD + "\n".join(_rows()) + "\n" + "".join(_records())
 
 
-def _names(file: RunFile) -> str:
+def names_of(file: RunFile) -> str:
+    """The paths of a file in a run folder, as Markdown."""
     run = RunLayout(Path())
     return ", ".join(f"`{path.as_posix()}`" for path in file.names(run))
 
 
 def _rows() -> Iterator[str]:
     for file in FILES:
-        yield f"| {_names(file)} | {_cell(file.sentence)} |"
+        yield f"| {names_of(file)} | {_cell(file.sentence)} |"
 
 
 def _records() -> Iterator[str]:
     for file in FILES:
         if not file.records:
             continue
-        yield f"\n## {_names(file)}\n"
+        yield f"\n## {names_of(file)}\n"
         for heading, record in file.records:
             if heading:
                 yield f"\n### {heading}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 reason, asked = why_not_here(), True
             if reason:
                 item.add_marker(pytest.mark.skip(reason=f"this machine cannot emulate: {reason}"))
+
+
+@pytest.fixture(scope="session")
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Runs `cbcb run ARGS`, the same arguments once a session; returns the folder of the run, which holds.
+
+    The folder is not to be changed. Nothing of a hostile working folder is run.
+    """
+
+    @cache
+    def run(*arguments: str) -> Path:
+        runs, hostile = tmp_path_factory.mktemp("emulated"), tmp_path_factory.mktemp("hostile")
+        write_hostile_modules(hostile)
+        done = subprocess.run(
+            [*CBCB, "run", *arguments, "--runs", str(runs)],
+            cwd=hostile,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert not (hostile / RAN).exists()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Verdict: holds" in done.stdout
+        (folder,) = runs.iterdir()
+        return folder
+
+    return run
 
 
 @pytest.fixture

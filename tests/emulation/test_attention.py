@@ -6,6 +6,7 @@ Deliveries and traffic are those of the simulation, recordings replay, and fault
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +54,17 @@ def _held(run: RunLayout) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("strategy", tuple(STRATEGIES))
-def test_real_routers_deliver_as_simulated_routers_do(tmp_path: Path, strategy: str) -> None:
-    path = experiment(tmp_path / f"{strategy}.toml", strategy, 3)
-    emulated = _run("run", path, tmp_path / "emulated")
+def test_real_routers_deliver_as_simulated_routers_do(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    emulated: Callable[..., Path],
+    strategy: str,
+) -> None:
+    path = experiment(tmp_path_factory.getbasetemp() / f"{strategy}.toml", strategy, 3)
+    run = RunLayout(emulated(str(path), "--engine", "duckdb"))
     simulated = _run("simulate", path, tmp_path / "simulated")
-    assert deliveries(emulated) == deliveries(simulated) == DELIVERIES
-    assert outcomes(emulated) == outcomes(simulated)
-    run = RunLayout(emulated)
+    assert deliveries(run.path) == deliveries(simulated) == DELIVERIES
+    assert outcomes(run.path) == outcomes(simulated)
     summary = _held(run)
     assert summary["rests_on"]["frames"] == "captures"
     # beta_s of pdp is below the time for which frames may be under way.

@@ -12,24 +12,22 @@ import pytest
 
 from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
-from tests.support.command import Cbcb, committed, elsewhere
+from tests.support.command import PRIVATE_RING5, Cbcb, committed, elsewhere
 from tests.support.plaintext import captured_bytes, plain_forms
 from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
 
-def test_the_verdict_holds_and_captures_have_no_plaintext(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=120")
-    status, printed = cbcb("run", "ring5", *chosen).wait()
-    assert status == 0, printed
-    (manifest,) = tmp_path.glob("*/manifest.json")
-    run = RunLayout(manifest.parent)
+def test_the_verdict_holds_and_captures_have_no_plaintext(
+    cbcb: Callable[..., Cbcb], emulated: Callable[..., Path], tmp_path: Path
+) -> None:
+    run = RunLayout(emulated(*PRIVATE_RING5))
     summary = json.loads(run.summary.read_text())
     assert summary["verdict"] == "holds"
     assert summary["deliveries_expected"] == summary["deliveries_made"] > 0
     assert summary["reconciliation"]["routers"]["differences"] == []
-    events = application_events(manifest.parent)
+    events = application_events(run.path)
     causes = {event["cause"] for event in events if event["event"] == "discard"}
     assert causes <= {"operator", "hash", "stale"}
     exact = plain_forms(events)

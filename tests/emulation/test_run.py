@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command import CBCB
-from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 from tests.support.wire_tshark import DISSECTOR
 
@@ -21,17 +20,8 @@ pytestmark = pytest.mark.emulation
 
 
 @pytest.fixture(scope="module")
-def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    runs, hostile = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("hostile")
-    write_hostile_modules(hostile)
-    done = subprocess.run(
-        [*CBCB, "run", "ring5", "--runs", str(runs)], cwd=hostile, capture_output=True, text=True, timeout=300
-    )
-    assert not (hostile / RAN).exists()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Verdict: holds" in done.stdout
-    (folder,) = runs.iterdir()
-    yield folder
+def run_dir(emulated: Callable[..., Path]) -> Path:
+    return emulated("ring5")
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from tests.support.polling import poll
 #: As `.venv/bin/cbcb`, which imports nothing from the working folder.
 CBCB = [sys.executable, "-P", "-m", "testbed.cli.main"]
 
+#: Arguments of `cbcb run` for the private emulation that several tests share.
+PRIVATE_RING5 = ("ring5", "--set", "privacy.mode=bloom", "--set", "duration_s=120")
 STATE = Path("/run/cbcb")
 
 

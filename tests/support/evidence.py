@@ -1,0 +1,240 @@
+"""Copies of run folders in which one piece of evidence is changed, and the judgement on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from captures.accounting.direct import Direct
+from captures.accounting.verdict import FAILS, HOLDS
+from captures.pcap.reader import PcapError, PcapReader
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from router.wire.addresses import ETHERNET_HEADER_LENGTH
+from router.wire.header import HEADER_LENGTH, decode_header
+from testbed.conclude import of_the_run
+from testbed.config.load import load_experiment
+from testbed.errors import InputError
+from testbed.judges import judge_run
+from testbed.recordings.replay import recorded_nodes, replay_run
+from tests.support.run_folder import pcap_bytes
+
+#: In place of a verdict: the folder is not accounted for; the reason is the text of the error.
+REFUSED = "refused"
+#: Time in ns since 1970 UTC and bytes of a captured frame.
+Captured = tuple[int, bytes]
+#: Types of the frames that carry what applications send.
+CONTENT = ("MSG", "XMSG", "PUB")
+Records = list[dict[str, Any]]
+Change = Callable[[RunLayout], None]
+#: Changes a record; its result is not used.
+OfRecord = Callable[[dict[str, Any]], object]
+
+
+def copy_of(run_dir: Path, folder: Path) -> RunLayout:
+    """Copies a run folder without its results, as hard links until `put` replaces a file."""
+    run = RunLayout(run_dir)
+    results = {
+        path.name
+        for path in (run.oracle, run.subscriptions, run.attention, run.tables, run.summary, run.report)
+    } | {run.figures_folder.name}
+    shutil.copytree(run_dir, folder, copy_function=os.link, ignore=lambda _, names: results & set(names))
+    return RunLayout(folder)
+
+
+def judged(run: RunLayout) -> tuple[str, list[str]]:
+    """The verdict of the oracle and the accounting on a run, and its reasons."""
+    try:
+        experiment = load_experiment(run.experiment)
+        of_the_run(experiment, run)
+        judge_run(run, experiment)
+        with Direct(run.path) as accounting:
+            return accounting.verdict()
+    except (RunFolderError, InputError, PcapError) as error:
+        return REFUSED, [str(error)]
+
+
+def replayed(run: RunLayout) -> tuple[str, list[str]]:
+    """Whether a replay of the recordings equals the live run, and the differences."""
+    try:
+        found = [
+            f"r{verdict.node}: {text}"
+            for verdict in replay_run(run.path, recorded_nodes(run.path))
+            for text in verdict.differences
+        ]
+    except (RunFolderError, InputError) as error:
+        return REFUSED, [str(error)]
+    return (FAILS, found) if found else (HOLDS, [])
+
+
+def put(path: Path, content: bytes | str) -> None:
+    """Replaces a file; the other names of a hard link keep their content."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def paths(run: RunLayout, pattern: str) -> list[Path]:
+    """The files of a pattern, of which there is at least one, in order."""
+    found = sorted(run.path.glob(pattern))
+    assert found, f"{run.path}: no {pattern}"
+    return found
+
+
+def without(pattern: str, *, every: bool = True) -> Change:
+    """Removes the files of a pattern, or the first of them."""
+
+    def change(run: RunLayout) -> None:
+        for path in paths(run, pattern)[: None if every else 1]:
+            path.unlink()
+
+    return change
+
+
+def truncated(pattern: str, by: int) -> Change:
+    """Cuts bytes from the end of the longest file of a pattern."""
+
+    def change(run: RunLayout) -> None:
+        path = max(paths(run, pattern), key=lambda each: (each.stat().st_size, each))
+        put(path, path.read_bytes()[:-by])
+
+    return change
+
+
+def cut_inside(pattern: str, event: str) -> Change:
+    """Cuts the first file of a pattern with a record of an event inside the last such record."""
+
+    def change(run: RunLayout) -> None:
+        for path in paths(run, pattern):
+            content = path.read_text()
+            at = content.rfind(f'"event":"{event}"')
+            if at >= 0:
+                put(path, content[: at + 20])
+                return
+        raise AssertionError(f"{run.path}: no {event} in {pattern}")
+
+    return change
+
+
+def document(pattern: str, edit: Callable[[Any], object]) -> Change:
+    """Changes the first JSON document of a pattern in place."""
+
+    def change(run: RunLayout) -> None:
+        path = paths(run, pattern)[0]
+        content = json.loads(path.read_text())
+        edit(content)
+        put(path, json.dumps(content))
+
+    return change
+
+
+def lines(pattern: str, edit: Callable[[Records], Records]) -> Change:
+    """Changes the records of the first file that `edit` returns otherwise."""
+
+    def change(run: RunLayout) -> None:
+        for path in paths(run, pattern):
+            records = [json.loads(line) for line in path.read_text().splitlines()]
+            before = json.dumps(records)
+            after = edit(records)
+            if json.dumps(after) != before:
+                put(path, "".join(f"{json.dumps(record)}\n" for record in after))
+                return
+        raise AssertionError(f"{run.path}: no file of {pattern} has a record to change")
+
+    return change
+
+
+def _has(record: dict[str, Any], fields: dict[str, Any]) -> bool:
+    return all(record.get(name) == value for name, value in fields.items())
+
+
+def drop(pattern: str, *, every: bool = False, **fields: Any) -> Change:
+    """Removes the first record with fields, or all of them in its file."""
+
+    def edit(records: Records) -> Records:
+        found = [number for number, record in enumerate(records) if _has(record, fields)]
+        gone = set(found if every else found[:1])
+        return [record for number, record in enumerate(records) if number not in gone]
+
+    return lines(pattern, edit)
+
+
+def alter(pattern: str, edit: OfRecord, **fields: Any) -> Change:
+    """Changes the first record with fields in place."""
+
+    def first(records: Records) -> Records:
+        for record in records:
+            if _has(record, fields):
+                edit(record)
+                break
+        return records
+
+    return lines(pattern, first)
+
+
+def add(pattern: str, make: Callable[[dict[str, Any]], dict[str, Any]], **fields: Any) -> Change:
+    """Adds a record made of the first one with fields behind it."""
+
+    def edit(records: Records) -> Records:
+        for number, record in enumerate(records):
+            if _has(record, fields):
+                return [*records[: number + 1], make(dict(record)), *records[number + 1 :]]
+        return records
+
+    return lines(pattern, edit)
+
+
+def frames(
+    pattern: str, edit: Callable[[Sequence[Captured], int], list[Captured]], types: Sequence[str] = CONTENT
+) -> Change:
+    """Changes the frames of the first capture of a pattern that has a frame of some types.
+
+    `edit` is called with the frames and the position of the first frame of these types.
+    """
+
+    def change(run: RunLayout) -> None:
+        for path in paths(run, pattern):
+            held = [(record.time_ns, record.data) for record in PcapReader(path).records()]
+            for number, (_, data) in enumerate(held):
+                if decode_header(data[ETHERNET_HEADER_LENGTH:]).type.name in types:
+                    put(path, pcap_bytes(edit(held, number)))
+                    return
+        raise AssertionError(f"{run.path}: no frame of {types} in {pattern}")
+
+    return change
+
+
+def every_frame(pattern: str, edit: Callable[[int, bytes], Captured]) -> Change:
+    """Changes all frames of the captures of a pattern."""
+
+    def change(run: RunLayout) -> None:
+        for path in paths(run, pattern):
+            put(path, pcap_bytes([edit(each.time_ns, each.data) for each in PcapReader(path).records()]))
+
+    return change
+
+
+def one_frame(pattern: str, edit: Callable[[bytes], bytes], types: Sequence[str] = CONTENT) -> Change:
+    """Changes the bytes of the first frame of some types."""
+    return frames(
+        pattern,
+        lambda held, at: [
+            (time_ns, edit(data) if number == at else data) for number, (time_ns, data) in enumerate(held)
+        ],
+        types,
+    )
+
+
+def flipped(data: bytes, offset: int | None = None) -> bytes:
+    """A frame with the lowest bit of a byte changed.
+
+    Args:
+        offset: of the byte in the Ethernet payload; None: the last byte of the body.
+    """
+    if offset is None:
+        offset = HEADER_LENGTH + decode_header(data[ETHERNET_HEADER_LENGTH:]).payload_length - 1
+    at = ETHERNET_HEADER_LENGTH + offset
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]

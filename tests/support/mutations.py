@@ -1,0 +1,824 @@
+"""The catalogue of mutations: changes of one piece of evidence of a run, and the reasons that they give.
+
+`python -m tests.support.mutations` writes docs/mutations.md from it. Tests of the accounting make the changes
+in simulations, tests of the emulation in emulations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.accounting.verdict import FAILS, HOLDS, INVALID
+from captures.rundir import (
+    applications,
+    attention,
+    capture_list,
+    clock,
+    commands,
+    controller,
+    counters,
+    faults,
+    lag,
+    manifest,
+    oracle,
+    others,
+    routing_tables,
+    simulation,
+    stages,
+    subscriptions,
+    summary,
+    timings,
+    topology,
+    workload,
+)
+from captures.rundir.document import names_of
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile
+from tests.support.evidence import (
+    CONTENT,
+    REFUSED,
+    Captured,
+    Change,
+    OfRecord,
+    add,
+    alter,
+    copy_of,
+    cut_inside,
+    document,
+    drop,
+    every_frame,
+    flipped,
+    frames,
+    judged,
+    one_frame,
+    paths,
+    put,
+    replayed,
+    truncated,
+    without,
+)
+from tests.support.paths import DOCS
+
+#: The runs: emulations of the three services, and simulations.
+MESSAGES, PRIVATE, ATTENTION = EMULATED = ("messages", "private", "attention")
+SIMULATED, SIMULATED_ATTENTION = SIMULATIONS = ("simulated", "simulated attention")
+MESSAGING = (MESSAGES, PRIVATE, SIMULATED)
+PLAIN = (MESSAGES, SIMULATED)
+PULLED = (ATTENTION, SIMULATED_ATTENTION)
+ALL = (*EMULATED, *SIMULATIONS)
+Runs = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change of one piece of evidence.
+
+    Attributes:
+        name: the change, in words.
+        change: makes it in a copy of a run folder.
+        verdict: `FAILS`, `INVALID` or `REFUSED`; `HOLDS`: it cannot be noticed.
+        named: a reason of the verdict, where an ellipsis is for any text; of `HOLDS`: why.
+        runs: the runs in which it is made.
+        by: returns verdict and reasons; `cbcb account` by default.
+        pending: not noticed yet.
+    """
+
+    name: str
+    change: Change
+    verdict: str
+    named: str
+    runs: Runs = ALL
+    by: Callable[[RunLayout], tuple[str, list[str]]] = judged
+    pending: bool = False
+
+    def names(self, reason: str) -> bool:
+        """Whether a reason is the one that the mutation must give."""
+        return re.search(".*".join(map(re.escape, self.named.split("…"))), reason, re.DOTALL) is not None
+
+
+def _fails(name: str, change: Change, named: str, runs: Runs = ALL, *, pending: bool = False) -> Mutation:
+    return Mutation(name, change, FAILS, named, runs, pending=pending)
+
+
+def _refused(name: str, change: Change, named: str, runs: Runs = ALL) -> Mutation:
+    return Mutation(name, change, REFUSED, named, runs)
+
+
+def _unnoticed(name: str, change: Change, why: str, runs: Runs = ALL) -> Mutation:
+    return Mutation(name, change, HOLDS, why, runs)
+
+
+def _gone(path: str, runs: Runs = ALL, *, pending: bool = False) -> Mutation:
+    """A file of which the accounting misses that it is gone."""
+    named = f"evidence is missing: {path}"
+    return Mutation("it is gone", without(path), FAILS, named, runs, pending=pending)
+
+
+def _needed(path: str) -> Mutation:
+    """A file without which there is no accounting."""
+    return Mutation("it is gone", without(path), REFUSED, f"{path}: …")
+
+
+def _set(**fields: Any) -> OfRecord:
+    return lambda record: record.update(fields)
+
+
+def _plus(name: str, number: float) -> OfRecord:
+    return lambda record: record.update({name: record[name] + number})
+
+
+def _counter(name: str) -> Change:
+    """Adds 1 to a counter of the first router that has counted something by that name."""
+
+    def edit(found: dict[str, Any]) -> None:
+        own = next((each for each in found.values() if each[name]), found["1"])
+        own[name] += 1
+
+    return document(_ROUTERS, edit)
+
+
+def _frames_counter(way: str) -> Change:
+    def edit(found: dict[str, Any]) -> None:
+        counted = found["1"][way]
+        counted[next(kind for kind in CONTENT if kind in counted)] += 1
+
+    return document(_ROUTERS, edit)
+
+
+def _of_router(edit: OfRecord) -> Change:
+    return document(_ROUTERS, lambda found: edit(found["1"]))
+
+
+def _of_port(name: str, port: str = "65000") -> Change:
+    return document(_SWITCHES, lambda found: _plus(name, 1)(found["1"][port]))
+
+
+def _capture(edit: OfRecord) -> Change:
+    """Changes the entry of the first link with frames in the list of captures."""
+    return document("capture.json", lambda found: edit(next(filter(_used, found))))
+
+
+def _used(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["kind"] == "link" and entry["captured"])
+
+
+def _log(make: Callable[[Any], object], event: str, **fields: Any) -> Change:
+    """Changes the first record of an event of applications."""
+    return alter(_LOGS, make, event=event, **fields)
+
+
+def _served(make: Callable[[Any], object], event: str, **fields: Any) -> Change:
+    """Changes the first record of an event of the attention-limited service."""
+    return alter(_SERVICE, make, event=event, **fields)
+
+
+def _window(run: RunLayout) -> None:
+    chosen = re.sub("in_flight_window_s = .*", "in_flight_window_s = 1000.0", run.experiment.read_text())
+    put(run.experiment, chosen)
+
+
+def _later(time_ns: int, data: bytes) -> Captured:
+    return time_ns + _HOUR_NS, data
+
+
+def _one_later(run: RunLayout) -> None:
+    every_frame(run.relative(paths(run, _LINKS)[0]), _later)(run)
+
+
+def _swapped(run: RunLayout) -> None:
+    first, second = run.capture("link-0-1"), run.capture("link-1-2")
+    one, other = first.read_bytes(), second.read_bytes()
+    put(first, other)
+    put(second, one)
+
+
+def _lost(held: Sequence[Captured], at: int) -> list[Captured]:
+    return [*held[:at], *held[at + 1 :]]
+
+
+def _twice(held: Sequence[Captured], at: int) -> list[Captured]:
+    return [*held[: at + 1], *held[at:]]
+
+
+def _left(record: dict[str, Any]) -> dict[str, Any]:
+    """The end of the connection of an application, 1 ns after a record."""
+    t_ns = record["t_ns"] + 1
+    return {**record, "event": "disconnect", "requested_ns": t_ns, "t_ns": t_ns}
+
+
+_LOGS, _SERVICE = "logs/applications/*.jsonl", "logs/service/*.jsonl"
+_CONTROLLER, _TABLES = "logs/controller.jsonl", "logs/tables.json"
+_ROUTERS, _SWITCHES, _DROPS = "counters/routers.json", "counters/ovs.json", "counters/drops.json"
+_LINKS, _HOSTS = "pcap/link-*.pcap", "pcap/host-*.pcap"
+_HOUR_NS = 3_600_000_000_000
+_RA = ("RA",)
+#: Offsets in the header of a frame.
+_VERSION, _HOP_LIMIT, _ISSUER, _SEQ, _EPOCH = 0, 3, 7, 8, 19
+_OVS = "ovs and the captures differ in …: switch … port …: …"
+_OF_ROUTERS = "routers and the captures differ in 1 numbers; first: router …: …"
+_APPLICATIONS = "applications and the captures differ in 1 numbers; first: router …: messages sent: …"
+_UNRECORDED = "captured messages that no router recorded as sent by an application"
+_MISSED = "expected deliveries missed after convergence"
+_SPURIOUS = "1 deliveries that nobody asked for"
+_BREAKS = "deliveries to subscriptions break the rule `{}`"
+_LOSSY = '{"time_ns": 1, "at_s": 1.0, "command": "link 0 1 set", "lossy_link": 0}\n'
+_FAULT = '{"t_ns": 1, "at_s": 3.5, "what": "lost", "part": "router", "node": 1, "why": "it ended"}\n'
+
+#: File -> the mutations of it.
+CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
+    others.EXPERIMENT: (
+        _needed("experiment.toml"),
+        _fails(
+            "the oracle's window is 1,000 s", _window, "none of … expected deliveries is decided", MESSAGING
+        ),
+    ),
+    topology.FILE: (
+        _needed("topology.json"),
+        _refused(
+            "a link is missing",
+            document("topology.json", lambda found: found["links"].pop()),
+            "expected a link of the topology or a host",
+        ),
+        _fails(
+            "the cost of a link is another",
+            document("topology.json", lambda found: found["links"][0].update(cost=9)),
+            "topology.json",
+            pending=True,
+        ),
+    ),
+    workload.FILE: (
+        _gone("workload.jsonl", pending=True),
+        _fails(
+            "a request to send is missing",
+            drop("workload.jsonl", action="send_message"),
+            "",
+            PLAIN,
+            pending=True,
+        ),
+        _fails(
+            "a request to publish is missing",
+            drop("workload.jsonl", action="publish"),
+            "",
+            PULLED,
+            pending=True,
+        ),
+    ),
+    manifest.FILE: (
+        _needed("manifest.json"),
+        _fails(
+            "an emulation calls itself a simulation",
+            document("manifest.json", _set(datapath="simulated")),
+            "manifest",
+            EMULATED,
+            pending=True,
+        ),
+        _fails("the seed is another", document("manifest.json", _plus("seed", 1)), "seed", pending=True),
+    ),
+    others.KEYS: (_gone("keys.json", (PRIVATE,), pending=True),),
+    clock.FILE: (
+        _needed("clock.jsonl"),
+        _refused("it is empty", lambda run: put(run.clock, ""), "clock.jsonl: …"),
+        _fails(
+            "the rate is another",
+            alter("clock.jsonl", _plus("rate", 1.0), experiment_s=0.0),
+            "",
+            pending=True,
+        ),
+        _fails(
+            "second 0 is an hour later",
+            alter("clock.jsonl", _plus("t_ns", _HOUR_NS), experiment_s=0.0),
+            "",
+            pending=True,
+        ),
+    ),
+    capture_list.FILES_FILE: (
+        _refused("that of a link is gone", without(_LINKS, every=False), "pcap/link-…: missing"),
+        _refused("that of a host is gone", without(_HOSTS, every=False), "pcap/host-…: missing"),
+        _fails("one is cut short", truncated(_LINKS, 5), "capture cut short: link-"),
+        _refused(
+            "one is empty", lambda run: put(paths(run, _HOSTS)[0], b""), "host-0.pcap: 0 bytes; expected …"
+        ),
+        _refused(
+            "one is not in the format", lambda run: put(paths(run, _HOSTS)[0], b"x" * 99), "host-0.pcap: …"
+        ),
+        _fails("those of two links are exchanged", _swapped, _OVS),
+        _fails("a message on a link is missing", frames(_LINKS, _lost), _OVS),
+        _fails("a message of a router is missing", frames(_HOSTS, _lost), _OF_ROUTERS),
+        _fails("an RA on a link is missing", frames(_LINKS, _lost, _RA), _OVS, PLAIN),
+        _fails(
+            "a message on a link is there twice",
+            frames(_LINKS, _twice),
+            "MSG frames that crossed a link twice",
+            MESSAGING,
+        ),
+        _fails("a publication on a link is there twice", frames(_LINKS, _twice), _OVS, PULLED),
+        _fails("a message of a router is there twice", frames(_HOSTS, _twice), _OF_ROUTERS),
+        _fails("a frame has another source address", one_frame(_LINKS, lambda data: flipped(data, -3)), _OVS),
+        _fails(
+            "a frame has another version",
+            one_frame(_LINKS, lambda data: flipped(data, _VERSION)),
+            "1 captured frames that do not decode",
+        ),
+        _fails(
+            "a message has another issuer",
+            one_frame(_LINKS, lambda data: flipped(data, _ISSUER)),
+            _UNRECORDED,
+            MESSAGING,
+        ),
+        _fails(
+            "a message has another number",
+            one_frame(_LINKS, lambda data: flipped(data, _SEQ)),
+            _UNRECORDED,
+            MESSAGING,
+        ),
+        _fails(
+            "a publication has another number",
+            one_frame(_LINKS, lambda data: flipped(data, _SEQ)),
+            "",
+            PULLED,
+            pending=True,
+        ),
+        _fails(
+            "a message is of another epoch",
+            one_frame(_LINKS, lambda data: flipped(data, _EPOCH)),
+            "",
+            pending=True,
+        ),
+        _fails(
+            "a message has another hop limit",
+            one_frame(_LINKS, lambda data: flipped(data, _HOP_LIMIT)),
+            "",
+            pending=True,
+        ),
+        _fails("a byte of a message differs on a link", one_frame(_LINKS, flipped), "", pending=True),
+        _fails("a byte of a message differs at a router", one_frame(_HOSTS, flipped), "", pending=True),
+        _fails("a byte of an RA differs on a link", one_frame(_LINKS, flipped, _RA), "", PLAIN, pending=True),
+        _fails("all times are an hour later", every_frame("pcap/*.pcap", _later), "hour", pending=True),
+        _fails("the times of one are an hour later", _one_later, "hour", pending=True),
+    ),
+    capture_list.FILE: (
+        _needed("capture.json"),
+        _fails(
+            "a link is missing",
+            document("capture.json", lambda found: found.remove(next(filter(_used, found)))),
+            "1 links without a capture; first: …",
+            EMULATED,
+        ),
+        _fails(
+            "a host is missing",
+            document("capture.json", lambda found: found.pop()),
+            "1 links without a capture; first: the host link of node 4",
+            EMULATED,
+        ),
+        _fails("a capture is of another link", _capture(_set(u=3, v=4)), "links without a capture", EMULATED),
+        _fails("`captured` is another", _capture(_set(captured=99)), "captured", pending=True),
+        _fails("`received_by_filter` is another", _capture(_set(received_by_filter=99)), "", pending=True),
+        Mutation(
+            "`dropped_by_kernel` is 3",
+            _capture(_set(dropped_by_kernel=3)),
+            INVALID,
+            "captures: 3 frames dropped before they were read",
+        ),
+    ),
+    applications.FILE: (
+        _gone("logs/applications/r2.jsonl", EMULATED, pending=True),
+        _fails("all are gone", without(_LOGS), _UNRECORDED, MESSAGING),
+        _fails(
+            "node 2, which only receives, has no records",
+            drop(_LOGS, every=True, node=2),
+            "deliver",
+            PLAIN,
+            pending=True,
+        ),
+        _fails(
+            "a `send_message` is missing", drop(_LOGS, event="send_message", node=1), _APPLICATIONS, MESSAGING
+        ),
+        _fails(
+            "each `send_message` of a node is missing",
+            drop(_LOGS, every=True, event="send_message", node=1),
+            _UNRECORDED,
+            MESSAGING,
+        ),
+        _fails(
+            "a `send_message` is there twice",
+            add(_LOGS, dict, event="send_message"),
+            _APPLICATIONS,
+            MESSAGING,
+        ),
+        _fails(
+            "a `send_message` has other attributes",
+            _log(_set(attributes={"other": 1}), "send_message", node=1),
+            "",
+            MESSAGING,
+            pending=True,
+        ),
+        _fails("a `deliver` is missing", drop(_LOGS, event="deliver"), _MISSED, MESSAGING),
+        _fails(
+            "a `deliver` is there twice",
+            add(_LOGS, dict, event="deliver"),
+            "1 deliveries made more than once",
+            MESSAGING,
+        ),
+        _fails(
+            "a `deliver` is of another application", _log(_set(app="other"), "deliver"), _SPURIOUS, MESSAGING
+        ),
+        _fails(
+            "a `deliver` is of another message",
+            _log(_plus("seq", 1000), "deliver"),
+            f"1 {_MISSED}",
+            MESSAGING,
+        ),
+        _fails(
+            "a `deliver` is at another node",
+            _log(lambda each: each.update(node=(each["node"] + 1) % 5), "deliver"),
+            _SPURIOUS,
+            MESSAGING,
+        ),
+        _fails(
+            "a `deliver` is before its message",
+            _log(_plus("t_ns", -_HOUR_NS), "deliver"),
+            "before",
+            MESSAGING,
+            pending=True,
+        ),
+        _fails(
+            "a `set_predicate` is missing",
+            drop(_LOGS, event="set_predicate", node=1),
+            "deliveries that nobody asked for",
+            MESSAGING,
+        ),
+        _fails(
+            "a `set_predicate` has a wider predicate",
+            _log(_set(predicate='class = "alert" or volume any integer'), "set_predicate", node=2),
+            _MISSED,
+            MESSAGING,
+        ),
+        _fails(
+            "an application has left",
+            add(_LOGS, _left, event="set_predicate", node=1),
+            "deliveries that nobody asked for",
+            PLAIN,
+        ),
+        _refused(
+            "a predicate does not parse",
+            _log(_set(predicate="x ="), "set_predicate"),
+            "predicate: …",
+            MESSAGING,
+        ),
+        _refused(
+            "an event is not known",
+            _log(_set(event="sent"), "send_message"),
+            "event: 'sent'; expected …",
+            MESSAGING,
+        ),
+        _refused(
+            "a record lacks a field",
+            _log(lambda each: each.pop("seq"), "deliver"),
+            "no field 'seq'",
+            MESSAGING,
+        ),
+        _fails(
+            "one ends inside a `send_message`",
+            cut_inside(_LOGS, "send_message"),
+            "applications and the captures differ in …",
+            MESSAGING,
+        ),
+        _fails("a `discard` is missing", drop(_LOGS, event="discard"), "", (PRIVATE,), pending=True),
+    ),
+    commands.FILE: (
+        _unnoticed(
+            "a command that makes a link lose frames is added",
+            lambda run: put(run.commands, _LOSSY),
+            "No other file has the commands of the user. Such a link is not compared with switches.",
+        ),
+    ),
+    faults.FILE: (
+        _fails(
+            "the loss of a router is added",
+            lambda run: put(run.faults, _FAULT),
+            "the run ended at 3.5 s: it ended",
+        ),
+    ),
+    attention.FILE: (
+        _gone("logs/service/r2.jsonl", (ATTENTION,), pending=True),
+        _fails("all are gone", without(_SERVICE), "", PULLED, pending=True),
+        _fails(
+            "an `upload` is missing", drop(_SERVICE, event="upload"), _BREAKS.format("unrecorded"), PULLED
+        ),
+        _fails(
+            "an `upload` has other attributes",
+            _served(_set(attributes={"z": 1}), "upload", node=2),
+            _BREAKS.format("…"),
+            PULLED,
+        ),
+        _fails("a `deliver` is missing", drop(_SERVICE, event="deliver"), "", PULLED, pending=True),
+        _fails(
+            "a `deliver` is there twice", add(_SERVICE, dict, event="deliver"), _BREAKS.format("…"), PULLED
+        ),
+        _fails(
+            "a `deliver` is of an unknown publication",
+            _served(_plus("seq", 7), "deliver"),
+            _BREAKS.format("…"),
+            PULLED,
+        ),
+        _fails(
+            "a `deliver` is before the upload",
+            _served(lambda each: each.update(at_s=each["at_s"] - 1, t_ns=each["t_ns"] - 10**9), "deliver"),
+            _BREAKS.format("…"),
+            PULLED,
+        ),
+        _fails("a `register` is missing", drop(_SERVICE, event="register"), _BREAKS.format("…"), PULLED),
+        _fails(
+            "a `register` has another predicate",
+            _served(_set(predicate="z = 1"), "register"),
+            _BREAKS.format("…"),
+            PULLED,
+        ),
+        _fails(
+            "a `register` has a smaller `max`", _served(_set(max=1), "register"), _BREAKS.format("…"), PULLED
+        ),
+        _fails(
+            "a `register` has a greater `max`", _served(_set(max=5), "register"), "", PULLED, pending=True
+        ),
+        _fails(
+            "a `register` has a shorter lifetime",
+            _served(_set(lifetime_s=0.1), "register"),
+            _BREAKS.format("…"),
+            PULLED,
+        ),
+        _fails(
+            "an `outcome` is another",
+            _served(_set(outcome="expired"), "outcome", outcome="satisfied"),
+            "",
+            PULLED,
+            pending=True,
+        ),
+        _fails("an `outcome` is missing", drop(_SERVICE, event="outcome"), "", PULLED, pending=True),
+        _refused(
+            "an event is not known",
+            _served(_set(event="sent"), "upload"),
+            "event: 'sent'; expected …",
+            PULLED,
+        ),
+    ),
+    controller.FILE: (
+        _gone(_CONTROLLER, pending=True),
+        _fails("`committed` is missing", drop(_CONTROLLER, event="committed"), "", pending=True),
+        _fails("a `hello` is missing", drop(_CONTROLLER, event="hello"), "", pending=True),
+        _fails(
+            "an epoch that was not committed is added",
+            add(
+                _CONTROLLER,
+                lambda each: {**each, "epoch": 2, "t_ns": each["t_ns"] + 10**9},
+                event="epoch_started",
+            ),
+            "",
+            pending=True,
+        ),
+        _fails(
+            "a counter of frames is another",
+            alter(_CONTROLLER, lambda each: each["frames_sent"].update(TABLE=9), event="counters"),
+            "",
+            EMULATED,
+            pending=True,
+        ),
+    ),
+    routing_tables.FILE: (
+        _gone(_TABLES, pending=True),
+        Mutation(
+            "a row is missing",
+            document(_TABLES, lambda found: found["1"].pop()),
+            FAILS,
+            "r1: interface …: the table at the end is another",
+            (MESSAGES,),
+            replayed,
+        ),
+        Mutation(
+            "a row has another predicate",
+            document(_TABLES, lambda found: found["1"][0].update(predicate="x = 1")),
+            FAILS,
+            "r1: interface …: the table at the end is another",
+            (MESSAGES,),
+            replayed,
+        ),
+    ),
+    others.ROUTERS: (
+        _fails(
+            "a counter is another",
+            document("logs/routers/r1.counters.json", _plus("messages_sent", 1)),
+            "",
+            EMULATED,
+            pending=True,
+        ),
+    ),
+    others.RECORDINGS: (
+        _gone("recordings/r2.rec", EMULATED, pending=True),
+        Mutation(
+            "one is cut short",
+            truncated("recordings/*.rec", 50),
+            FAILS,
+            "are beyond the recording",
+            EMULATED,
+            replayed,
+        ),
+    ),
+    counters.ROUTERS_FILE: (
+        _needed(_ROUTERS),
+        _fails("a router is missing", document(_ROUTERS, lambda found: found.pop("1")), "router 1: …"),
+        _fails("`frames_sent` is another", _frames_counter("frames_sent"), _OF_ROUTERS),
+        _fails("`frames_received` is another", _frames_counter("frames_received"), _OF_ROUTERS),
+        _fails("`messages_sent` is another", _counter("messages_sent"), _APPLICATIONS),
+        _fails(
+            "`socket_drops` is another", _counter("socket_drops"), "1 frames dropped at the routers' sockets"
+        ),
+        _fails(
+            "`records_lost` is another",
+            _counter("records_lost"),
+            "1 records of applications that routers could not write",
+        ),
+        *(
+            _fails(f"`{name}` is another", _counter(name), name, runs, pending=True)
+            for runs, names in (
+                (
+                    PLAIN,
+                    (
+                        "messages_delivered",
+                        "messages_received",
+                        "messages_forwarded",
+                        "messages_unwanted",
+                        "messages_unmatched",
+                        "bytes_sent",
+                        "bytes_received",
+                        "ras_issued",
+                        "ras_received",
+                        "ras_forwarded",
+                    ),
+                ),
+                (
+                    PULLED,
+                    (
+                        "publications_uploaded",
+                        "publications_delivered",
+                        "pubs_issued",
+                        "pubs_received",
+                        "pubs_forwarded",
+                        "subs_issued",
+                        "subs_received",
+                        "subs_forwarded",
+                        "rounds_begun",
+                        "rounds_satisfied",
+                    ),
+                ),
+            )
+            for name in names
+        ),
+        _fails(
+            "`dropped` has a frame more",
+            _of_router(lambda each: each["dropped"].update(no_tree=1)),
+            "",
+            pending=True,
+        ),
+        *(
+            Mutation(
+                f"`{name}` is another",
+                _counter(name),
+                FAILS,
+                f"r…: {name}: live …, replayed …",
+                EMULATED,
+                replayed,
+            )
+            for name in ("srs_issued", "urs_applied", "predicates_widened", "custody_lost")
+        ),
+    ),
+    counters.SWITCHES_FILE: (
+        _needed(_SWITCHES),
+        _fails("a switch is missing", document(_SWITCHES, lambda found: found.pop("1")), _OVS),
+        *(
+            _fails(
+                f"`{name}` of a port to a {end} is another",
+                _of_port(name, port),
+                f"ovs and the captures differ in 1 numbers; first: switch 1 port {port}: …",
+            )
+            for name in ("rx_packets", "tx_packets")
+            for end, port in (("router", "65000"), ("neighbour", "1"))
+        ),
+        *(
+            _fails(f"`{name}` of a port is another", _of_port(name), name, pending=True)
+            for name in ("rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
+        ),
+    ),
+    counters.DROPS_FILE: (
+        _gone(_DROPS, EMULATED, pending=True),
+        _fails(
+            "a switch had no room for a frame",
+            document(_DROPS, lambda found: found["1"].update(no_room=1)),
+            "1 frames that switches had no room for",
+            EMULATED,
+        ),
+    ),
+    lag.FILE: (
+        Mutation("it is gone", without("lag.json"), INVALID, "lag.json is missing", EMULATED, pending=True),
+        Mutation(
+            "a router was late",
+            document("lag.json", lambda found: found["parts"][0].update(lag_s=99.0)),
+            INVALID,
+            "routers (first of all that of node 0): 99 s of experiment time late",
+            EMULATED,
+        ),
+        _fails(
+            "the lag of a router is missing",
+            document("lag.json", lambda found: found["parts"].pop(0)),
+            "",
+            EMULATED,
+            pending=True,
+        ),
+    ),
+    timings.FILE: (_needed("timings.json"),),
+}
+_RESULT = "It is a result: each accounting writes it from the evidence."
+_PEOPLE = "It is for people: neither a number nor the verdict rests on it."
+#: File -> why no mutation of it can change the verdict.
+NO_EVIDENCE: dict[RunFile, str] = {
+    **dict.fromkeys(
+        (others.NETWORK_KEYS, others.SIGNING_KEYS), "Routers read it; after the run nothing does."
+    ),
+    others.CAPTURE_INDEX: _RESULT,
+    **dict.fromkeys((others.CONTROLLER_PROCESS, others.ROUTERS_PROCESS, others.SPARK), _PEOPLE),
+    simulation.FILE: _PEOPLE,
+    **dict.fromkeys(
+        (
+            *(oracle.FILE, subscriptions.SUBSCRIPTIONS, subscriptions.JUDGEMENT, others.TABLES),
+            *(others.TABLES_AT_WORK, stages.FILE, summary.FILE, others.REPORT),
+        ),
+        _RESULT,
+    ),
+}
+_HEAD = """# Mutations of evidence
+
+Each row changes one piece of the evidence of a finished run, and has the verdict of the accounting on the
+changed run. The last column is a part of a reason that the verdict gives, with "…" for what differs between
+runs; of a change that is not noticed it says why nothing can notice the change. The tests make every change
+in emulations of the three services (*messages*, *private*, *attention*), and in simulations of the first and
+the last. `refused` is an error in place of an accounting; *replay* is the verdict of `cbcb replay`.
+
+This document is made by `python -m tests.support.mutations`. Tests hold that it is current, that each verdict
+and reason is that of the runs, and that no file of a [run folder](run-folder.md) is left out.
+"""
+_GROUPS = {ALL: "all", EMULATED: "emulations", SIMULATIONS: "simulations"}
+
+
+def of_runs(names: Runs) -> list[Any]:
+    """Name of a run and mutation, as parameters of a test; a pending mutation is expected to fail."""
+    return [
+        pytest.param(
+            name,
+            mutation,
+            id=f"{name}, {names_of(file).split('`')[1]}: {mutation.name}",
+            marks=pytest.mark.xfail(reason="not noticed yet") if mutation.pending else (),
+        )
+        for file, mutations in CATALOGUE.items()
+        for mutation in mutations
+        for name in names
+        if name in mutation.runs
+    ]
+
+
+def noticed(mutation: Mutation, run_dir: Path, folder: Path) -> None:
+    """Asserts that a copy of a run with the mutation, made in `folder`, has its verdict for its reason."""
+    run = copy_of(run_dir, folder)
+    mutation.change(run)
+    verdict, reasons = mutation.by(run)
+    assert verdict == mutation.verdict, reasons
+    assert verdict == HOLDS or any(map(mutation.names, reasons)), reasons
+
+
+def page() -> str:
+    """The text of docs/mutations.md."""
+    return _HEAD + "".join(_sections())
+
+
+def _sections() -> Iterator[str]:
+    for file, mutations in CATALOGUE.items():
+        yield f"\n## {names_of(file)}\n\n| change | runs | verdict | reason |\n|---|---|---|---|\n"
+        for each in mutations:
+            runs = _GROUPS.get(each.runs, ", ".join(each.runs))
+            verdict = f"`{each.verdict}`" + (" (replay)" if each.by is replayed else "")
+            if each.verdict == HOLDS:
+                verdict = "not noticed"
+            elif each.pending:
+                verdict = "not noticed yet"
+            reason = each.named.replace("|", "\\|")
+            yield f"| {each.name} | {runs} | {verdict} | {'' if each.pending else reason} |\n"
+    yield "\n## No evidence\n\n| file | why |\n|---|---|\n"
+    for file, why in NO_EVIDENCE.items():
+        yield f"| {names_of(file)} | {why} |\n"
+
+
+if __name__ == "__main__":
+    (DOCS / "mutations.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,64 @@
+"""One changed piece of evidence changes the verdict on a simulation, and is named; the catalogue is whole."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from captures.accounting.verdict import HOLDS
+from captures.rundir.document import FILES
+from testbed.config.load import load_experiment
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.attention_experiment import experiment
+from tests.support.evidence import copy_of, judged
+from tests.support.mutations import (
+    CATALOGUE,
+    NO_EVIDENCE,
+    SIMULATED,
+    SIMULATED_ATTENTION,
+    SIMULATIONS,
+    Mutation,
+    noticed,
+    of_runs,
+    page,
+)
+from tests.support.paths import DOCS, ROOT
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The run folders of the simulations by the names of the catalogue."""
+    folder = tmp_path_factory.mktemp("simulations")
+    chosen = {
+        SIMULATED: ROOT / "testbed" / "experiments" / "ring5.toml",
+        SIMULATED_ATTENTION: experiment(folder / "attention.toml", "eon", 3),
+    }
+    progress = Progress(Console(file=io.StringIO()))
+    return {name: simulate(load_experiment(path), folder / name, progress) for name, path in chosen.items()}
+
+
+@pytest.mark.parametrize("name", SIMULATIONS)
+def test_evidence_that_nobody_changed_holds(runs: Mapping[str, Path], name: str, tmp_path: Path) -> None:
+    assert judged(copy_of(runs[name], tmp_path / "copy")) == (HOLDS, [])
+
+
+@pytest.mark.parametrize(("name", "mutation"), of_runs(SIMULATIONS))
+def test_changed_evidence_is_named(
+    runs: Mapping[str, Path], name: str, mutation: Mutation, tmp_path: Path
+) -> None:
+    noticed(mutation, runs[name], tmp_path / "copy")
+
+
+def test_every_file_of_a_run_folder_has_mutations_or_is_no_evidence() -> None:
+    assert {*CATALOGUE, *NO_EVIDENCE} == set(FILES)
+    assert not CATALOGUE.keys() & NO_EVIDENCE.keys()
+    assert all(CATALOGUE.values())
+
+
+def test_the_page_is_that_of_the_catalogue() -> None:
+    assert (DOCS / "mutations.md").read_text() == page(), "run `python -m tests.support.mutations`"
