@@ -253,7 +253,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     workload.FILE: (
-        _gone("workload.jsonl", pending=True),
+        _gone("workload.jsonl"),
         _fails(
             "a request to send is missing",
             drop("workload.jsonl", action="send_message"),
@@ -280,7 +280,6 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
         _fails("the seed is another", document("manifest.json", _plus("seed", 1)), "seed", pending=True),
     ),
-    others.KEYS: (_gone("keys.json", (PRIVATE,), pending=True),),
     clock.FILE: (
         _needed("clock.jsonl"),
         _refused("it is empty", lambda run: put(run.clock, ""), "clock.jsonl: …"),
@@ -387,8 +386,9 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     applications.FILE: (
-        _gone("logs/applications/r2.jsonl", EMULATED, pending=True),
+        _gone("logs/applications/r2.jsonl", EMULATED),
         _fails("all are gone", without(_LOGS), _UNRECORDED, MESSAGING),
+        _fails("all are gone", without(_LOGS), "evidence is missing: logs/applications/…", PULLED),
         _fails(
             "node 2, which only receives, has no records",
             drop(_LOGS, every=True, node=2),
@@ -492,6 +492,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("a `discard` is missing", drop(_LOGS, event="discard"), "", (PRIVATE,), pending=True),
     ),
     commands.FILE: (
+        _gone("logs/commands.jsonl", EMULATED),
         _unnoticed(
             "a command that makes a link lose frames is added",
             lambda run: put(run.commands, _LOSSY),
@@ -499,6 +500,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     faults.FILE: (
+        _gone("logs/faults.jsonl", EMULATED),
         _fails(
             "the loss of a router is added",
             lambda run: put(run.faults, _FAULT),
@@ -506,8 +508,8 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     attention.FILE: (
-        _gone("logs/service/r2.jsonl", (ATTENTION,), pending=True),
-        _fails("all are gone", without(_SERVICE), "", PULLED, pending=True),
+        _gone("logs/service/r2.jsonl", (ATTENTION,)),
+        _fails("all are gone", without(_SERVICE), "evidence is missing: logs/service/…", PULLED),
         _fails(
             "an `upload` is missing", drop(_SERVICE, event="upload"), _BREAKS.format("unrecorded"), PULLED
         ),
@@ -568,7 +570,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     controller.FILE: (
-        _gone(_CONTROLLER, pending=True),
+        _gone(_CONTROLLER),
         _fails("`committed` is missing", drop(_CONTROLLER, event="committed"), "", pending=True),
         _fails("a `hello` is missing", drop(_CONTROLLER, event="hello"), "", pending=True),
         _fails(
@@ -590,7 +592,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     routing_tables.FILE: (
-        _gone(_TABLES, pending=True),
+        _gone(_TABLES),
         Mutation(
             "a row is missing",
             document(_TABLES, lambda found: found["1"].pop()),
@@ -618,7 +620,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     others.RECORDINGS: (
-        _gone("recordings/r2.rec", EMULATED, pending=True),
+        _gone("recordings/r2.rec", EMULATED),
         Mutation(
             "one is cut short",
             truncated("recordings/*.rec", 50),
@@ -714,7 +716,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     counters.DROPS_FILE: (
-        _gone(_DROPS, EMULATED, pending=True),
+        _gone(_DROPS, EMULATED),
         _fails(
             "a switch had no room for a frame",
             document(_DROPS, lambda found: found["1"].update(no_room=1)),
@@ -723,7 +725,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     lag.FILE: (
-        Mutation("it is gone", without("lag.json"), INVALID, "lag.json is missing", EMULATED, pending=True),
+        Mutation("it is gone", without("lag.json"), INVALID, "lag.json is missing", EMULATED),
         Mutation(
             "a router was late",
             document("lag.json", lambda found: found["parts"][0].update(lag_s=99.0)),
@@ -740,17 +742,18 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         ),
     ),
     timings.FILE: (_needed("timings.json"),),
+    simulation.FILE: (_gone("simulation.json", SIMULATIONS),),
 }
 _RESULT = "It is a result: each accounting writes it from the evidence."
 _PEOPLE = "It is for people: neither a number nor the verdict rests on it."
 #: File -> why no mutation of it can change the verdict.
 NO_EVIDENCE: dict[RunFile, str] = {
     **dict.fromkeys(
-        (others.NETWORK_KEYS, others.SIGNING_KEYS), "Routers read it; after the run nothing does."
+        (others.KEYS, others.NETWORK_KEYS, others.SIGNING_KEYS),
+        "It is a secret; after the run nothing reads it.",
     ),
     others.CAPTURE_INDEX: _RESULT,
     **dict.fromkeys((others.CONTROLLER_PROCESS, others.ROUTERS_PROCESS, others.SPARK), _PEOPLE),
-    simulation.FILE: _PEOPLE,
     **dict.fromkeys(
         (
             *(oracle.FILE, subscriptions.SUBSCRIPTIONS, subscriptions.JUDGEMENT, others.TABLES),
