@@ -162,17 +162,15 @@ def drop(pattern: str, *, every: bool = False, **fields: Any) -> Change:
     return lines(pattern, edit)
 
 
-def alter(pattern: str, edit: OfRecord, **fields: Any) -> Change:
-    """Changes the first record with fields in place."""
+def alter(pattern: str, edit: OfRecord, *, every: bool = False, **fields: Any) -> Change:
+    """Changes the first record with fields in place, or all of them in its file."""
 
-    def first(records: Records) -> Records:
-        for record in records:
-            if _has(record, fields):
-                edit(record)
-                break
+    def found(records: Records) -> Records:
+        for record in [each for each in records if _has(each, fields)][: None if every else 1]:
+            edit(record)
         return records
 
-    return lines(pattern, first)
+    return lines(pattern, found)
 
 
 def add(pattern: str, make: Callable[[dict[str, Any]], dict[str, Any]], **fields: Any) -> Change:
