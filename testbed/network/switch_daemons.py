@@ -87,8 +87,9 @@ class Group:
 class Daemon:
     """The two processes of a group."""
 
-    def __init__(self, folder: Path, number: int, group: Group) -> None:
+    def __init__(self, folder: Path, number: int, group: Group, datapath: str) -> None:
         self.group = group
+        self._datapath = datapath
         self._stem = str(folder / str(number))
         self._environment = {**os.environ, "OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder)}
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -146,8 +147,15 @@ class Daemon:
         """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id.
 
         Nothing is done if it has been started since it was killed.
+
+        Raises:
+            RunError: the datapath of the killed process cannot be removed from the kernel.
         """
         if self.switches_away:
+            if self._datapath == _TYPES["kernel"][1]:
+                # Into a datapath that it finds, ovs-vswitchd sends a frame of its own, to try the kernel's
+                # features (`check_trunc_action` and others in its ofproto/ofproto-dpif.c).
+                run(["nsenter", f"--net={self.group.namespace}", "ovs-dpctl", "del-dp", self._datapath])
             self.processes[-1] = self._switches()
             self._away.discard("ovs-vswitchd")
         return self.processes[-1].pid
@@ -309,7 +317,7 @@ class SwitchDaemons:
     def __init__(self, folder: Path, groups: Sequence[Group], datapath: str) -> None:
         self.folder = folder
         self._type, self._datapath = _TYPES[datapath]
-        self._daemons = [Daemon(folder, number, group) for number, group in enumerate(groups)]
+        self._daemons = [Daemon(folder, number, group, self._datapath) for number, group in enumerate(groups)]
         self._bridges = sum(len(group.ports) for group in groups)
         self._controller_socket = Path()
 
