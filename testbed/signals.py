@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
+import termios
 from types import FrameType
+
+#: Signals that end a command.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_like_ctrl_c() -> None:
@@ -18,5 +24,16 @@ def end_like_ctrl_c() -> None:
             signal.signal(number, _interrupt)
 
 
+def leave_closed_terminal() -> None:
+    """Drops what is printed to a terminal that was closed (SIGHUP), where writing would be an error."""
+    for descriptor in range(3):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    leave_closed_terminal()
     raise KeyboardInterrupt

@@ -30,7 +30,9 @@ class FaultRecord(TypedDict):
         "`started`: a part that was killed works again; `exhausted`, `replenished`: it has no free file "
         "descriptor, and has some again; `lost`: it ended by itself, or not as planned, and the run with it",
     ]
-    part: Annotated[PartName, "the part; `run`: which part was lost is not known"]
+    part: Annotated[
+        PartName, "the part; `run`: the user interrupted the run, or which part was lost is not known"
+    ]
     node: NotRequired[Annotated[int, "node of the part, of which a run has several"]]
     app: NotRequired[Annotated[str, "name of the application"]]
     why: NotRequired[Annotated[str, "of a part that was lost: the error"]]

@@ -25,7 +25,7 @@ class Timings(TypedDict):
 FILE = RunFile(
     lambda run: [run.timings],
     "Measurements that the runner makes of itself, for the summary. The file is written last: a folder "
-    "without it is of a run that was interrupted or still goes on.",
+    "without it is of a run that was killed, or interrupted before its workload, or still goes on.",
     (("", Timings),),
 )
 

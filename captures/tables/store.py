@@ -137,6 +137,8 @@ def lacking(run: Path, tables: Iterable[str]) -> str | None:
 
 def remedy(run: Path) -> str:
     """The remedy for missing tables of a run, as part of a message."""
+    if not (timings := RunLayout(run).timings).is_file():
+        return f"it cannot be accounted for without {timings.name}, which a run writes at its end"
     return f"`{accounting(run)}` makes all anew"
 
 

@@ -12,7 +12,7 @@ from testbed.cli.experiments import load
 from testbed.emulation.demand import demand, require_capacity
 from testbed.emulation.emulation import emulate
 from testbed.emulation.estimate import estimate
-from testbed.errors import MachineError, PartLostError
+from testbed.errors import MachineError, PartLostError, naming_the_run
 from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Returns 0 if the verdict holds, else 1.
 
-    An interrupted run leaves its folder, and nothing else.
+    A run whose workload was interrupted leaves a folder that `cbcb account` accounts for, and nothing else.
     """
     experiment = load(arguments)
     require_machine(experiment)
@@ -101,8 +101,9 @@ def main(arguments: Namespace) -> int:
 
             progress.note(f"not accounted for: {accounting(run_dir)}")
             return 0
-        if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
-            return status
-        from testbed.conclude import account_and_report
+        with naming_the_run(run_dir):
+            if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
+                return status
+            from testbed.conclude import account_and_report
 
-        return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)
+            return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)

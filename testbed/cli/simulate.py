@@ -35,6 +35,7 @@ def main(arguments: Namespace) -> int:
 
     from captures.tables.store import accounting
     from testbed.conclude import account_and_report
+    from testbed.errors import naming_the_run
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 
@@ -44,4 +45,5 @@ def main(arguments: Namespace) -> int:
     if arguments.no_account:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
-    return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)
+    with naming_the_run(run_dir):
+        return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)

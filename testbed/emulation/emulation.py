@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
@@ -47,7 +46,7 @@ from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.removal import remove_run
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError
+from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError, interrupted
 from testbed.events.applications import Place
 from testbed.events.fault import steps_of
 from testbed.events.parts import part_steps_of
@@ -64,6 +63,7 @@ from testbed.network.state import RunState
 from testbed.polling import wait_until
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
+from testbed.signals import ENDING, leave_closed_terminal
 from testbed.steps import Steps
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
@@ -110,8 +110,8 @@ def emulate(
         PartLostError: a part died while the workload was played; the run folder can be accounted for.
         RunError: the network could not be taken down in order; the run folder is kept.
         MachineError: the file system of the run folder is full.
-        KeyboardInterrupt: the user stopped the emulation; the run folder is kept. In the bring-up, it is a
-            BringUpInterrupted.
+        KeyboardInterrupt: the user stopped the emulation; the run folder can be accounted for, and the
+            message names the command. In the bring-up, it is a BringUpInterrupted.
     """
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
@@ -135,6 +135,8 @@ def emulate(
                 with progress.stage("teardown_s", "what there is of the run"), _uninterrupted():
                     emulation.salvage(lost)
                 write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
+                if isinstance(lost, KeyboardInterrupt):
+                    raise interrupted(run_dir) from lost
                 raise PartLostError(str(lost), run_dir) from lost
             with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
                 emulation.take_down()
@@ -147,11 +149,11 @@ def emulate(
     return run_dir
 
 
-def _lost_of(emulation: Emulation, hold: bool) -> Exception | None:
-    """Plays the workload; returns the error of a part that the run lost."""
+def _lost_of(emulation: Emulation, hold: bool) -> BaseException | None:
+    """Plays the workload; returns the error of a part that the run lost, or the interruption."""
     try:
         emulation.run(hold)
-    except (CaptureError, ClientError, RunError) as error:
+    except (CaptureError, ClientError, RunError, KeyboardInterrupt) as error:
         return error
     return None
 
@@ -290,13 +292,14 @@ class Emulation:
                 *(driver, self.experiment, self.workload, network, self.clock, watch),
                 *(self.progress.update, hold),
             )
-        except (RunError, ClientError, CaptureError):
+        except (RunError, ClientError, CaptureError, KeyboardInterrupt) as error:
             # How late the parts were may be the reason; on a full disk the error is what counts.
             with suppress(OSError):
                 write_lag(
                     self._folder, watch.report([] if self._driver is None else self._driver.answer_delays_s)
                 )
-            self._raise_cause()
+            if not isinstance(error, KeyboardInterrupt):
+                self._raise_cause()
             raise
         write_lag(self._folder, watch.report(played.answer_delays_s))
         self.measured = {
@@ -394,8 +397,7 @@ class Emulation:
         assert self._driver is not None
         assert self.captures is not None
         self.progress.step("routing tables")
-        tables = ask_routers(self.state.socket(node) for node in self.nodes)
-        write_routing_tables(self._folder, tables.items())
+        self._write_tables()
         self.progress.step("routers")
         counters = self._routers.stop()
         self._driver.close()
@@ -409,6 +411,10 @@ class Emulation:
         self.progress.step("captures")
         self.captures.stop()
         self._stop_network(spans)
+
+    def _write_tables(self) -> None:
+        tables = ask_routers(self.state.socket(node) for node in self.nodes)
+        write_routing_tables(self._folder, tables.items())
 
     def _stop_network(self, spans: list[Span]) -> None:
         assert self._controller is not None
@@ -439,16 +445,21 @@ class Emulation:
         for failure in steps.failures:
             self.progress.note(f"not kept: {failure}")
 
-    def salvage(self, error: Exception) -> None:
-        """Keeps what there is of a run that has lost a part; `abandon` then removes the parts.
+    def salvage(self, error: BaseException) -> None:
+        """Keeps what there is of a run that has lost a part or was interrupted; `abandon` removes the parts.
 
         The loss is noted, the other parts write what they have, and the captures are listed.
 
         Raises:
             OSError: the file system takes no more.
         """
+        by_user = isinstance(error, KeyboardInterrupt)
         loss = FaultRecord(
-            t_ns=time.time_ns(), at_s=self.clock.now_s, what="lost", part=self._lost_part(), why=str(error)
+            t_ns=time.time_ns(),
+            at_s=self.clock.now_s,
+            what="lost",
+            part="run" if by_user else self._lost_part(),
+            why="its user interrupted it" if by_user else str(error),
         )
         append_fault(self._folder, loss)
         assert self._routers is not None
@@ -457,6 +468,8 @@ class Emulation:
         if self._parts is not None:
             self._parts.release()
         steps = Steps()
+        if by_user:  # else a router may not answer
+            steps.run("routing tables", self._write_tables)
         counters = steps.run("routers", self._routers.stop_what_is_left) or {}
         write_routers_counters(self._folder, counters)
         end = steps.run("counters", self._settled_counters)
@@ -604,10 +617,8 @@ def _bringing_up(progress: Progress) -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Defers SIGINT and the other ending signals: an interrupted take-down would leave more to clean."""
-    held: dict[int, Any] = {}
-    for number in map(int, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
-        held[number] = signal.signal(number, signal.SIG_IGN)
+    """Ignores SIGINT and the other ending signals: an interrupted take-down would leave more to clean."""
+    held = {number: signal.signal(number, lambda *_: leave_closed_terminal()) for number in ENDING}
     try:
         yield
     finally:

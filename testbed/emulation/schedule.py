@@ -18,6 +18,7 @@ from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.parts import RunningParts
 from testbed.events.fault import NetworkControl, steps_of
 from testbed.events.parts import part_steps_of
+from testbed.signals import ENDING, leave_closed_terminal
 from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
@@ -116,20 +117,27 @@ def play(
 
 @contextmanager
 def _ended_by_ctrl_c(driver: Driver, hold: bool) -> Iterator[Callable[[], bool]]:
-    """With `hold`, makes Ctrl-C end the driver's work and not the run; yields whether Ctrl-C was pressed."""
+    """With `hold`, makes Ctrl-C, or a signal like it, end the driver's work and not the run.
+
+    Yields whether a signal came.
+    """
     over = False
 
     def end(*_: Any) -> None:
         nonlocal over
         over = True
+        leave_closed_terminal()
         driver.stop()
 
     if not hold:
         yield lambda: False
         return
-    before = signal.signal(signal.SIGINT, end)
+    # `nohup` ignores SIGHUP.
+    ending = [each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, end) for each in ending}
     try:
         yield lambda: over
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
         driver.resume()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +17,9 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from testbed.config.shipped import find_experiment
 from tests.support.applications import deliveries_so_far
-from tests.support.command import STATE, Cbcb, left_behind
+from tests.support.command import CBCB, STATE, Cbcb, left_behind
 from tests.support.network_namespaces import HeldNamespaces
+from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll
 from tests.support.switch_daemons import RunningSwitches
 
@@ -51,13 +54,42 @@ def _routers_up(run: Cbcb) -> dict[str, object]:
     return poll(up, 300, "the network is up")
 
 
-def test_ctrl_c_leaves_nothing(cbcb: Start) -> None:
+def test_ctrl_c_leaves_a_folder_that_can_be_accounted_for_and_nothing_else(cbcb: Start) -> None:
     run = cbcb("run", *LONG)
     state = _routers_up(run)
+    folder = Path(str(state["run_dir"]))
+    poll(lambda: deliveries_so_far(folder) or None, TIMEOUT, "a message is delivered")
     run.interrupt()
     status, output = run.wait()
     assert status == 130, output
     assert left_behind(state) == []
+    command = f"cbcb account {folder}"
+    assert f"cbcb: interrupted; `{command}` accounts for what there is of the run" in output
+    status, output = cbcb(*command.split()[1:], "--engine", "duckdb").wait()
+    assert status == 1, output
+    first, *others = json.loads(RunLayout(folder).summary.read_text())["verdict_reasons"]
+    assert re.fullmatch(r"the run ended at [0-9.]+ s: its user interrupted it", first)
+    # No evidence is missing, and none contradicts another; few messages were sent.
+    assert [reason for reason in others if not reason.startswith("none of ")] == []
+
+
+def test_a_held_network_whose_terminal_is_closed_is_accounted_for(tmp_path: Path) -> None:
+    ours, terminal = os.openpty()
+    arguments = ["run", "ring5", "--hold", "--engine", "duckdb", "--runs", str(tmp_path)]
+    # The process leads a session whose terminal it is, and gets SIGHUP from the kernel.
+    leading = ["env", "--default-signal=SIGHUP", "setsid", "--ctty"]
+    process = subprocess.Popen(
+        [*leading, *CBCB, *arguments], cwd=ROOT, stdin=terminal, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
+    held = b"stays up until Ctrl-C"
+    printed = b""
+    while held not in printed:
+        printed += os.read(ours, 65536)
+    os.close(ours)
+    assert process.wait(TIMEOUT) == 0
+    (folder,) = (path.parent for path in tmp_path.glob("*/manifest.json"))
+    assert json.loads(RunLayout(folder).summary.read_text())["verdict"] == "holds"
 
 
 def test_ctrl_c_in_the_bring_up_has_a_status_of_its_own_and_leaves_nothing(cbcb: Start) -> None:

@@ -103,6 +103,9 @@ def test_the_hint_of_a_report_is_a_command_that_works(
     run.mkdir(parents=True)
     (run / "manifest.json").write_text("{}")
     assert main(["report", "--runs", str(run.parent)]) == 2
+    assert "has no summary.json; it cannot be accounted for without timings.json" in capsys.readouterr().err
+    (run / "timings.json").write_text("{}")
+    assert main(["report", "--runs", str(run.parent)]) == 2
     named, refused = capsys.readouterr().err.splitlines()
     assert named == f"cbcb: {run}: the newest run"
     hint = shlex.split(refused.split("`")[1])
@@ -210,6 +213,17 @@ def test_every_command_ends_in_order(name: str) -> None:
     # Whatever the starter of the tests ignores.
     command = ("env", f"--default-signal={name}", sys.executable, "-c", code)
     assert _failed(*command) == (130, "cbcb: interrupted")
+
+
+def test_a_command_whose_terminal_is_closed_ends_in_order() -> None:
+    ours, terminal = os.openpty()
+    code = _INTERRUPTED.replace("os.kill(os.getpid(), signal.{name})", "print('up'); signal.pause()")
+    command = ["env", "--default-signal=SIGHUP", "setsid", "--ctty", "--wait", sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    assert os.read(ours, 2) == b"up"
+    os.close(ours)  # the kernel sends SIGHUP to the leader of the session
+    assert process.wait(60) == 130
 
 
 def test_a_background_job_of_a_script_ends_by_sigint() -> None:
