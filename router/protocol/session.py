@@ -17,7 +17,8 @@ class ControllerSession(Part):
     """Repeats HELLO until a table comes, takes tables and commits, and acknowledges them.
 
     The high half of the number of a TABLE or COMMIT is the incarnation of the router that it is for. Frames
-    of another run, or from before a restart, are dropped.
+    of another run, or from before a restart, are dropped. A router that has tables answers them with a HELLO:
+    the controller may take another start of it for the present one. A COMMIT of epoch 0 asks for an ACK.
     """
 
     def __init__(self, context: Context) -> None:
@@ -49,14 +50,17 @@ class ControllerSession(Part):
         return self._hello(now)
 
     def _hello(self, now: float) -> list[Action]:
-        self._hellos += 1
         self._hello_at = now + self._context.options.hello_interval_s
-        return [self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._context.incarnation))]
+        return [self._hello_frame()]
+
+    def _hello_frame(self) -> Action:
+        self._hellos += 1
+        return self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._context.incarnation))
 
     def _table_received(self, frame: Frame, _now: float) -> list[Action]:
         assert isinstance(frame.body, BroadcastTable)
         if self._is_of_other_run(frame):
-            return self._context.drop(Drop.OTHER_RUN)
+            return self._other_run()
         tables = self._context.tables
         # A router that has no table cannot know what is far ahead.
         if tables.newest and frame.epoch > tables.newest + EPOCH_LEAD:
@@ -71,8 +75,10 @@ class ControllerSession(Part):
     def _commit_received(self, frame: Frame, now: float) -> list[Action]:
         assert isinstance(frame.body, Commit)
         if self._is_of_other_run(frame):
-            return self._context.drop(Drop.OTHER_RUN)
+            return self._other_run()
         tables = self._context.tables
+        if frame.epoch == 0:
+            return [self._acknowledge(frame, self._context.epoch)]
         first = tables.current is None
         try:
             changed = tables.commit(frame.epoch, frame.body.oldest_epoch)
@@ -82,6 +88,11 @@ class ControllerSession(Part):
         if changed:
             actions += self._context.parts.epoch_changed(now, first)
         return actions
+
+    def _other_run(self) -> list[Action]:
+        self._context.counters.drop(Drop.OTHER_RUN)
+        # A router without tables repeats its HELLO already.
+        return [self._hello_frame()] if self._hello_at is None else []
 
     def _is_of_other_run(self, frame: Frame) -> bool:
         return frame.seq >> COUNTER_BITS != self._context.incarnation

@@ -399,7 +399,7 @@ FRAMES = (
         FrameType.COMMIT,
         "controller → router",
         ((Tlv.OLDEST_EPOCH, Occurs.ONCE),),
-        "every router has the table of `epoch`; originate in it",
+        "every router has the table of `epoch`; originate in it. Of epoch 0: the ACK alone is asked for",
     ),
     FrameFormat(
         FrameType.ACK,

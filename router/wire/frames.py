@@ -115,7 +115,7 @@ def _equal(own: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | Non
 class Commit:
     """Body of a COMMIT: every router has the table of the header's epoch; originate in it from now on.
 
-    Frames of epochs older than `oldest_epoch` are no longer forwarded.
+    Frames of epochs older than `oldest_epoch` are no longer forwarded. Of epoch 0, it asks for an ACK alone.
     """
 
     oldest_epoch: int

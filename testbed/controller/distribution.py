@@ -12,6 +12,11 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
 With a verifier, HELLOs and ACKs must be signed by their routers, and a HELLO must be newer than the last one
 of its router. An ACK that answers no frame under way has no effect: to repeat an ACK changes nothing.
 
+A HELLO alone has no effect on a network that has an epoch: anybody on the host may have sent it. Where it
+names another start of the router than is known, or comes from a router that was given up, the controller asks
+that start with a COMMIT of epoch 0, which changes nothing at any router. Its ACK makes the start the present
+one. A router that receives frames for another start of it sends a HELLO.
+
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. Every event that may have cost a router an advertisement starts a
 new epoch as well, since in a new epoch all routers advertise: the outage of a link, node or switch, however
@@ -87,8 +92,10 @@ class Timing:
             several events (both ends of a link, all ports of a switch).
         retry_s: wait for an acknowledgement before the first retransmission; doubles each time.
         retry_max_s: longest wait between retransmissions.
-        give_up_s: a router that has acknowledged nothing for this time counts as down until it acknowledges;
-            its frame is retransmitted every `retry_max_s`.
+        give_up_s: before the first epoch is committed, a router that has acknowledged nothing for this time
+            counts as down until it acknowledges; its frame is retransmitted every `retry_max_s`.
+        patience_s: likewise once there is an epoch to repair, all have been sent their frames, and no other
+            router has acknowledged one in that time: as long as some do, the machine may be what is slow.
         window: frames that may be unacknowledged at once, over all routers.
         restart_s: time after which a router may restart once more, or name a foreign epoch. More often, it is
             taken no notice of until then: each time makes an epoch for all routers.
@@ -100,6 +107,7 @@ class Timing:
     retry_s: float = 0.5
     retry_max_s: float = 4.0
     give_up_s: float = 30.0
+    patience_s: float = 2.0
     window: int = 64
     restart_s: float = 10.0
     restarts: int = 3
@@ -133,6 +141,8 @@ class _Router:
     rested_at: float = 0.0
     #: Incarnation and number of its last HELLO with a signature.
     last_hello: tuple[int, int] = (-1, -1)
+    #: The number of the COMMIT that asks whether the start that a HELLO has named is the present one.
+    asked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +180,7 @@ class _Outstanding:
     frame: Frame
     wait: float
     due: float
-    give_up: float
+    sent: float
 
 
 class Distribution:
@@ -217,6 +227,8 @@ class Distribution:
         self._first_connection: float | None = None
         self._queue: dict[int, None] = {}  # routers that wait for a frame; an ordered set
         self._outstanding: dict[int, _Outstanding] = {}
+        #: When a router last acknowledged a frame that was under way.
+        self._answered_at = 0.0
         #: No frame is due before.
         self._due = inf
         self._seq = 0
@@ -469,16 +481,29 @@ class Distribution:
 
     def _hello(self, node: int, incarnation: int, now: float) -> None:
         router = self._routers[node]
-        self._heard_of(node)
-        if router.incarnation == incarnation:
+        if router.incarnation == incarnation and node not in self._unresponsive:
+            router.asked = None
             return  # a repeated HELLO, or sent before the router received the answer
-        restarted = router.incarnation is not None
-        if restarted and not self._may_disturb(node, now):
+        if router.incarnation is not None and not self._may_disturb(node, now):
             self.refused[node, Rejection.HELLO_RATE] += 1
             return  # it repeats its HELLO
-        epoch = self._epoch
+        if router.incarnation is None or not self._committed_epoch:
+            self._started(node, incarnation, now)
+            return
+        router.asked = self._number_for(incarnation)
+        question = Frame(FrameType.COMMIT, node, router.asked, 0, 1, Commit(0))
+        self._actions.append(SendFrame(node, question))
+
+    def _started(self, node: int, incarnation: int, now: float) -> None:
+        """Takes a start of a router for the present one, and the router for one that answers."""
+        router, epoch = self._routers[node], self._epoch
+        restarted = router.incarnation is not None
+        self._heard_of(node, now)
+        if router.incarnation == incarnation:
+            return
         # Other routers may have advertised already, and this router has not received their advertisements.
         if restarted:
+            self._disturbs(node, now)
             self._lost()
             # Before the log has the start: the next controller takes a router that it knows for one of the
             # epoch, if the epoch is settled.
@@ -493,21 +518,29 @@ class Distribution:
             self._enqueue(node, Phase.NEEDS_TABLE)
 
     def _may_disturb(self, node: int, now: float) -> bool:
-        """Whether a router may make a new epoch for all, which counts it."""
-        router, timing = self._routers[node], self._timing
-        rested_at = max(router.rested_at, now) + timing.restart_s
-        if rested_at > now + timing.restarts * timing.restart_s:
-            return False
-        router.rested_at = rested_at
-        return True
+        """Whether a router may make a new epoch for all."""
+        timing = self._timing
+        rested_at = max(self._routers[node].rested_at, now)
+        return rested_at <= now + (timing.restarts - 1) * timing.restart_s
 
-    def _heard_of(self, node: int) -> None:
+    def _disturbs(self, node: int, now: float) -> None:
+        """Counts that a router makes a new epoch for all."""
+        router = self._routers[node]
+        router.rested_at = max(router.rested_at, now) + self._timing.restart_s
+
+    def _heard_of(self, node: int, now: float) -> None:
         if node in self._unresponsive:
             del self._unresponsive[node]
+            self._disturbs(node, now)
             self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._lost()
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame, now: float) -> None:
+        router = self._routers[node]
+        if router.asked is not None and (acknowledged, ack.seq) == (FrameType.COMMIT, router.asked):
+            router.asked = None
+            self._started(node, ack.seq >> COUNTER_BITS, now)
+            return
         asked = self._outstanding.get(node) or self._unresponsive.get(node)
         answers = asked is not None and (acknowledged, ack.seq) == (asked.frame.type, asked.frame.seq)
         if asked is not None and answers and ack.epoch != asked.frame.epoch:
@@ -515,9 +548,11 @@ class Distribution:
             return
         if not answers:
             return  # acknowledges a needless retransmission or an abandoned epoch, or is repeated
-        self._heard_of(node)
-        if node not in self._outstanding:
+        if node in self._unresponsive:
+            if self._may_disturb(node, now):
+                self._heard_of(node, now)
             return
+        self._answered_at = now
         del self._outstanding[node]
         epoch = self._epoch
         assert epoch is not None
@@ -537,8 +572,9 @@ class Distribution:
         # The other routers refuse a table that is farther ahead, and the number has 32 bits.
         if not 0 < lead <= EPOCH_LEAD or epoch + EPOCH_LEAD > _EPOCH_MAX:
             return
-        self._heard_of(node)
         if epoch > self._foreign_epoch and self._may_disturb(node, now):
+            self._disturbs(node, now)
+            self._heard_of(node, now)
             self._foreign_epoch = epoch
             self._lost()
 
@@ -556,7 +592,7 @@ class Distribution:
             del self._queue[node]
             frame = self._next_frame(node)
             wait = self._timing.retry_s
-            self._outstanding[node] = _Outstanding(frame, wait, now + wait, now + self._timing.give_up_s)
+            self._outstanding[node] = _Outstanding(frame, wait, now + wait, now)
             self._due = min(self._due, now + wait)
             self._actions.append(SendFrame(node, frame))
 
@@ -574,33 +610,44 @@ class Distribution:
         """Returns the frame to send to a router in NEEDS_TABLE or NEEDS_COMMIT."""
         epoch = self._epoch
         assert epoch is not None
-        self._seq += 1
         router = self._routers[node]
         assert router.incarnation is not None
-        # The number names the start of the router that the frame is for: another one refuses it.
-        seq = router.incarnation << COUNTER_BITS | self._seq % (1 << COUNTER_BITS)
+        seq = self._number_for(router.incarnation)
         if router.phase is Phase.NEEDS_TABLE:
             return Frame(FrameType.TABLE, node, seq, epoch.number, 1, epoch.tables[node])
         oldest = self._committed_epoch or epoch.number
         return Frame(FrameType.COMMIT, node, seq, epoch.number, 1, Commit(oldest))
 
+    def _number_for(self, incarnation: int) -> int:
+        """The number of a frame for a start of a router: another start refuses the frame."""
+        self._seq += 1
+        return incarnation << COUNTER_BITS | self._seq % (1 << COUNTER_BITS)
+
     def _retransmit(self, now: float) -> None:
         if now < self._due:
             return
+        timing = self._timing
+        if now > self._due + timing.retry_s:
+            # This controller was stopped: answers may wait to be read.
+            self._answered_at = now
+        # While others wait for their frames, as many are silent as the window holds: the machine is slow.
+        patient = not self._committed_epoch or bool(self._queue)
+        patience_s = timing.give_up_s if patient else timing.patience_s
         for node, outstanding in list(self._outstanding.items()):
             if now < outstanding.due:
                 continue
-            if now >= outstanding.give_up:
+            give_up = max(outstanding.sent, self._answered_at) + patience_s
+            if now >= give_up:
                 del self._outstanding[node]
-                outstanding.due = now + self._timing.retry_max_s
+                outstanding.due = now + timing.retry_max_s
                 self._unresponsive[node] = outstanding
                 # The router may answer at once, and must still get the frames that it has missed.
                 self._lost()
-                given_up = RouterUnresponsive(node=node, waited_s=self._timing.give_up_s)
+                given_up = RouterUnresponsive(node=node, waited_s=patience_s)
                 self._log(network_events.ROUTER_UNRESPONSIVE.name, given_up)
                 continue
-            outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
-            outstanding.due = now + outstanding.wait
+            outstanding.wait = min(2 * outstanding.wait, timing.retry_max_s)
+            outstanding.due = min(now + outstanding.wait, give_up)
             self._actions.append(SendFrame(node, outstanding.frame))
         # A router that has a table sends nothing unprompted: the frame is retransmitted until it answers.
         for node, probe in self._unresponsive.items():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from captures.rundir.epochs import epochs
 from router.wire.addresses import HOST_PORT
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     ComputeTables,
@@ -68,10 +68,13 @@ class LossyNetwork:
     def deliver(self, node: int, frame: Frame) -> list[Event]:
         if node not in self.connected or node in self.deaf | self.cut or self.random.random() < self.loss:
             return []
+        if frame.seq >> COUNTER_BITS != self.incarnation[node]:
+            hello = Frame(FrameType.HELLO, node, 0, 0, 1, Hello(self.incarnation[node]))
+            return [FrameReceived(node, hello)] if self.tables[node] else []
         if isinstance(frame.body, BroadcastTable):
             self.tables[node][frame.epoch] = frame.body
             self.had_table.setdefault(frame.epoch, set()).add(node)
-        elif isinstance(frame.body, Commit):
+        elif isinstance(frame.body, Commit) and frame.epoch:
             if frame.epoch not in self.tables[node]:
                 return []  # it has restarted without the table; its HELLO shows this
             # The main property: an epoch is used only once every member has had its table.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.generators import line, ring
 from topos.model import Topology
 
-TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, window=64)
+TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, patience_s=5.0, window=64)
 
 
 class Network:
@@ -249,6 +250,55 @@ def test_a_router_that_hears_again_after_it_was_given_up_is_asked_and_brought_in
     assert network.machine.settled
     assert network.machine.next_deadline() is None
     assert network.events("epoch_started")[-1]["down_nodes"] == []
+
+
+@pytest.mark.parametrize(("window", "waited_s"), [(64, TIMING.patience_s), (1, TIMING.give_up_s)])
+def test_an_epoch_after_the_first_is_committed_at_those_that_answer_in_time(
+    window: int, waited_s: float
+) -> None:
+    """While others wait for their frames, the machine may be slow."""
+    network = Network(ring(8), replace(TIMING, window=window))
+    network.bring_up()
+    network.advance(1)
+    network.deaf = {3}
+    network.tell(PortChanged(0, 1, False))
+    network.advance(waited_s + 3 * TIMING.settle_s)
+    assert network.events("router_unresponsive") == [{"node": 3, "waited_s": waited_s}]
+    last = network.events("committed")[-1]
+    assert (last["epoch"], last["routers"]) == (3, 7)
+
+
+def test_a_controller_that_was_stopped_gives_nobody_up_before_it_reads_the_answers() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    network.advance(1)
+    network.deaf = {2}
+    network.tell(PortChanged(0, 1, False))
+    network.advance(TIMING.settle_s)
+    network.now += 4 * TIMING.patience_s
+    network.tell(Tick())
+    network.tell(acknowledgement([sent.frame for sent in network.sent if sent.node == 2][-1]))
+    network.deaf = set()
+    network.advance(1)
+    assert network.events("router_unresponsive") == []
+    assert network.events("committed")[-1]["routers"] == 4
+
+
+def test_a_hello_holds_nobody_before_its_router_answers() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    network.advance(1)
+    network.deaf = {2}
+    network.hello(2, incarnation=2)
+    question = network.sent[-1].frame
+    assert (question.type, question.epoch, question.seq >> 32) == (FrameType.COMMIT, 0, 2)
+    network.advance(60)
+    assert [event["epoch"] for event in network.events("committed")] == [1]
+    network.deaf = set()
+    network.hello(2, incarnation=2)
+    network.advance(1)
+    assert [event["epoch"] for event in network.events("committed")] == [1, 2]
+    assert network.events("hello")[-1] == {"node": 2, "incarnation": 2, "restarted": True}
 
 
 def test_a_network_of_which_nothing_is_left_has_settled() -> None:
@@ -470,7 +520,7 @@ def test_a_router_that_is_too_far_ahead_is_left_out_until_it_restarts(foreign: i
     network.ahead = {1: foreign}
     network.tell(PortChanged(0, 1, False))
     network.advance(20)
-    assert network.events("router_unresponsive") == [{"node": 1, "waited_s": 10.0}]
+    assert network.events("router_unresponsive") == [{"node": 1, "waited_s": 5.0}]
     assert network.events("router_responsive") == []
     _, left_out = network.events("committed")
     assert (left_out["epoch"], left_out["routers"]) == (3, 2)
@@ -705,7 +755,9 @@ def test_a_restart_is_bequeathed_before_it_is_logged() -> None:
     network = Network(ring(4))
     network.bring_up()
     hello = FrameReceived(2, Frame(FrameType.HELLO, 2, 0, 0, 1, Hello(9)))
-    actions = network.machine.handle(hello, network.now)
+    (question,) = network.machine.handle(hello, network.now)
+    assert isinstance(question, SendFrame)
+    actions = network.machine.handle(acknowledgement(question.frame), network.now)
     kinds = [type(action) for action in actions]
     assert kinds.index(Bequeath) < kinds.index(Log)
     # Killed between the two, it has left a start that is gone, and the router repeats its HELLO.

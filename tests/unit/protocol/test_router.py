@@ -221,9 +221,22 @@ def test_what_cannot_be_used_is_counted(sender: int, frame: Frame, reason: str) 
 )
 def test_what_the_controller_cannot_have_meant_is_counted(frame: Frame, reason: str) -> None:
     router = set_up()
-    assert router.handle(ControllerFrame(frame), 0.0) == []
+    # A router that is taken for another start of it says which start it is.
+    hello = SendToController(Frame(FrameType.HELLO, NODE, 1, 0, 1, Hello(INCARNATION)))
+    assert router.handle(ControllerFrame(frame), 0.0) == ([hello] if reason == "other_run" else [])
     assert router.counters.dropped == {reason: 1}
     assert router.epoch == 1
+
+
+@pytest.mark.parametrize("has_epoch", [False, True])
+def test_a_commit_of_epoch_zero_asks_for_an_acknowledgement_and_changes_nothing(has_epoch: bool) -> None:
+    router = set_up() if has_epoch else new_router()
+    question = Frame(FrameType.COMMIT, NODE, CONTROL | 9, 0, 1, Commit(0))
+    answer = SendToController(
+        Frame(FrameType.ACK, NODE, CONTROL | 9, int(has_epoch), 1, Ack(FrameType.COMMIT))
+    )
+    assert router.handle(ControllerFrame(question), 0.0) == [answer]
+    assert (router.epoch, router.counters.dropped) == (int(has_epoch), {})
 
 
 def test_a_new_epoch() -> None:
