@@ -135,7 +135,7 @@ class Frames:
 
     Attributes:
         time_ns: wall clock, ns since 1970 UTC.
-        size: captured bytes.
+        size: bytes on the wire.
         sender: Ethernet source address, as a number.
         digest: the first 64 bits of a hash of the captured bytes: frames with the same digest are the same.
     """
@@ -168,7 +168,7 @@ class Frames:
         times, sizes, senders, digests = [_NO_INT64], [_NO_INT64], [_NO_UINT64], [_NO_UINT64]
         for block in PcapReader(path).blocks():
             times.append(block.time_ns)
-            sizes.append(block.captured)
+            sizes.append(block.length)
             addresses = np.zeros((len(block.start), 8), np.uint8)
             addresses[:, 2:] = gather(block, 12)[:, 6:]
             senders.append(addresses.view(">u8").ravel().astype(np.uint64))
@@ -186,22 +186,30 @@ class Captured:
     """The captured frames of one direction of a link in a span, read when they are needed.
 
     Attributes:
-        frames: returns all frames of a capture, by its name.
+        frames: returns all frames of a capture, by its path.
+        run: the run folder with the captures.
         span: the direction and the time.
     """
 
-    frames: Callable[[str], Frames]
+    frames: Callable[[Path], Frames]
+    run: RunLayout
     span: Span
 
     @cached_property
     def on_link(self) -> Frames:
         """The frames that crossed the link, which is captured behind its queues."""
-        return self.frames(link_identity(self.span.link).name).of(self.span)
+        return self.frames(self.run.capture(link_identity(self.span.link).name)).of(self.span)
+
+    @cached_property
+    def ip_on_link(self) -> Frames | None:
+        """The IP frames that crossed the link; None: the run has none."""
+        path = self.run.ip_capture(link_identity(self.span.link).name)
+        return self.frames(path).of(self.span) if path.exists() else None
 
     @cached_property
     def by_router(self) -> Frames:
         """The frames that the sender's switch had from its router."""
-        return self.frames(host_identity(self.span.sender).name).of(self.span)
+        return self.frames(self.run.capture(host_identity(self.span.sender).name)).of(self.span)
 
     @cached_property
     def delays_ns(self) -> npt.NDArray[np.int64]:
@@ -250,9 +258,12 @@ def _bandwidth(captured: Captured) -> Measured:
     """The greatest rate over `_RATE_S`, less the burst that TBF lets pass: never above that of the bucket."""
     if not captured.span.counted.waited:
         return None, 0
-    times, sizes = captured.on_link.time_ns, captured.on_link.size
+    kinds = [kind for kind in (captured.on_link, captured.ip_on_link) if kind is not None]
+    times, sizes = np.concatenate([kind.time_ns for kind in kinds]), np.concatenate([k.size for k in kinds])
     if not len(times):
         return None, 0
+    order = np.argsort(times, kind="stable")
+    times, sizes = times[order], sizes[order]
     before = np.concatenate(([0], np.cumsum(sizes)))
     ends = np.searchsorted(times, times + int(_RATE_S * _NS), side="right")
     most = int((before[ends] - before[:-1]).max())
@@ -293,8 +304,8 @@ def calibrations(run: RunLayout, spans: Iterable[Span]) -> list[Calibration]:
     Raises:
         PcapError, OSError: a capture cannot be read.
     """
-    frames = cache(lambda name: Frames.read(run.capture(name)))
-    return [row for span in spans for row in _rows(Captured(frames, span))]
+    frames = cache(lambda path: Frames.read(path))
+    return [row for span in spans for row in _rows(Captured(frames, run, span))]
 
 
 def _rows(captured: Captured) -> Iterator[Calibration]:

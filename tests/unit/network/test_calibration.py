@@ -181,6 +181,18 @@ def test_the_rate_of_a_full_link_is_that_of_its_bucket_without_the_burst(
     assert rate_mbps - 0.033 < measured <= rate_mbps
 
 
+def test_ip_counts_for_the_rate_of_a_link(run: RunLayout) -> None:
+    """IP frames are in captures of their own."""
+    frames = 20 + int(4e6 / 8 / 1000 * 0.5)
+    link = [(at_ns, _frame(number)) for number, at_ns in enumerate(_bucket(4, frames, 1000))]
+    _capture(run, [], link[::2])
+    run.ip_captures_folder.mkdir()
+    run.ip_capture("link-0-1").write_bytes(pcap(link[1::2]))
+    ((measured, by),) = _measured(run, _span(Counted(waited=1), bandwidth_mbps=4)).values()
+    assert by == frames
+    assert measured == pytest.approx(4, abs=0.033)
+
+
 def test_a_link_that_was_never_full_has_no_measured_rate(run: RunLayout) -> None:
     link = [(at_ns, _frame(number)) for number, at_ns in enumerate(_bucket(4, 300, 1000))]
     _capture(run, [], link)
