@@ -181,7 +181,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "fraction",
         "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",
     ),
-    "frames_by_type": ("frames", f"{_FRAMES}, on links between routers; each transmission counts once"),
+    "frames_by_type": (
+        "frames",
+        f"{_FRAMES}, on links between routers; each transmission counts once; an encoded frame has the type "
+        "of the frame in whose place it is, as in column `type` (tables.md)",
+    ),
     "bytes_by_type": ("bytes", "bytes of the frames, Ethernet header included"),
     "frames_by_type_host_links": (
         "frames",
