@@ -10,8 +10,8 @@ from pathlib import Path
 
 from testbed.errors import MachineError, RunError
 
-#: Errors of a full file system or an exhausted quota.
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+#: Errors of a full file system, an exhausted quota, or a limit on the size of files (`ulimit -f`).
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: A file system with fewer free bytes counts as full.
 _NEXT_TO_NOTHING = 65_536
 

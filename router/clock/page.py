@@ -57,13 +57,16 @@ class ClockPage:
             first: the first piece.
 
         Raises:
-            OSError: the file exists or cannot be made.
+            OSError: the file exists, cannot be made, or the file system has no room for it.
         """
         size = 8 * (_HEAD + slots * _SLOT + CAPACITY * _PIECE)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            os.ftruncate(descriptor, size)
+            # Room for all of it now: a page that cannot be written later would end the process (SIGBUS).
+            os.posix_fallocate(descriptor, 0, size)
             memory = mmap.mmap(descriptor, size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         finally:
             os.close(descriptor)
         with memoryview(memory) as view, view.cast("Q") as integers, view.cast("d") as numbers:

@@ -304,6 +304,14 @@ def test_a_full_disk_is_named(fail: str, said: str) -> None:
     assert (status, wrong) == (3, f"/mnt: No space left on device{said}")
 
 
+def test_a_limit_on_the_size_of_files_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "first.toml"
+    file.write_text(_RING)
+    simulate = shlex.join([*_CBCB, "simulate", str(file), "--runs", str(tmp_path / "runs")])
+    status, wrong = _failed("bash", "-c", f"ulimit -f 1; exec {simulate}")
+    assert (status, wrong.splitlines()[-1]) == (3, "cbcb: output: File too large")
+
+
 def test_other_faults_are_not_blamed_on_the_disk(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="died"), naming_a_full_disk(tmp_path):
         raise RunError("died")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from router.clock.meter import DEADLINE, Measured, Meter
 from router.clock.page import ClockPage
 from router.clock.pieces import NS, Piece
 from router.wire.frames import FrameType
+from tests.support.paths import ROOT
 
 
 class Hand:
@@ -32,6 +35,20 @@ def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
     monkeypatch.setattr(time, "monotonic_ns", lambda: made.ns)
     monkeypatch.setattr(time, "monotonic", lambda: made.ns / NS)
     return made
+
+
+@pytest.mark.root
+def test_a_page_without_room_on_its_file_system_is_an_error_that_names_it() -> None:
+    """A sparse file would end the process when its page is written (SIGBUS)."""
+    code = (
+        "from pathlib import Path; from router.clock.page import ClockPage, Piece\n"
+        "try: ClockPage.create(Path('/mnt/clock'), 3, Piece(1, 0.0, 1.0))\n"
+        "except OSError as error: print(error)"
+    )
+    mount = 'mount -t tmpfs -o size=64k tmpfs /mnt && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[Errno 28] No space left on device: '/mnt/clock'\n")
 
 
 @pytest.fixture
