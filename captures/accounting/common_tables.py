@@ -16,6 +16,7 @@ from captures.accounting.registry import step, table
 from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
 from captures.tables.catalogue import TABLES
+from captures.tables.query import new_database
 from router.clock.pieces import NS
 
 #: RAs in the captures, by issuer and sequence number.
@@ -196,7 +197,7 @@ def waves(frames: DataFrame, clock: Clock) -> pa.Table:
 @step()
 def causes(waves: pa.Table, inputs: Inputs) -> dict[str, pa.Table]:
     """The tables `predicate_changes` and `advertisements`, by name."""
-    with duckdb.connect(config={"threads": 1}) as database:
+    with new_database(threads=1) as database:
         for name, held in (("waves", waves), ("declared", inputs.log.declared)):
             database.register(name, held)
         names = conditions(inputs)

@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import duckdb
 import pyarrow as pa
 
 from captures.accounting import baselines, common_tables, paths, schemes
@@ -38,6 +37,7 @@ from captures.frames.identity import CaptureIdentity
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
+from captures.tables.query import new_database
 from captures.tables.store import FRAMES
 
 load()
@@ -152,7 +152,7 @@ class Direct:
         self.tables: dict[str, pa.Table] = {name: LOG_TABLES[name](self.inputs) for name in names}
         self._columns = tuple(COLUMNS) if whole else _COLUMNS
         self._derived = False
-        self._database = duckdb.connect(config={"threads": 1})
+        self._database = new_database(threads=1)
         log = self.inputs.log
         named = {self._files[each.identity.name]: each.identity for each in self.inputs.captures}
         self._frames = decoded_frames(named, self._columns)

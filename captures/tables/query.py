@@ -6,12 +6,15 @@ DuckDB answers them in this process, in a fraction of a second; `captures.tables
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 import duckdb
+import psutil
 import pyarrow as pa
 
 from captures.tables import store
@@ -99,7 +102,9 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
             reader = result.to_arrow_reader(_BATCH_ROWS)
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
             yield from reader
-        except (duckdb.Error, pa.ArrowException) as error:
+        except (RuntimeError, duckdb.Error, pa.ArrowException) as error:
+            if "interrupted" in str(error).lower():
+                raise KeyboardInterrupt from error  # DuckDB takes Ctrl-C for an error of the query
             raise QueryError(str(error).strip()) from error
 
 
@@ -117,16 +122,30 @@ def _check(sql: str) -> None:
 
 def in_memory(tables: Mapping[str, pa.Table]) -> Database:
     """A database in memory that holds the tables of a run by their names, as `connect` opens them."""
-    database = duckdb.connect(config={"threads": 1})
+    database = new_database(threads=1)
     for name, table in tables.items():
         database.register(name, table)
     return database
 
 
-def connect(run: Path) -> Database:
+def new_database(**settings: str | int) -> Database:
+    """An empty database in memory, of at most half of the memory that is free, which prints no progress.
+
+    It writes no file: DuckDB's default is a folder `.tmp` in the working folder.
+    """
+    most = psutil.virtual_memory().available // 2
+    own = {"memory_limit": f"{most}B", "temp_directory": ""}
+    database = duckdb.connect(":memory:", config={**own, **settings})
+    database.execute("set enable_progress_bar = false")
+    return database
+
+
+@contextmanager
+def connect(run: Path) -> Iterator[Database]:
     """A database in memory with a view for each table of a run.
 
-    It reads the tables alone: no other file, and nothing from the network.
+    It reads the tables alone: no other file, and nothing from the network. What does not fit into memory is
+    in a temporary folder until the block ends.
 
     Raises:
         QueryError: the run has no tables, or a table cannot be read.
@@ -139,7 +158,14 @@ def connect(run: Path) -> Database:
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
     }
-    database = duckdb.connect(":memory:", config=settings)
+    with TemporaryDirectory(prefix="cbcb-query-") as spilled:
+        database = new_database(temp_directory=spilled, **settings)
+        with database:
+            _open_tables(database, run, names)
+            yield database
+
+
+def _open_tables(database: Database, run: Path, names: Sequence[str]) -> None:
     for name in names:
         if store.is_empty(run, name):
             database.register(name, TABLES[name].schema.empty_table())
@@ -150,12 +176,10 @@ def connect(run: Path) -> Database:
                 f"create view {name} as select * from read_parquet('{files}', hive_partitioning = true)"
             )
         except duckdb.Error as error:
-            database.close()
             raise QueryError(f"{store.folder(run, name)}: {error}; {store.remedy(run)}") from error
     database.execute("set allowed_directories = [$folder]", {"folder": f"{store.folder(run, '')}/"})
     database.execute("set enable_external_access = false")
     database.execute("set lock_configuration = true")
-    return database
 
 
 def table_names(run: Path) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack
 from dataclasses import asdict
 
 from captures.rundir.layout import RunLayout
@@ -55,11 +56,11 @@ def main(arguments: Namespace) -> int:
     if RunLayout(run).attention.exists():
         return _of_publications(RunLayout(run), message, arguments)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
-    try:
-        database = connect(run)
-    except QueryError as error:
-        raise InputError(str(error)) from error
-    with database:
+    with ExitStack() as stack:
+        try:
+            database = stack.enter_context(connect(run))
+        except QueryError as error:
+            raise InputError(str(error)) from error
         if message is None:
             messages = listed(database, arguments.where, missed=arguments.missed)
             if arguments.json:

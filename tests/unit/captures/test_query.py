@@ -1,0 +1,42 @@
+"""Queries of DuckDB take a share of the memory and leave nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from captures.accounting.account import account_directly
+from captures.tables.query import ask
+from tests.support.run_folder import good_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = good_run().write(tmp_path / "run")
+    account_directly(folder, lambda _: None)
+    return folder
+
+
+def _settings(run: Path) -> dict[str, str]:
+    sql = "select name, value from duckdb_settings() where name in ('memory_limit', 'temp_directory')"
+    return {row["name"]: row["value"] for batch in ask(run, sql) for row in batch.to_pylist()}
+
+
+def test_a_query_spills_into_a_temporary_folder_that_goes(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    (tmp_path / "t").mkdir()
+    monkeypatch.chdir(tmp_path)
+    spilled = Path(_settings(run)["temp_directory"])
+    assert spilled.parent == tmp_path / "t"
+    assert [*spilled.parent.iterdir()] == []
+    assert not (tmp_path / ".tmp").exists()
+
+
+def test_a_query_takes_at_most_half_of_the_free_memory(run: Path) -> None:
+    number, unit = _settings(run)["memory_limit"].split()
+    limit = float(number) * 1024 ** {"MiB": 2, "GiB": 3}[unit]
+    assert limit < 0.6 * psutil.virtual_memory().total
