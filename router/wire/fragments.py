@@ -8,6 +8,7 @@ which fragment is right.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -53,8 +54,9 @@ class Reassembler:
     """Collects the fragments of frames until they are whole.
 
     A partial frame is given up `timeout_s` seconds after the last fragment that was new. When a new fragment
-    would exceed `max_bytes` (stored bytes and their overhead) or `max_partial` (frames), the partial frames
-    that have waited longest for a new fragment make room for it.
+    would exceed `max_bytes` (stored bytes and their overhead) or `max_partial` (frames), frames of the sender
+    that holds most make room for it, first those that have waited longest for a new fragment: a sender that
+    floods loses its own frames.
 
     Attributes:
         evicted: partial frames given up to make room, so far.
@@ -158,7 +160,8 @@ class Reassembler:
                 f"fragments of {_describe(header)} do not add up to {header.total_length} bytes",
             )
         cost = len(chunk) + FRAGMENT_OVERHEAD
-        self._make_room(key, cost)
+        if not self._make_room(key, cost):
+            return None
         self._partial.pop(key, None)
         self._partial[key] = partial
         partial.deadline = now + self.timeout_s
@@ -170,13 +173,21 @@ class Reassembler:
         self._give_up(key)
         return header, b"".join(partial.chunks[index] for index in range(header.fragment_count))
 
-    def _make_room(self, key: Key, cost: int) -> None:
-        """Give up the first partial frames other than `key`'s until one more fragment fits."""
+    def _make_room(self, key: Key, cost: int) -> bool:
+        """Gives up partial frames until a fragment of `key` fits; False: `key` itself had to be given up."""
         allowed = self.max_partial if key in self._partial else self.max_partial - 1
-        while self.used_bytes + cost > self.max_bytes or len(self._partial) > allowed:
-            oldest = next(other for other in self._partial if other != key)
+        while (full := self.used_bytes + cost > self.max_bytes) or len(self._partial) > allowed:
+            # Counted only here: this is a flood, or the memory is too small.
+            held = Counter({key[0]: cost if full else 1})
+            for other, partial in self._partial.items():
+                held[other[0]] += partial.cost if full else 1
+            ((most, _),) = held.most_common(1)
+            oldest = next((other for other in self._partial if other[0] == most and other != key), key)
             self._give_up(oldest)
             self.evicted += 1
+            if oldest == key:
+                return False
+        return True
 
     def _give_up(self, key: Key) -> None:
         partial = self._partial.pop(key, None)

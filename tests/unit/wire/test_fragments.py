@@ -8,7 +8,7 @@ import pytest
 
 from router.predicates.model import Message
 from router.wire import codec
-from router.wire.fragments import FRAGMENT_OVERHEAD, Reassembler
+from router.wire.fragments import FRAGMENT_OVERHEAD, Reassembler, frame_key
 from router.wire.frames import Frame, FrameType
 from tests.vectors.wire_vectors import FRAGMENTED, WHOLE, Fragmented, Whole
 
@@ -119,6 +119,19 @@ def test_number_of_partial_frames_is_bounded() -> None:
     assert (len(reassembler), reassembler.evicted) == (3, 2)
     results = [reassembler.add("n", payload, 0.0) for payload in frames[4][1:]]
     assert results[-1] is not None
+
+
+@pytest.mark.parametrize("limits", [{"max_partial": 5}, {"max_bytes": 2000}])
+def test_a_sender_that_floods_loses_its_own_frames(limits: dict[str, int]) -> None:
+    reassembler = Reassembler(**limits)
+    first, *rest = codec.fragment(long_message(), 132)[:3]
+    reassembler.add("honest", first, 0.0)
+    for seq in range(100):
+        reassembler.add("rogue", codec.fragment(long_message(seq), 132)[0], 0.0)
+    assert reassembler.evicted > 90
+    assert all(reassembler.add("honest", payload, 0.0) is None for payload in rest)
+    honest = frame_key("honest", codec.decode_header(first))
+    assert reassembler.held(honest) == {0, 1, 2}
 
 
 def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
