@@ -182,9 +182,27 @@ def _numbered(where: str, entry: Mapping[str, Any], ids: Mapping[str, int]) -> d
     return found
 
 
+#: A dotted key, or the name of a table, of so many parts.
+_MOST_PARTS = 100
+_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')\s*"""
+_LONG_KEY = re.compile(rf"""(?<![\w"'-])(?:{_PART}\.\s*){{{_MOST_PARTS}}}""")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parses TOML.
+
+    Raises:
+        ValueError: the text is not TOML, or has a key of very many parts, for which `tomllib` takes minutes.
+        RecursionError: arrays and tables are nested too deeply.
+    """
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key of {_MOST_PARTS} or more parts")
+    return tomllib.loads(text)
+
+
 def _from_toml(stem: str, text: str) -> Topology:
     try:
-        document = tomllib.loads(text)
+        document = parse_toml(text)
     except ValueError as error:
         raise TopologyError(f"not valid TOML: {error}") from error
     return from_table(stem, document, text)

@@ -116,6 +116,8 @@ def _read(run: RunLayout, path: Path) -> list[CapturedFile]:
     for number, entry in enumerate(entries):
         where = f"{path}: entry {number}"
         check(CaptureEntry, where, as_object(where, entry))
+        if Path(entry["file"]).is_absolute() or ".." in Path(entry["file"]).parts:
+            raise RunFolderError(f"{where}: file: {entry['file']!r}; expected a path in the run folder")
         kind, u, v, node = entry["kind"], entry["u"], entry["v"], entry["node"]
         link = index.get(frozenset((u, v)))
         if kind == "link" and link is not None:

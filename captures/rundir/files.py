@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from router.records.json_file import json_line, write_json, written_whole
+
+#: Digits of an integer in a file of a run: of 64 bits, with a sign.
+_MOST_DIGITS = 20
+_LONG = re.compile(rf"\d{{{_MOST_DIGITS}}}")
 
 __all__ = [
     "RunFolderError",
@@ -38,9 +43,21 @@ def read_json(path: Path) -> Any:
     """
     text = read_text(path)
     try:
-        return json.loads(text)
+        return _parsed(text)
     except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path}: expected JSON: {error}") from error
+
+
+def _parsed(text: str) -> Any:
+    """Raises ValueError, RecursionError: not JSON, or with an integer that no file of a run has."""
+    # A function for each integer takes time, and few files have so many digits in a row.
+    return json.loads(text, parse_int=_integer if _LONG.search(text) else None)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits; expected at most {_MOST_DIGITS}")
+    return int(digits)
 
 
 def read_text(path: Path) -> str:
@@ -101,7 +118,7 @@ def parse_line(where: str, line: bytes) -> dict[str, Any]:
         RunFolderError: the line is not a JSON object; names `where`.
     """
     try:
-        value = json.loads(line)
+        value = _parsed(line.decode())
     except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{where}: expected JSON: {error}") from error
     return as_object(where, value)

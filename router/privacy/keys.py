@@ -251,12 +251,16 @@ def read_secret(path: Path) -> bytes:
     """The content of a file of secrets.
 
     Raises:
-        KeyFileError: the file is missing, or is open to others than its owner.
+        KeyFileError: the file is missing, belongs to another user than this one, the one who called sudo and
+            root, or is open to others than its owner.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            found = os.fstat(file.fileno())
+            mode = found.st_mode
+            if str(found.st_uid) not in ("0", str(os.geteuid()), os.environ.get("SUDO_UID")):
+                raise KeyFileError(f"{path}: belongs to user {found.st_uid}; expected {os.geteuid()}")
             if not stat.S_ISREG(mode):
                 raise KeyFileError(f"{path}: expected a regular file")
             if stat.S_IMODE(mode) & 0o077:

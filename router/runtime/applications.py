@@ -7,7 +7,6 @@ answered with an error; an application that does not read is disconnected.
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import re
@@ -36,7 +35,7 @@ from router.protocol.service import Answer, Handle, RequestError, Session, Steps
 from router.records.applications import SERVED, ApplicationRecords, delivery_head
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
-from router.runtime.json_lines import json_line, rows_in_steps
+from router.runtime.json_lines import json_line, parse_strictly, rows_in_steps
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
 if TYPE_CHECKING:  # it comes with Numba
@@ -516,7 +515,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     if len(line) > _PARSED_AT_ONCE:
         _check_tokens(line)
     try:
-        request = json.loads(line)
+        request = parse_strictly(line)
     except (ValueError, RecursionError) as error:
         raise RequestError(f"not a JSON object in UTF-8: {error}") from error
     if not isinstance(request, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,6 +25,23 @@ class EncodedJson(NamedTuple):
     """
 
     parts: Sequence[bytes]
+
+
+def parse_strictly(line: bytes) -> Any:
+    """Parses JSON; an answer that repeats a value of it is JSON, too.
+
+    Raises:
+        ValueError: not JSON in UTF-8, or with NaN, an infinity, or a number that no double can have.
+        RecursionError: nested too deeply.
+    """
+    return json.loads(line, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not finite")
+    return number
 
 
 def json_line(content: Mapping[str, Any]) -> bytes:

@@ -6,7 +6,6 @@ Everything that is wrong with it is reported together, one line each. A file hol
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +44,7 @@ from testbed.events.event import Event
 from testbed.events.links import at_worst, impaired
 from testbed.events.parts import RouterRestart, check_switches
 from topos.build import contradiction
+from topos.loaders import parse_toml
 from topos.model import PROPERTIES, Topology
 from topos.suggest import unknown
 
@@ -220,7 +220,7 @@ def _name_of(path: Path) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8-sig")
-        return read_script(path.stem, text) if is_script(text) else tomllib.loads(text)
+        return read_script(path.stem, text) if is_script(text) else parse_toml(text)
     except ParseError as error:
         raise ExperimentError([f"{path}: {error}"]) from error
     except OSError as error:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from captures.rundir.commands import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
+from router.runtime.json_lines import parse_strictly
 from router.runtime.lines import LineSocket, LineTooLongError
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
@@ -231,7 +232,7 @@ def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:
     if isinstance(line, LineTooLongError):
         raise InputError(str(line))
     try:
-        request = json.loads(line)
+        request = parse_strictly(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"expected a JSON object: {error}") from error
     if not isinstance(request, dict):

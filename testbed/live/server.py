@@ -27,6 +27,8 @@ HOST = "127.0.0.1"
 _INTERVAL_S = 1.0
 #: Wall seconds in which readers of the stream get the last snapshot when the server ends.
 _FAREWELL_S = 2.0
+#: Connections at a time: any user of the machine can open some.
+_MOST_CONNECTIONS = 64
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -204,7 +206,25 @@ def _listen(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPSe
 
 
 class _Server(ThreadingHTTPServer):
+    """A thread for each connection, up to a number of them; further connections are closed."""
+
     daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Logs nothing: a browser may disconnect at any time."""

@@ -216,6 +216,10 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
     assert read_captures(run) == captures
     assert capture_paths(run) == {str(run.capture("link-1-2")): link, str(run.capture("host-0")): host}
     entries = json.loads(run.captures.read_text())
+    for outside in ("../../etc/shadow", "/etc/shadow"):
+        run.captures.write_text(json.dumps([entries[0] | {"file": outside}]))
+        with pytest.raises(RunFolderError, match=r"entry 0: file: .*expected a path in the run folder"):
+            read_captures(run)
     entries[0]["u"] = 7
     run.captures.write_text(json.dumps(entries))
     with pytest.raises(RunFolderError, match=r"entry 0: .*u 7.*expected a link of the topology or a host"):
@@ -227,6 +231,7 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
     [
         ("[]", "expected a JSON object"),
         ('{"x": {}}', "'x'; expected a number as the key"),
+        (f'{{"1": {"9" * 400}}}', "an integer of 400 digits"),
         ('{"1": []}', "node 1: expected a JSON object"),
         ('{"1": {"frames_sent": {}}}', "node 1: no field 'frames_received'"),
         (

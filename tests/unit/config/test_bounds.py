@@ -69,6 +69,19 @@ def test_a_byte_order_mark_is_no_part_of_the_text(file: Path) -> None:
     assert len(load_experiment(file, {"topology.file": "pair.toml"}).topology.nodes) == 2
 
 
+@pytest.mark.parametrize("text", ["{0}a = 1", "[{0}a]", "link = {{ {0}a = 1 }}"])
+@pytest.mark.parametrize("part", ["a.", "a . ", '"b c".'])
+def test_a_key_of_very_many_parts_is_refused(file: Path, text: str, part: str) -> None:
+    """`tomllib` takes a minute for it."""
+    content = text.format(part * 50_000)
+    (file.parent / "deep.toml").write_text(content)
+    with pytest.raises(ExperimentError, match=r"deep\.toml: .*a key of 100 or more parts"):
+        load_experiment(file, {"topology.file": "deep.toml"})
+    file.write_text(content)
+    with pytest.raises(ExperimentError, match="a key of 100 or more parts"):
+        load_experiment(file)
+
+
 def test_deep_nesting_is_refused(file: Path) -> None:
     nested = "[" * 100_000
     for name, text in (("deep.json", nested), ("deep.toml", f"link = {nested}")):

@@ -194,6 +194,24 @@ def test_text_of_the_run_cannot_end_the_script(state: LiveState) -> None:
     assert json.loads(inside)["stream"]["detail"] == "</script><!--<script><b>x"
 
 
+def test_connections_beyond_a_number_are_closed(server: LiveServer) -> None:
+    place = urlsplit(server.url)
+    held = [socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) for _ in range(64)]
+    with socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) as further:
+        assert further.recv(1) == b""
+    for connection in held:
+        connection.close()
+    # Their threads end, and others may come.
+    poll(lambda: _answers(server) or None, TIMEOUT, "the page is served")
+
+
+def _answers(server: LiveServer) -> bool:
+    try:
+        return get(server.url, "/state")[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
 def test_only_the_watcher_and_what_it_starts_give_way() -> None:
     script = (
         "import os, subprocess\n"

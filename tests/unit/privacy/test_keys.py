@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -105,6 +106,18 @@ def test_a_file_that_was_replaced_is_read_once(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError, match="No such file"):
         file.renewed()
     assert file.renewed() is None
+
+
+@pytest.mark.root
+def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner could read and replace the keys; the user who called sudo may."""
+    path = tmp_path / "keys"
+    write_keys(path, KeyRing.new())
+    os.chown(path, 65534, -1)
+    with pytest.raises(KeyFileError, match="belongs to user 65534"):
+        read_keys(path)
+    monkeypatch.setenv("SUDO_UID", "65534")
+    assert read_keys(path).keys
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

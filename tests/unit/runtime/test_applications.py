@@ -333,6 +333,8 @@ def raw(node: Node) -> socket.socket:
         (b"nonsense", "not a JSON object"),
         (b"\xff\xfe", "not a JSON object"),
         (b"[" * 60_000, "not a JSON object"),
+        (b'{"id":NaN,"op":"status"}', "not a JSON object"),
+        (b'{"id":1e999,"op":"status"}', "1e999 is not finite"),
         (b"[" * 100_000, "a request of more than 65536 bytes has at most 20000 parts"),
         (
             b'["\\"", 1' + b", {}" * 50_000 + b"]",
