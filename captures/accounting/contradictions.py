@@ -8,7 +8,9 @@ read. One text of SQL finds the messages on both engines.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -33,6 +35,8 @@ _RESOLUTION_NS = 1_000_000
 _WRITTEN_NS = 1_000_000_000
 #: For so long after the last record of the run its parts may send, ns.
 _END_NS = 60_000_000_000
+#: The wall clock may be set by less than this while a piece of the experiment clock lasts.
+_STEP_S = 1.0
 _RECORDED = pa.schema(
     [
         *(("source", pa.int64()), ("seq", pa.int64()), ("sent_ns", pa.int64()), ("delivered_ns", pa.int64())),
@@ -176,6 +180,9 @@ def contradictions(inputs: Inputs, messages: Iterable[Suspicious], totals: Seque
     """A text for each contradiction in the evidence of a run."""
     return [
         *_of_inputs(inputs),
+        *_of_clock(inputs),
+        *_of_controller(inputs),
+        *_of_lag(inputs),
         *_of_times(inputs, totals),
         *(text for message in messages for text in message.contradictions()),
     ]
@@ -186,6 +193,48 @@ def _of_inputs(inputs: Inputs) -> Iterator[str]:
         path = inputs.run.path / name
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             yield f"{name}: not the file with which the run began"
+
+
+def _of_clock(inputs: Inputs) -> Iterator[str]:
+    """Pieces of the clock that do not continue each other, and rates that the experiment does not have."""
+    name = inputs.run.clock.name
+    for piece, following in pairwise(inputs.clock.pieces):
+        end_s = piece.experiment_s + (following.start_ns - piece.start_ns) / 1e9 * piece.rate
+        if abs(end_s - following.experiment_s) > _STEP_S * piece.rate:
+            yield f"{name}: second {following.experiment_s:.3g} is second {end_s:.3g} of the piece before"
+    scale, rates = inputs.experiment.get("time_scale"), set(inputs.clock.rates)
+    if isinstance(scale, float) and rates != {scale}:
+        yield f"{name}: rates {', '.join(f'{rate:g}' for rate in sorted(rates))} in place of {scale:g}"
+
+
+def _of_controller(inputs: Inputs) -> Iterator[str]:
+    """Acknowledgements of the controller's log without what precedes or follows them.
+
+    A controller that is killed may have had no time to write an event.
+    """
+    events = [] if inputs.faults else [event for _, event in read_controller(inputs.run)]
+    name = inputs.run.relative(inputs.run.controller_log)
+    reported = {event["node"] for event in events if event["event"] == "hello"}
+    committed = {event["epoch"] for event in events if event["event"] == "committed"}
+    started = {event["epoch"]: event["routers"] for event in events if event["event"] == "epoch_started"}
+    acknowledged: defaultdict[int, set[int]] = defaultdict(set)
+    for event in events:
+        if event["event"] == "table_acknowledged":
+            acknowledged[event["epoch"]].add(event["node"])
+    for node in sorted(set().union(*acknowledged.values()) - reported):
+        yield f"{name}: node {node} acknowledged a table, and never reported"
+    for epoch, nodes in acknowledged.items():
+        if epoch not in started:
+            yield f"{name}: epoch {epoch} was acknowledged, and never started"
+        elif epoch not in committed and len(nodes) == started[epoch]:
+            yield f"{name}: epoch {epoch} was acknowledged by all, and never committed"
+
+
+def _of_lag(inputs: Inputs) -> Iterator[str]:
+    if inputs.lag is not None and not inputs.faults:
+        measured = {part.get("node") for part in inputs.lag["parts"] if part["part"] == "router"}
+        for node in sorted(inputs.router_counters.keys() - measured):
+            yield f"{inputs.run.lag.name}: no lag of router {node}"
 
 
 def _of_times(inputs: Inputs, totals: Sequence[Total]) -> Iterator[str]:
