@@ -5,10 +5,51 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import MESSAGE, RECEIVER, count_if
+from captures.accounting.expressions import MESSAGE, RECEIVER, count_if, on_spark
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
+
+_RECEIVER = ", ".join(RECEIVER)
+OUTCOMES = f"""
+    with delivered as (
+        select {_RECEIVER}, count(t_ns) as deliveries, min(t_ns) as delivered_ns, count(t_ns) = 0 as lost
+        from (select {_RECEIVER}, t_ns from {{deliveries}} union all select {_RECEIVER}, null from {{lost}})
+        group by {_RECEIVER}
+    ), joined as (
+        select {_RECEIVER}, oracle.sent_ns as oracle_ns, expected, decided, deliveries, delivered_ns, lost
+        from {{oracle}} as oracle full join delivered using ({_RECEIVER})
+    )
+    select {_RECEIVER}, coalesce(oracle_ns, sent.sent_ns) as sent_ns,
+        coalesce(expected, false) as expected, coalesce(decided, true) as decided,
+        coalesce(deliveries, 0) as deliveries, delivered_ns, coalesce(lost, false) as lost,
+        coalesce(expected, false) and lost is null as missed,
+        coalesce(deliveries, 0) > 0 and coalesce(decided, true) and not coalesce(expected, false) as spurious
+    from joined left join {{sent}} as sent using (source, seq)
+"""
+#: Key of summary.json -> the condition on `outcomes` of the pairs that it counts; {after}: after convergence.
+_COUNTED = {
+    "deliveries_expected": "expected",
+    "deliveries_made": "deliveries > 0",
+    "deliveries_lost": "lost",
+    "false_negatives": "missed",
+    "false_negatives_after_convergence": "missed and decided and {after}",
+    "deliveries_decided": "expected and decided and {after}",
+    "spurious_deliveries": "spurious",
+    "deliveries_undecided": "not decided",
+}
+
+
+def outcome_totals_text(converged_ns: int) -> str:
+    """The query for the keys of summary.json about (message, application) pairs.
+
+    Args:
+        converged_ns: time from which the verdict counts missed deliveries.
+    """
+    counts = ", ".join(f"count(case when {what} then 1 end) as {key}" for key, what in _COUNTED.items())
+    counts = counts.format(after=f"sent_ns >= {converged_ns}")
+    more = "cast(coalesce(sum(greatest(deliveries - 1, 0)), 0) as bigint) as duplicate_deliveries"
+    return f"select {counts}, {more} from {{outcomes}}"
 
 
 @step(kept=ALWAYS)
@@ -20,27 +61,7 @@ def outcomes(oracle: DataFrame, deliveries: DataFrame, lost: DataFrame, sent: Da
     null: none), missed (expected, not delivered and not lost), spurious (delivered, decided and not
     expected).
     """
-    delivered = (
-        deliveries.select(*RECEIVER, "t_ns")
-        .unionByName(lost.select(*RECEIVER, F.lit(None).cast("bigint").alias("t_ns")))
-        .groupBy(*RECEIVER)
-        .agg(F.count("t_ns").alias("deliveries"), F.min("t_ns").alias("delivered_ns"))
-        .withColumn("lost", F.expr("deliveries = 0"))
-    )
-    joined = oracle.withColumnRenamed("sent_ns", "oracle_ns").join(delivered, RECEIVER, "full_outer")
-    return joined.join(sent.select("source", "seq", "sent_ns"), MESSAGE, "left").select(
-        *RECEIVER,
-        F.coalesce("oracle_ns", "sent_ns").alias("sent_ns"),
-        F.coalesce("expected", F.lit(False)).alias("expected"),
-        F.coalesce("decided", F.lit(True)).alias("decided"),
-        F.coalesce("deliveries", F.lit(0)).alias("deliveries"),
-        F.coalesce("lost", F.lit(False)).alias("lost"),
-        "delivered_ns",
-        F.expr("coalesce(expected, false) and lost is null").alias("missed"),
-        F.expr("deliveries > 0 and coalesce(decided, true) and not coalesce(expected, false)").alias(
-            "spurious"
-        ),
-    )
+    return on_spark(OUTCOMES, oracle=oracle, deliveries=deliveries, lost=lost, sent=sent)
 
 
 @summary()
@@ -50,19 +71,7 @@ def outcome_totals(outcomes: DataFrame, converged_ns: int) -> DataFrame:
     Args:
         converged_ns: time from which the verdict counts missed deliveries.
     """
-    return outcomes.agg(
-        count_if("expected").alias("deliveries_expected"),
-        count_if("deliveries > 0").alias("deliveries_made"),
-        count_if("lost").alias("deliveries_lost"),
-        count_if("missed").alias("false_negatives"),
-        count_if(f"missed and decided and sent_ns >= {converged_ns}").alias(
-            "false_negatives_after_convergence"
-        ),
-        count_if(f"expected and decided and sent_ns >= {converged_ns}").alias("deliveries_decided"),
-        count_if("spurious").alias("spurious_deliveries"),
-        count_if("not decided").alias("deliveries_undecided"),
-        F.coalesce(F.sum(F.expr("greatest(deliveries - 1, 0)")), F.lit(0)).alias("duplicate_deliveries"),
-    )
+    return on_spark(outcome_totals_text(converged_ns), outcomes=outcomes)
 
 
 @table("messages")

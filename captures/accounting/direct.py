@@ -19,14 +19,16 @@ import pyarrow as pa
 from captures.accounting import baselines, common_tables, paths, schemes
 from captures.accounting.conclusion import conclusion, judged
 from captures.accounting.contradictions import Suspicious, recorded_messages, suspicious_query
+from captures.accounting.deliveries import OUTCOMES, outcome_totals_text
 from captures.accounting.direct_tables import QUERIES, TRAFFIC, expressions
+from captures.accounting.expressions import for_duckdb
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.log_tables import opening_table
 from captures.accounting.private import private_keys
 from captures.accounting.reconcile import Total
 from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
-from captures.accounting.routers import Convergence
+from captures.accounting.routers import PROCESSED, PROCESSED_TOTALS, Convergence
 from captures.accounting.times import double, experiment_seconds
 from captures.accounting.traffic import WHOLE, frames_by_type, link_directions
 from captures.accounting.uncaptured import processed_by_counters
@@ -49,41 +51,6 @@ _COLUMNS = (
     *("issuer", "seq", "epoch", "undecodable", "fragment", "fragment_index", "total_length"),
     *("attributes", "attention"),
 )
-_RECEIVER = "source, seq, node, app"
-_OUTCOMES = f"""
-    with delivered as (
-        select {_RECEIVER}, count(t_ns) as deliveries, min(t_ns) as delivered_ns, count(t_ns) = 0 as lost
-        from (select {_RECEIVER}, t_ns from deliveries union all select {_RECEIVER}, null from lost)
-        group by all
-    ), joined as (
-        select {_RECEIVER}, oracle.sent_ns as oracle_ns, expected, decided, deliveries, delivered_ns, lost
-        from oracle full join delivered using ({_RECEIVER})
-    )
-    select {_RECEIVER}, coalesce(oracle_ns, sent.sent_ns) as sent_ns,
-        coalesce(expected, false) as expected, coalesce(decided, true) as decided,
-        coalesce(deliveries, 0) as deliveries, delivered_ns, coalesce(lost, false) as lost,
-        coalesce(expected, false) and lost is null as missed,
-        coalesce(deliveries, 0) > 0 and coalesce(decided, true) and not coalesce(expected, false) as spurious
-    from joined left join sent using (source, seq)
-"""
-_PROCESSED = """
-    with host as (
-        select node, issuer as source, seq, time_ns, direction from frames
-        where kind = 'host' and type = 'MSG' and undecodable is null
-    ), received as (
-        select node, source, seq, min(time_ns) as time_ns, true as from_network from host
-        where direction = 'to_router' group by node, source, seq
-        union all select source, source, seq, sent_ns, false from sent
-    ), used as (
-        select distinct node, source, seq, true as used from (
-            select node, source, seq from host where direction = 'from_router'
-            union all select node, source, seq from deliveries
-            union all select node, source, seq from lost
-        )
-    )
-    select received.*, used is null as false_positive
-    from received left join used using (node, source, seq)
-"""
 _CROSSINGS = """
     select issuer as source, seq, frames.epoch, link, from_node, to_node, min(time_ns) as first_ns,
         trees.parent is not null and from_node = trees.parent as on_tree
@@ -167,8 +134,9 @@ class Direct:
             "recorded": recorded_messages(self.inputs),
         }.items():
             self._database.register(name, held)
-        for name, query in (("outcomes", _OUTCOMES), ("processed", _PROCESSED), ("crossings", _CROSSINGS)):
-            self._database.execute(f"create temp table {name} as {query}")
+        for name, query in (("outcomes", OUTCOMES), ("processed", PROCESSED), ("crossings", _CROSSINGS)):
+            text = for_duckdb(query, "frames", "oracle", "deliveries", "lost", "sent")
+            self._database.execute(f"create temp table {name} as {text}")
 
     def __enter__(self) -> Self:
         return self
@@ -301,30 +269,12 @@ class Direct:
         return Convergence.of(self.inputs, last_ns)
 
     def _outcome_totals(self) -> dict[str, Any]:
-        after = f"sent_ns >= {self._convergence.end_ns}"
-        conditions = {
-            "deliveries_expected": "expected",
-            "deliveries_made": "deliveries > 0",
-            "deliveries_lost": "lost",
-            "false_negatives": "missed",
-            "false_negatives_after_convergence": f"missed and decided and {after}",
-            "deliveries_decided": f"expected and decided and {after}",
-            "spurious_deliveries": "spurious",
-            "deliveries_undecided": "not decided",
-        }
-        counts = ", ".join(f"count(*) filter ({what}) as {key}" for key, what in conditions.items())
-        more = "coalesce(sum(greatest(deliveries - 1, 0)), 0)::bigint as duplicate_deliveries"
-        return self._row(f"select {counts}, {more} from outcomes")
+        return self._row(for_duckdb(outcome_totals_text(self._convergence.end_ns), "outcomes"))
 
     def _processed_totals(self) -> dict[str, int]:
         if not self.inputs.all_hosts_captured:
             return processed_by_counters(self.inputs.router_counters.values())
-        return self._row(
-            "select count(*) filter (false_positive) as false_positives, "
-            "count(*) as messages_received_by_routers, "
-            "count(*) filter (false_positive and from_network) as false_positives_from_network, "
-            "count(*) filter (from_network) as messages_received_from_network from processed"
-        )
+        return self._row(for_duckdb(PROCESSED_TOTALS, "processed"))
 
     def _recovery(self) -> dict[str, Any]:
         epochs = self.inputs.epochs

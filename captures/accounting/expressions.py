@@ -34,3 +34,14 @@ def only_row(table: DataFrame) -> dict[str, Any]:
     (row,) = table.collect()
     values: dict[str, Any] = row.asDict()
     return values
+
+
+def on_spark(text: str, **tables: DataFrame) -> DataFrame:
+    """The answer of Spark to a query, whose text names the tables in braces."""
+    names = {name: f"{{{name}}}" for name in tables}
+    return next(iter(tables.values())).sparkSession.sql(text.format(**names), **tables)
+
+
+def for_duckdb(text: str, *tables: str) -> str:
+    """The text of a query, which names the tables in braces, for DuckDB."""
+    return text.format(**{name: name for name in tables})

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple, Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import count_if, only_row
+from captures.accounting.expressions import on_spark, only_row
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import opening_table
 from captures.accounting.registry import ALWAYS, step, summary
 from captures.accounting.uncaptured import processed_by_counters
-from captures.frames.columns import FROM_ROUTER, TO_ROUTER
 
 
 class Convergence(NamedTuple):
@@ -37,51 +36,46 @@ class Convergence(NamedTuple):
         return cls((last_ns - min(first.requested_ns for first in opening)) / 1e9, last_ns)
 
 
+#: One row for each message at a router, from a neighbour or from its own applications (paper, figure 12):
+#: node, source, seq, time_ns (time of the first frame, or of the sending), from_network, false_positive (the
+#: router neither forwarded the message to a neighbour nor delivered it to an application). The fragments of a
+#: message count as one.
+PROCESSED = """
+    with host as (
+        select node, issuer as source, seq, time_ns, direction from {frames}
+        where kind = 'host' and type = 'MSG' and undecodable is null
+    ), received as (
+        select node, source, seq, min(time_ns) as time_ns, true as from_network from host
+        where direction = 'to_router' group by node, source, seq
+        union all select source, source, seq, sent_ns, false from {sent}
+    ), used as (
+        select distinct node, source, seq, true as used from (
+            select node, source, seq from host where direction = 'from_router'
+            union all select node, source, seq from {deliveries}
+            union all select node, source, seq from {lost}
+        )
+    )
+    select received.*, used is null as false_positive
+    from received left join used using (node, source, seq)
+"""
+PROCESSED_TOTALS = """
+    select count(case when false_positive then 1 end) as false_positives,
+        count(*) as messages_received_by_routers,
+        count(case when false_positive and from_network then 1 end) as false_positives_from_network,
+        count(case when from_network then 1 end) as messages_received_from_network
+    from {processed}
+"""
+
+
 @step()
 def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame, lost: DataFrame) -> DataFrame:
-    """One row for each message at a router, from a neighbour or from its own applications (paper, figure 12).
-
-    Columns: node, source, seq, time_ns (time of the first frame, or of the sending), from_network,
-    false_positive (the router neither forwarded the message to a neighbour nor delivered it to an
-    application). The fragments of a message count as one.
-    """
-    key = ["node", "source", "seq"]
-    on_host = frames.where("kind = 'host' and type = 'MSG' and undecodable is null").select(
-        "node", F.col("issuer").alias("source"), "seq", "time_ns", "direction"
-    )
-    from_network = (
-        on_host.where(F.col("direction") == TO_ROUTER)
-        .groupBy(*key)
-        .agg(F.min("time_ns").alias("time_ns"))
-        .withColumn("from_network", F.lit(True))
-    )
-    from_applications = sent.select(
-        F.col("source").cast("int").alias("node"), "source", "seq", F.col("sent_ns").alias("time_ns")
-    ).withColumn("from_network", F.lit(False))
-    used = (
-        on_host.where(F.col("direction") == FROM_ROUTER)
-        .select(*key)
-        .unionByName(deliveries.select(*key))
-        .unionByName(lost.select(*key))
-        .distinct()
-        .withColumn("used", F.lit(True))
-    )
-    return (
-        from_network.unionByName(from_applications)
-        .join(used, key, "left")
-        .withColumn("false_positive", F.col("used").isNull())
-        .drop("used")
-    )
+    """The messages at routers."""
+    return on_spark(PROCESSED, frames=frames, sent=sent, deliveries=deliveries, lost=lost)
 
 
 def processed_totals(processed: DataFrame) -> DataFrame:
     """One row of totals of `processed`, named as the keys of summary.json."""
-    return processed.agg(
-        count_if("false_positive").alias("false_positives"),
-        F.count("*").alias("messages_received_by_routers"),
-        count_if("false_positive and from_network").alias("false_positives_from_network"),
-        count_if("from_network").alias("messages_received_from_network"),
-    )
+    return on_spark(PROCESSED_TOTALS, processed=processed)
 
 
 def first_wave_end(frames: DataFrame, opening: DataFrame) -> DataFrame:

@@ -297,7 +297,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "verdict": (
         "text",
         "`holds`, `fails`, or `invalid`: the machine was too slow (`lag` exceeds `lag_bound`, or captures "
-        "lost frames), and the run says nothing of the network",
+        "lost frames), or nobody knows (`lag.json` is missing), and the run says nothing of the network",
     ),
     "verdict_reasons": ("list of texts", "why it fails or is invalid; empty if it holds"),
 }
