@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import duckdb
 import psutil
@@ -20,6 +21,7 @@ import pyarrow as pa
 from captures.tables import store
 from captures.tables.catalogue import TABLES, Column
 
+_T = TypeVar("_T")
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
 #: Statements that touch nothing but the database in memory.
@@ -93,19 +95,32 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
     Raises:
         QueryError: the run has no tables; the SQL is wrong, or fails.
     """
-    with connect(run) as database:
+    # DuckDB lets no signal through while it works: it works in a thread.
+    with connect(run) as database, ThreadPoolExecutor(max_workers=1) as pool:
         try:
             _check(sql)
-            result = database.sql(sql)
-            if result is None:
-                raise QueryError("nothing was asked; expected SQL, such as SELECT * FROM messages")
-            reader = result.to_arrow_reader(_BATCH_ROWS)
+            reader = _interruptible(database, pool.submit(_reader, database, sql))
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            yield from reader
-        except (RuntimeError, duckdb.Error, pa.ArrowException) as error:
-            if "interrupted" in str(error).lower():
-                raise KeyboardInterrupt from error  # DuckDB takes Ctrl-C for an error of the query
+            while (batch := _interruptible(database, pool.submit(next, reader, None))) is not None:
+                yield batch
+        except (duckdb.Error, pa.ArrowException) as error:
             raise QueryError(str(error).strip()) from error
+
+
+def _reader(database: Database, sql: str) -> pa.RecordBatchReader:
+    result = database.sql(sql)
+    if result is None:
+        raise QueryError("nothing was asked; expected SQL, such as SELECT * FROM messages")
+    return result.to_arrow_reader(_BATCH_ROWS)
+
+
+def _interruptible(database: Database, work: Future[_T]) -> _T:
+    """The result of work on a database; Ctrl-C ends the work."""
+    try:
+        return work.result()
+    except KeyboardInterrupt:
+        database.interrupt()
+        raise
 
 
 def _check(sql: str) -> None:

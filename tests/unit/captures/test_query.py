@@ -1,7 +1,10 @@
-"""Queries of DuckDB take a share of the memory and leave nothing behind."""
+"""Queries of DuckDB take a share of the memory, leave nothing behind, and end with Ctrl-C."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -9,6 +12,8 @@ import pytest
 
 from captures.accounting.account import account_directly
 from captures.tables.query import ask
+from tests.support.command import CBCB
+from tests.support.polling import poll
 from tests.support.run_folder import good_run
 
 
@@ -40,3 +45,18 @@ def test_a_query_takes_at_most_half_of_the_free_memory(run: Path) -> None:
     number, unit = _settings(run)["memory_limit"].split()
     limit = float(number) * 1024 ** {"MiB": 2, "GiB": 3}[unit]
     assert limit < 0.6 * psutil.virtual_memory().total
+
+
+def test_ctrl_c_ends_a_query(run: Path) -> None:
+    sql = "select sum(a.range * b.range % 7) from range(100000000) a, range(100000) b"
+    command = ["env", "--default-signal=INT", *CBCB, "query", str(run), sql]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as query:
+        try:
+            process = psutil.Process(query.pid)
+            # Of a processor: more than the command takes before the query runs.
+            poll(lambda: process.cpu_times().user > 4 or None, 120, "the query runs")
+            os.kill(query.pid, signal.SIGINT)
+            output, errors = query.communicate(timeout=60)
+        finally:
+            query.kill()
+    assert (query.returncode, output, errors) == (130, "", "cbcb: interrupted\n")
