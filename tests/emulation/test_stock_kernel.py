@@ -103,6 +103,13 @@ def _event(at_s: float, action: str, **values: object) -> str:
     return "\n".join(["", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *lines, ""])
 
 
+@_on_stock_kernel
+def test_the_default_experiment_holds_on_the_kernel_datapath(cbcb: Start, tmp_path: Path) -> None:
+    summary = _run(cbcb, tmp_path, "default")
+    assert summary["deliveries_made"] > 100
+    assert summary["switch_drops"] == 0
+
+
 _PAIR = """
 seed = 3
 duration_s = 8
