@@ -207,6 +207,8 @@ def _of_core(
         "forwarded": (("messages_forwarded",), math.inf if split else 0, dropped),
         **{f"received {kind}": (names, dropped + copies, 0) for kind, names in _RECEIVED.items()},
         **{f"sent {kind}": (names, repeated, dropped) for kind, names in {**_SENT, **_SENT_ALONE}.items()},
+        # A publication for homes in several directions is counted once, and sent in a frame for each.
+        "sent PUB": (_SENT["PUB"], math.inf, dropped),
     }
     found = []
     for name, (parts, more, fewer) in compared.items():
