@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from captures.accounting.expressions import on_spark
 from captures.accounting.inputs import Inputs
 from captures.accounting.registry import step, table
 from captures.accounting.times import experiment_seconds
@@ -184,8 +185,7 @@ def query(name: str, clock: Clock, tables: dict[str, str] | None = None) -> str:
 
 
 def _on_spark(name: str, clock: Clock, **tables: DataFrame) -> DataFrame:
-    spark = next(iter(tables.values())).sparkSession
-    return spark.sql(query(name, clock, {each: f"{{{each}}}" for each in tables}), **tables)
+    return on_spark(query(name, clock, {each: f"{{{each}}}" for each in tables}), **tables)
 
 
 @step()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from captures.accounting.expressions import on_spark
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import signed64
 from captures.accounting.reconcile import Total
@@ -172,7 +173,7 @@ def recorded(run: Run) -> DataFrame:
 def suspicious(frames: DataFrame, recorded: DataFrame, inputs: Inputs) -> dict[str, Any]:
     """The messages that no router recorded, or whose evidence contradicts itself."""
     text = suspicious_query(inputs, "to_json(attributes)", "{frames}", "{recorded}")
-    rows = frames.sparkSession.sql(text, frames=frames, recorded=recorded).collect()
+    rows = on_spark(text, frames=frames, recorded=recorded).collect()
     return {SUSPICIOUS: [Suspicious(*row) for row in rows]}
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
+from captures.spark.internals import answer_over
+
 #: The columns that identify a message, and an application that it may be delivered to.
 MESSAGE = ["source", "seq"]
 RECEIVER = [*MESSAGE, "node", "app"]
@@ -38,8 +40,7 @@ def only_row(table: DataFrame) -> dict[str, Any]:
 
 def on_spark(text: str, **tables: DataFrame) -> DataFrame:
     """The answer of Spark to a query, whose text names the tables in braces."""
-    names = {name: f"{{{name}}}" for name in tables}
-    return next(iter(tables.values())).sparkSession.sql(text.format(**names), **tables)
+    return answer_over(text, tables)
 
 
 def for_duckdb(text: str, *tables: str) -> str:

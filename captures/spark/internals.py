@@ -8,7 +8,9 @@ PySpark has public names for none of these. They are those of PySpark 4; pyproje
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -171,3 +173,21 @@ def clear_properties(properties: dict[str, str]) -> None:
         for name, value in properties.items():
             if system.getProperty(name) == value:
                 system.clearProperty(name)
+
+
+def answer_over(text: str, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """`session.sql(text, **tables)`, but for the end of the tables' names.
+
+    PySpark drops them by a method that frees the memory of the tables, which other queries may be using, and
+    which is taken again by those that go on.
+    """
+    session = next(iter(tables.values())).sparkSession
+    names = {name: f"{name}_{uuid4().hex}" for name in tables}
+    for name, table in tables.items():
+        table.createOrReplaceTempView(names[name])
+    try:
+        return session.sql(text.format(**names))
+    finally:
+        catalog = session._jsparkSession.sessionState().catalog()
+        for name in names.values():
+            catalog.dropTempView(name)
