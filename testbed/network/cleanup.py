@@ -49,7 +49,7 @@ def clean_dead_runs() -> Cleaned:
             continue
         failed = len(steps.failures)
         if state is None:
-            steps.run(f"run {folder.name}", _refuse_of_others, folder)
+            steps.run(f"run {folder.name}", _refuse_unreadable, folder)
         else:
             killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
         if len(steps.failures) == failed:
@@ -59,20 +59,22 @@ def clean_dead_runs() -> Cleaned:
     return Cleaned(tuple(tags), killed, tuple(steps.failures))
 
 
-def _refuse_of_others(folder: Path) -> None:
-    """Raises RunError: others can write to the folder or to its state, which may be that of a live run."""
+def _refuse_unreadable(folder: Path) -> None:
+    """Raises RunError: there is a state, which may be that of a live run, but nothing that it says counts."""
     for path in (folder, folder / STATE_FILE):
         with suppress(FileNotFoundError):
             if not only_ours(path):
                 raise RunError(f"{path}: not removed: it belongs to another user, or others can write to it")
+    if (folder / STATE_FILE).exists():
+        raise RunError(f"{folder / STATE_FILE}: not removed: of another version of cbcb, or damaged")
 
 
 def end_processes(processes: list[ProcessId]) -> int:
-    """Kills the processes that still have their start times and commands, and waits until they are gone."""
+    """Kills the processes that still have their start times, and waits until they are gone."""
     alive = [process for process in processes if process.alive()]
     for process in alive:
         with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
+            _kill(process)
 
     def left() -> str | None:
         pids = [process.pid for process in alive if process.alive()]
@@ -81,6 +83,16 @@ def end_processes(processes: list[ProcessId]) -> int:
     timeout_s = _KILL_TIMEOUT_S + _KILL_TIMEOUT_PER_PROCESS_S * len(alive)
     wait_until(left, timeout_s, "ending what a dead run left")
     return len(alive)
+
+
+def _kill(process: ProcessId) -> None:
+    """Kills a process, and none that has taken its number since it was last looked at."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        if process.alive():
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)
 
 
 def remove_state(state: RunState) -> None:

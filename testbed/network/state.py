@@ -26,16 +26,16 @@ CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process, distinguished from a later process with the same number by start time and command.
+    """A process, distinguished from a later process with the same number by its start time.
+
+    Not by its command, which changes with each exec: `setpriv` becomes a daemon of the switches.
 
     Attributes:
         started: clock ticks since boot.
-        command: the name of its command, as the kernel has it (/proc/<pid>/comm).
     """
 
     pid: int
     started: int
-    command: str
 
     @classmethod
     def of(cls, pid: int) -> ProcessId:
@@ -56,13 +56,12 @@ def find_process(pid: int) -> ProcessId | None:
     processes, and a live run would look dead.
     """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name, in parentheses, may contain any character: the other fields are after its end.
-    end = text.rindex(")")
-    fields = text[end + 2 :].split()
-    return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]), text[text.index("(") + 1 : end])
+    # The command name, in parentheses, may contain any byte: the other fields are after its end.
+    fields = text[text.rindex(b")") + 2 :].split()
+    return None if fields[0] in b"ZX" else ProcessId(pid, int(fields[19]))
 
 
 @dataclass
@@ -164,7 +163,7 @@ def only_ours(path: Path) -> bool:
 
 
 def load(folder: Path) -> RunState | None:
-    """Returns the state in a folder, or None if the folder has none, or others can write to it."""
+    """Returns the state in a folder; None if it has none that this code reads, or others can write to it."""
     try:
         # The folder first: in one that nobody else can write to, nobody else replaces the file.
         if not only_ours(folder) or not only_ours(folder / STATE_FILE):
@@ -172,14 +171,19 @@ def load(folder: Path) -> RunState | None:
         raw = json.loads((folder / STATE_FILE).read_text())
         return RunState(
             tag=raw["tag"],
-            owner=ProcessId(**raw["owner"]),
+            owner=_process(raw["owner"]),
             run_dir=raw["run_dir"],
             nodes=raw["nodes"],
             checkout=raw.get("checkout", ""),
-            processes=[ProcessId(**process) for process in raw["processes"]],
+            processes=[_process(process) for process in raw["processes"]],
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _process(raw: dict[str, int]) -> ProcessId:
+    """Leaves out what other versions of the code note of a process."""
+    return ProcessId(raw["pid"], raw["started"])
 
 
 def all_states() -> list[tuple[Path, RunState | None]]:

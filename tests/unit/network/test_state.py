@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from testbed.network import state as run_state
 from testbed.network.cleanup import clean_dead_runs, remove_state
 from testbed.network.state import ProcessId, RunState
+from tests.support.polling import TIMEOUT, poll
 
 
 @pytest.fixture
@@ -42,11 +44,67 @@ def test_a_process_that_ended_is_not_alive_even_if_its_number_is_taken() -> None
     process = ProcessId.of(child.pid)
     assert process.alive()
     assert not replace(process, started=process.started + 1).alive()
-    assert not replace(process, command="sleep").alive()
     child.communicate()
     assert not process.alive()
     with pytest.raises(ProcessLookupError):
         ProcessId.of(child.pid)
+
+
+def test_a_process_is_the_same_whatever_it_executes_and_is_called() -> None:
+    """`setpriv` becomes the daemon; a name may be no text."""
+    code = "import os; open('/proc/self/comm', 'wb').write(b'\\xff) '); print(flush=True); input()"
+    code += "; os.execlp('sleep', 'sleep', '600')"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        process = ProcessId.of(child.pid)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        poll(lambda: Path(f"/proc/{child.pid}/comm").read_bytes() == b"sleep\n" or None, TIMEOUT, "exec")
+        assert process.alive()
+        child.kill()
+
+
+#: Ends a process between the two looks at it, and gives its number to another: alone in a namespace.
+_REUSED = """
+import os, subprocess, sys, time
+from testbed.network.cleanup import end_processes
+from testbed.network.state import ProcessId
+
+def start():
+    return subprocess.Popen(["sleep", "600"])
+
+first, looks, later, alive = start(), [], [], ProcessId.alive
+found = ProcessId.of(first.pid)
+
+def alive_until_the_look(process):
+    looks.append(alive(process))
+    if len(looks) == int(sys.argv[1]):
+        while time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") <= found.started + 1:
+            pass
+        first.kill()
+        first.wait()
+        with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+            last.write(str(first.pid - 1))
+        later.append(start())
+        assert later[0].pid == first.pid
+    return looks[-1]
+
+ProcessId.alive = alive_until_the_look
+end_processes([found])
+later[0].terminate()
+assert later[0].wait() == -15
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("look", ["1", "2"])
+def test_a_process_that_takes_a_number_before_the_kill_lives_on(look: str) -> None:
+    alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    subprocess.run([*alone, sys.executable, "-c", _REUSED, look], check=True)
 
 
 def test_a_zombie_counts_as_gone() -> None:
@@ -121,6 +179,22 @@ def test_a_state_that_others_can_write_ends_no_process_and_stays(tmp_path: Path,
     (failure,) = found.failures
     assert failure.endswith("not removed: it belongs to another user, or others can write to it")
     assert state.folder.exists()
+
+
+def test_a_state_of_other_code_counts_or_stays(root: Path) -> None:
+    live = run_state.claim(Path("/x"))
+    file = live.folder / "state.json"
+    raw = json.loads(file.read_text())
+    raw["owner"]["command"] = "python"
+    file.write_text(json.dumps(raw))
+    assert run_state.live_runs() == [live]
+    del raw["owner"]["started"]
+    file.write_text(json.dumps(raw))
+    (root / "abc").mkdir()
+    found = clean_dead_runs()
+    assert found.tags == ("abc",)
+    assert found.failures == (f"run {live.tag}: {file}: not removed: of another version of cbcb, or damaged",)
+    assert file.exists()
 
 
 @pytest.mark.root
