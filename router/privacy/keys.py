@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable
@@ -39,6 +40,9 @@ SECRET_BYTES = 32
 DEFAULT_BITS, DEFAULT_HASHES = 512, 8
 _FILE_MODE = 0o600
 _FORMAT = "cbcb-keys-1"
+#: Bytes at the begin of a key file that name its format, also where somebody has laid it out again.
+_KEYS_BEGIN = 4096
+_PRIVATE_KEY = re.compile(rb"\s*[0-9a-fA-F]{%d}\s*" % (2 * SECRET_BYTES))
 _TYPE_NAMES = {str: "a text", int: "an integer", float: "a number", list: "a list"}
 
 
@@ -245,6 +249,19 @@ def read_keys(path: Path) -> KeyRing:
         return _ring(json.loads(data))
     except (ValueError, RecursionError) as error:
         raise KeyFileError(f"{path}: no key file: {error}") from error
+
+
+def holds_keys(path: Path) -> bool:
+    """Whether a file is a key file or has a private key in hex, whatever its name.
+
+    A `write_keys` that was killed may have left such a file beside the one to replace.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        begin = file.read(_KEYS_BEGIN)
+    return _FORMAT.encode() in begin or _PRIVATE_KEY.fullmatch(begin) is not None
 
 
 def read_secret(path: Path) -> bytes:

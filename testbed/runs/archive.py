@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
+from router.privacy.keys import holds_keys
 from testbed.errors import InputError
 from testbed.runs.folders import check_run_id
 
@@ -25,6 +26,7 @@ from testbed.runs.folders import check_run_id
 SUFFIX = ".tar.gz"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LOCK = "requirements.lock"
+_MANIFEST = RunLayout(Path()).manifest.name
 _CHUNK = 1 << 16
 #: Folders in each other; a run folder has up to 5.
 _DEPTH_MAX = 16
@@ -34,12 +36,14 @@ _HEADERS_MAX = 1 << 16
 _BLOCK = 4096
 #: Files and folders of a run; one of 3,200 routers has some 30,000.
 _MEMBERS_MAX = 1_000_000
+#: Bytes of a manifest, which is read before the run is there; one of 3,200 routers has some 1,000,000.
+_MANIFEST_MAX = 1 << 24
 
 
 def export_run(run_dir: Path, archive: Path, show: Callable[[str], None] = lambda _: None) -> None:
     """Writes a run folder and the lock file of this checkout into an archive, whole or not at all.
 
-    Private keys stay out: `cbcb replay` and `cbcb account` need none.
+    Private keys stay out, whatever the names of their files: `cbcb replay` and `cbcb account` need none.
 
     Args:
         show: is called with the name of each file.
@@ -74,15 +78,11 @@ def _kept(run: RunLayout) -> Iterator[Path]:
     waiting = [run.path]
     while waiting:
         path = waiting.pop()
-        if (
-            path in left_out
-            or path.is_symlink()
-            or (path.parent == run.signing_keys and path.suffix == ".key")
-        ):
+        if path in left_out or path.is_symlink():
             continue
         if path.is_dir():
             waiting += sorted(path.iterdir(), reverse=True)
-        if path.is_dir() or path.is_file():
+        if path.is_dir() or (path.is_file() and not holds_keys(path)):
             yield path
 
 
@@ -94,8 +94,9 @@ def import_run(
 ) -> tuple[Path, bool]:
     """Unpacks a run into a folder of run folders, whole or not at all.
 
-    All members are listed and checked before the first is unpacked. Others than the owner of a file may at
-    most read it, if its mode in the archive and the umask permit so.
+    All members are listed and checked before the first is unpacked, and checked again where they are
+    unpacked: the file may change meanwhile. Others than the owner of a file may at most read it, if its mode
+    in the archive and the umask permit so.
 
     Args:
         announce: is called with the number of files and folders and their bytes, before anything is unpacked.
@@ -112,11 +113,12 @@ def import_run(
         unpacked = Path(folder)
         try:
             with _Content(archive) as content:
-                run_id = _list(content, archive, shutil.disk_usage(runs).free, announce)
+                free = shutil.disk_usage(runs).free
+                run_id = _list(content, archive, free, announce)
                 target = runs / run_id
                 if target.exists():
                     raise InputError(f"{target}: exists; expected no run of that name")
-                for file, member in _members(content):
+                for file, member in _members(content, archive, free):
                     content.budget = member.size
                     _unpack(file, member, unpacked)
                     show(member.name)
@@ -138,9 +140,11 @@ class _Content(gzip.GzipFile):
 
     Attributes:
         budget: bytes that may still be read. Headers say how long they are, and that others follow.
+        count: files and folders so far.
+        size: bytes of the files so far.
     """
 
-    budget = 0
+    budget = count = size = 0
 
     def read(self, size: int | None = -1) -> bytes:
         self.budget -= size if size is not None and size >= 0 else self.budget + 1
@@ -149,33 +153,45 @@ class _Content(gzip.GzipFile):
         return super().read(size)
 
 
-def _members(content: _Content) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """The members of an archive from its begin, none of which is kept."""
+def _members(
+    content: _Content, archive: Path, free: int
+) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The members of an archive from its begin, each checked before it is yielded; none is kept.
+
+    Args:
+        free: bytes that are free on the disk.
+    """
     content.seek(0)
     content.budget = _HEADERS_MAX
+    content.count = content.size = 0
+    before = PurePosixPath()
     with tarfile.open(fileobj=content, mode="r:") as file:
         while (member := file.next()) is not None:
             if file.pax_headers:
                 raise tarfile.ReadError("headers for all members")
             file.members.clear()  # type: ignore[attr-defined]  # public, but not in its stub
+            _check_name(archive, member.name)
+            path = PurePosixPath(member.name)
+            if member.issparse() or member.size < 0 or not (member.isfile() or member.isdir()):
+                raise InputError(f"{archive}: {member.name}: expected files and folders")
+            if path.parts[1:] == (_MANIFEST,) and member.size > _MANIFEST_MAX:
+                raise InputError(f"{archive}: {member.name}: expected at most {_MANIFEST_MAX:,} bytes")
+            # With folders that have no member of their own: those that the last member is not in.
+            content.count += len({path, *path.parents} - {before, *before.parents}) or 1
+            content.size, before = content.size + member.size, path
+            if content.size + _BLOCK * content.count > free or content.count > _MEMBERS_MAX:
+                raise InputError(
+                    f"{archive}: {content.size:,} bytes or more in {content.count:,} files; expected at most "
+                    f"the {free:,} bytes that are free, in {_MEMBERS_MAX:,} files"
+                )
             yield file, member
             content.budget = _HEADERS_MAX
 
 
 def _list(content: _Content, archive: Path, free: int, announce: Callable[[str], None]) -> str:
-    """Checks all members, and announces their number and size; returns the name of the run folder."""
-    count = size = 0
+    """Announces the number and size of all members; returns the name of the run folder."""
     folders = set()
-    for _, member in _members(content):
-        _check_name(archive, member.name)
-        if member.issparse() or member.size < 0 or not (member.isfile() or member.isdir()):
-            raise InputError(f"{archive}: {member.name}: expected files and folders")
-        count, size = count + 1, size + member.size
-        if size + _BLOCK * count > free or count > _MEMBERS_MAX:
-            raise InputError(
-                f"{archive}: {size:,} bytes or more in {count:,} files; expected at most the {free:,} "
-                f"bytes that are free, in {_MEMBERS_MAX:,} files"
-            )
+    for _, member in _members(content, archive, free):
         if member.name != _LOCK:
             folders.add(PurePosixPath(member.name).parts[0])
     # The checksum is behind the end of the last member.
@@ -183,7 +199,7 @@ def _list(content: _Content, archive: Path, free: int, announce: Callable[[str],
         pass
     if len(folders) != 1:
         raise InputError(f"{archive}: {len(folders)} folders; expected one, the run folder")
-    announce(f"{count:,} files and folders, {size:,} bytes")
+    announce(f"{content.count:,} files and folders, {content.size:,} bytes")
     return folders.pop()
 
 

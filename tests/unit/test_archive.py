@@ -13,6 +13,7 @@ import pytest
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, write_manifest
+from router.privacy.keys import KeyRing, write_keys
 from router.security.signing_keys import make_signing_keys
 from testbed.cli.main import main
 from testbed.errors import InputError
@@ -106,12 +107,45 @@ def test_an_archive_of_something_else_is_refused_and_leaves_nothing(
     assert list(runs.iterdir()) == []
 
 
+@pytest.mark.attack("hostile archive")
+@pytest.mark.parametrize("name", ["{}/outside", "../../outside"])
+def test_an_archive_that_changes_after_it_was_listed_is_refused(tmp_path: Path, name: str) -> None:
+    archive = tmp_path / "a.tar.gz"
+    export_run(_run(tmp_path / "here").path, archive)
+    hostile = _archive(tmp_path / "b.tar.gz", (tarfile.TarInfo(name.format(tmp_path)), b""))
+
+    def rewrite(_: str) -> None:
+        with archive.open("r+b") as file:
+            file.write(hostile.read_bytes())
+            file.truncate()
+
+    with pytest.raises(InputError, match="below the folder of the run"):
+        import_run(archive, tmp_path / "runs", rewrite)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.attack("large archive")
+def test_folders_that_are_no_members_count_and_a_manifest_is_bounded(tmp_path: Path) -> None:
+    members = [(tarfile.TarInfo(f"x/{number}/a/b"), b"") for number in range(3)]
+    announced = list[str]()
+    with pytest.raises(RunFolderError, match="manifest"):
+        import_run(_archive(tmp_path / "a.tar.gz", *members), tmp_path / "runs", announced.append)
+    assert announced == ["10 files and folders, 0 bytes"]
+    large = _archive(tmp_path / "b.tar.gz", (tarfile.TarInfo("x/manifest.json"), bytes((1 << 24) + 1)))
+    with pytest.raises(InputError, match="expected at most 16,777,216 bytes"):
+        import_run(large, tmp_path / "runs")
+
+
 @pytest.mark.attack("keys of an exported run")
 def test_private_keys_stay_out_and_files_have_no_more_rights_than_before(tmp_path: Path) -> None:
     run = _run(tmp_path / "here")
     run.keys.touch()
     run.network_keys.touch()
     make_signing_keys(run.signing_keys, 2)
+    # The user's own, and what a rotation that was killed has left.
+    make_signing_keys(run.path / "own", 1)
+    for name in ("own/keys", ".network-keys.json.4711"):
+        write_keys(run.path / name, KeyRing.new())
     modes = {"a": 0o600, "b": 0o644, "c": 0o6777}
     for name, mode in modes.items():
         (run.path / name).touch()
@@ -121,6 +155,8 @@ def test_private_keys_stay_out_and_files_have_no_more_rights_than_before(tmp_pat
     copied, _ = import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
     assert not (RunLayout(copied).keys.exists() or RunLayout(copied).network_keys.exists())
     assert [path.name for path in RunLayout(copied).signing_keys.iterdir()] == ["public.keys"]
+    assert [path.name for path in (copied / "own").iterdir()] == ["public.keys"]
+    assert not (copied / ".network-keys.json.4711").exists()
     assert {name: (copied / name).stat().st_mode & 0o7777 for name in (*modes, "d")} == {
         "a": 0o600,
         "b": 0o644,
@@ -137,7 +173,7 @@ def test_an_archive_for_which_the_disk_has_no_room_is_not_unpacked(tmp_path: Pat
     with gzip.open(tmp_path / "a.tar.gz", "wb") as file:
         file.write(member.tobuf(tarfile.GNU_FORMAT))
     with pytest.raises(
-        InputError, match="1,152,921,504,606,846,976 bytes or more in 1 files; expected at most"
+        InputError, match="1,152,921,504,606,846,976 bytes or more in 2 files; expected at most"
     ):
         import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
 
