@@ -47,7 +47,12 @@ from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.control.running import Running
 from testbed.errors import InputError
-from testbed.runs.folders import DEFAULT_RUNS, reproduction_folder, sweep_folder
+from testbed.runs.folders import (
+    DEFAULT_RUNS,
+    not_for_others_to_write,
+    reproduction_folder,
+    sweep_folder,
+)
 from testbed.terminal.progress import Progress
 from topos.loaders import SUFFIXES
 from topos.model import Topology
@@ -165,6 +170,7 @@ class Result:
         return axes
 
 
+@not_for_others_to_write()
 def simulate(
     experiment: Experiment,
     *,
@@ -190,6 +196,7 @@ def simulate(
     return _accounted(experiment, path, accounting, master)
 
 
+@not_for_others_to_write()
 def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str = "local[2]") -> Result:
     """Emulates an experiment (as root) and accounts for it.
 
@@ -310,6 +317,7 @@ def listen(
     return Listener(connect(node, app, run=run, key=key), predicate, receive)
 
 
+@not_for_others_to_write()
 def sweep(
     spec: str | Path | Mapping[str, Any],
     *,
@@ -377,6 +385,7 @@ class Reproduced:
         return axes
 
 
+@not_for_others_to_write()
 def figure(
     name: str,
     *,

@@ -20,6 +20,7 @@ from testbed import __version__
 from testbed.cli.streams import open_closed_streams
 from testbed.errors import BringUpInterrupted, InputError, TestbedError, run_folder_errors
 from testbed.full_disk import FULL
+from testbed.runs.folders import not_for_others_to_write
 from testbed.signals import end_like_ctrl_c
 from testbed.terminal.printable import put
 
@@ -99,13 +100,11 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit status."""
     try:
-        # Whatever the user's is, nobody else may write to the files of a run.
-        os.umask(os.umask(0o022) | 0o022)
         open_closed_streams()
         end_like_ctrl_c()
         argv = sys.argv[1:] if argv is None else argv
         arguments = build_parser(argv).parse_args(argv)
-        with run_folder_errors():
+        with run_folder_errors(), not_for_others_to_write():
             return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
     except TestbedError as error:
         put(f"cbcb: {error}", file=sys.stderr)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +29,17 @@ def sweep_folder(runs: Path, name: str) -> Path:
 def reproduction_folder(runs: Path, figure: str) -> Path:
     """The folder of the runs that reproduce a figure of the papers."""
     return runs / _REPRODUCTIONS / figure
+
+
+@contextmanager
+def not_for_others_to_write() -> Iterator[None]:
+    """Whatever umask the user has, nobody else may write to files that are made inside the block."""
+    before = os.umask(0o022)
+    os.umask(before | 0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def check_run_id(run_id: str) -> None:

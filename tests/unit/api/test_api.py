@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -50,6 +51,16 @@ def test_a_simulation_returns_its_keys(tmp_path: Path) -> None:
         result.arrow("letters")
     with pytest.raises(InputError, match='expected "spark" or "duckdb"'):
         api.simulate(experiment, runs=tmp_path, accounting="sqlite")
+
+
+def test_no_other_user_may_write_to_what_a_simulation_leaves_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
+        api.simulate(experiment, runs=tmp_path, accounting="duckdb")
+    finally:
+        assert os.umask(before) == 0
+    assert [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o022] == []
 
 
 def test_runs_are_compared_key_by_key(tmp_path: Path) -> None:
