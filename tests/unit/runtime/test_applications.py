@@ -166,6 +166,8 @@ def test_the_records_have_what_a_plain_socket_program_does(node: Node) -> None:
             ask(connection, op="send_message", message='x = 2, s = "r"'),
             ask(connection, op="send_message", attributes={"x": 1, "s": "é"}),
         ]
+    # A router that ends records no end of a connection that it has not noticed.
+    wait_for(lambda: "an application is connected" if len(node.applications) else None)
     events = node.events()
     assert all(before <= event["t_ns"] <= time.time_ns() for event in events)
     for event in events:
