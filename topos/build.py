@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from topos.model import Link, Node, Topology, TopologyError
+from topos.plane import MAX_NODES
 
+#: A topology may have so many links; the number of its nodes is bounded by `MAX_NODES`.
+MAX_LINKS = 1_000_000
 #: Greatest sum of the costs of all links, and so of the cost of any path. The sum of a path and a further
 #: link (`testbed.controller.compiled_trees`), and that of all links in both directions (`plain_trees`), fit
 #: in a signed integer of 64 bits.
@@ -58,12 +61,15 @@ def build(
     index (loaders give the line of the file); `notes` are those of `Topology`.
 
     Raises:
-        TopologyError: ids are not 0..n-1, two nodes have one name, a link is a self-loop, doubles another,
-            names no node or has a property out of range, the costs add up to more than `MAX_TOTAL_COST`, or
-            the graph is not connected.
+        TopologyError: there are more than `MAX_NODES` nodes or `MAX_LINKS` links, ids are not 0..n-1, two
+            nodes have one name, a link is a self-loop, doubles another, names no node or has a property out
+            of range, the costs add up to more than `MAX_TOTAL_COST`, or the graph is not connected.
     """
-    ordered = _check_nodes(nodes)
-    specs = list(links)
+    given, specs = list(nodes), list(links)
+    for found, most, things in ((len(given), MAX_NODES, "nodes"), (len(specs), MAX_LINKS, "links")):
+        if found > most:
+            raise TopologyError(f"{found} {things}; expected at most {most}")
+    ordered = _check_nodes(given)
     _check_links(specs, len(ordered), where)
     _check_connected(specs, len(ordered))
     used: Counter[int] = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import networkx as nx
@@ -11,10 +12,11 @@ from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.events.applications import SendMessage
 from testbed.events.links import LinkDown
-from topos.build import LinkSpec, build
+from topos.build import MAX_LINKS, LinkSpec, build
 from topos.graphs import from_networkx, read_graphml
 from topos.loaders import from_json, load, to_json
 from topos.model import Node, TopologyError
+from topos.plane import MAX_NODES
 
 _ZOO = """\
 <?xml version="1.0" encoding="utf-8"?>
@@ -42,6 +44,27 @@ def test_a_file_of_the_topology_zoo_becomes_a_topology(tmp_path: Path) -> None:
     nodes = [Node(0, 12.5, 41.9, "Rome"), Node(1, name="Milan (1)"), Node(2, name="Milan (7)")]
     assert load(path) == build("it", nodes, [LinkSpec(0, 1), LinkSpec(1, 2)])
     assert load(path, keep_properties=True).links[0].bandwidth_mbps == 10_000
+
+
+def test_the_numbers_of_nodes_and_links_are_bounded_in_every_format(tmp_path: Path) -> None:
+    count = MAX_NODES + 1
+    brite = [f"Nodes: ( {count} )", *(f"{i} 0 0" for i in range(count)), "Edges: ( 0 )"]
+    nodes = "".join(f'<node id="{i}"/>' for i in range(count))
+    for name, text in (
+        (
+            "a.graphml",
+            f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph>{nodes}</graph></graphml>',
+        ),
+        ("a.brite", "\n".join(brite)),
+        ("a.toml", "[[node]]\n" * count),
+        ("a.json", json.dumps({"name": "a", "nodes": [{"id": i} for i in range(count)], "links": []})),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(TopologyError, match=f"{name}: {count} nodes; expected at most {MAX_NODES}"):
+            load(path)
+    with pytest.raises(TopologyError, match=f"{MAX_LINKS + 1} links; expected at most {MAX_LINKS}"):
+        build("a", [Node(0)], [LinkSpec(0, 1)] * (MAX_LINKS + 1))
 
 
 def test_attributes_of_a_networkx_graph_become_properties() -> None:
