@@ -17,7 +17,7 @@ from router.security.pairs import PairKeyFile, PairKeys
 from router.security.signatures import Signer
 from router.security.signing_keys import read_signer
 from router.security.windows import Windows
-from router.wire.addresses import CONTROLLER, node_of
+from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_of
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.codec import fragments
 from router.wire.format import DATA, TAG_BYTES
@@ -27,7 +27,8 @@ from router.wire.intake import RefusedError
 from router.wire.trailer import HEAD, is_tagged, marked, trailer_length, unmarked
 
 _SOURCE = slice(6, 12)
-#: Names of senders that are not expected and are counted apart; frames under further names count together.
+#: Names of senders that are not expected and are counted apart; frames under further names count together. As
+#: many windows there may be before a sender that is not expected gets none.
 _STRANGERS = 256
 #: What further senders are counted as.
 OTHERS = "others"
@@ -45,6 +46,8 @@ class Refusal(StrEnum):
     BAD_TAG = "bad_tag"
     #: It came before, or is older than the window.
     REPLAYED = "replayed"
+    #: Its tag stands, but its sender is no neighbour, and there are too many windows to give it one.
+    UNKNOWN_SENDER = "unknown_sender"
 
 
 class Guard:
@@ -165,7 +168,16 @@ class Guard:
         places = range(tags, tags + TAG_BYTES * count, TAG_BYTES)
         if not _contains((data[at : at + TAG_BYTES] for at in places), tag):
             return Refusal.BAD_TAG, end
-        if not self._windows.accept(sender, header.type in DATA, counter):
+        stream = header.type in DATA
+        # Who has the network key can invent addresses; a router without a table knows no neighbours so far.
+        if (
+            (sender, stream) not in self._windows
+            and len(self._windows) >= _STRANGERS
+            and sender != CONTROLLER_SOURCE
+            and node_of(sender) not in {*self.neighbours()}
+        ):
+            return Refusal.UNKNOWN_SENDER, end
+        if not self._windows.accept(sender, stream, counter):
             return Refusal.REPLAYED, end
         return None, end
 

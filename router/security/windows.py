@@ -60,6 +60,12 @@ class Windows:
                 self._streams[address, stream] = place, greatest, int.from_bytes(bits, "little")
                 self._end = place + _ROW.size
 
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __contains__(self, sender_and_stream: tuple[bytes, int]) -> bool:
+        return sender_and_stream in self._streams
+
     def accept(self, sender: bytes, stream: int, counter: int) -> bool:
         """Notes the counter of a frame that is authentic; returns False if it is a replay."""
         known = self._streams.get((sender, stream))

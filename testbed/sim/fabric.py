@@ -206,6 +206,8 @@ class Fabric:
         if guards is not None:
             self._guards = [guards(node_address(node.id)) for node in topology.nodes]
             self._guards.append(guards(CONTROLLER_SOURCE))
+            for guard in self._guards:
+                guard.neighbours = lambda: range(len(topology.nodes))
         self._to_controller: Callable[[int, Frame], None] | None = None
         self.under_way = 0
         self.moved_ns = 0

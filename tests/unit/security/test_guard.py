@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,22 @@ def test_forged_names_shut_no_neighbour_out_of_the_counts() -> None:
     found = receiver.refused_by_sender()
     assert [found[name]["untagged"] for name in ("900", "901", "controller")] == [2, 2, 1]
     assert found[OTHERS]["untagged"] == 1000 - 2 - 256
+
+
+@pytest.mark.attack("invented addresses")
+def test_invented_addresses_take_a_bounded_number_of_windows(tmp_path: Path) -> None:
+    path = tmp_path / "r4.windows"
+    receiver = guard(node_address(4), windows=path)
+    receiver.neighbours = lambda: [3]
+    taken = 0
+    for node in range(100, 1100):
+        (data,) = sealed(router_guard(node), TO_PORTS, node_address(node), MSG, NEIGHBOURS)
+        with suppress(RefusedError):
+            taken += opened(receiver, data) == encode(MSG)
+    assert taken == 256
+    assert path.stat().st_size <= 128 << 10
+    assert sum(each.get("unknown_sender", 0) for each in receiver.refused_by_sender().values()) == 1000 - 256
+    assert opened(receiver, from_three()) == encode(MSG)
 
 
 def test_frames_are_taken_under_both_keys_of_a_rotation() -> None:
