@@ -31,6 +31,7 @@ def _ask(spark: SparkSession, authenticate: bool) -> Any:
         stranger.shutdown()
 
 
+@pytest.mark.attack("Spark without the secret")
 def test_only_a_connection_with_the_secret_is_answered(spark: SparkSession) -> None:
     assert _ask(spark, authenticate=True) == "HeartbeatReceiver"
     with pytest.raises(Py4JJavaError):

@@ -26,6 +26,7 @@ CHILDREN = (
 NAME_IT = {"captures.spark.session", "testbed.cli.main", "testbed.machine.checks"}
 
 
+@pytest.mark.attack("modules in the working folder")
 @pytest.mark.parametrize("module", CHILDREN)
 def test_a_child_imports_nothing_of_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str

@@ -38,6 +38,7 @@ def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
 
 
 @pytest.mark.root
+@pytest.mark.attack("full /run")
 def test_a_page_without_room_on_its_file_system_is_an_error_that_names_it() -> None:
     """A sparse file would end the process when its page is written (SIGBUS)."""
     code = (

@@ -142,6 +142,7 @@ def no_umask() -> Iterator[None]:
     os.umask(before)
 
 
+@pytest.mark.attack("umask 000")
 @pytest.mark.usefixtures("no_umask")
 def test_modes_of_the_state_do_not_come_from_the_umask(root: Path) -> None:
     state = run_state.claim(Path("/x"))
@@ -152,6 +153,7 @@ def test_modes_of_the_state_do_not_come_from_the_umask(root: Path) -> None:
     assert modes == {"cbcb": 0o755, state.tag: 0o755, "state.json": 0o644}
 
 
+@pytest.mark.attack("umask 000")
 @pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("attack", ["writable file", "writable folder", "link", "other owner"])
 def test_a_state_that_others_can_write_ends_no_process_and_stays(tmp_path: Path, attack: str) -> None:
