@@ -144,15 +144,19 @@ class Result:
 
         Raises:
             InputError: the run has no such table.
+            RunFolderError: the table is damaged.
         """
         import pyarrow.parquet as pq
+
+        from captures.tables import store
 
         folder = RunLayout(self.path).tables / name
         if not folder.exists():
             folder = folder.with_suffix(".parquet")
         if not folder.exists():
             raise InputError(f"{self.path}: has no table {name} (docs/tables.md)")
-        return pq.read_table(folder)
+        with store.reading(folder):
+            return pq.read_table(folder)
 
     def table(self, name: str) -> pd.DataFrame:
         """Returns a table as pandas; raises as `arrow`."""

@@ -87,7 +87,7 @@ def account_and_report(
 
 
 def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
-    """Returns the keys of the summary that the runner provides (captures.accounting.summary documents all
+    """Returns the keys of the summary that the runner provides (captures.rundir.summary_keys documents all
     keys)."""
     manifest = read_manifest(run)
     # The last file of a complete emulation is read first, so that other folders are refused at once.

@@ -63,7 +63,7 @@ def account(
 ) -> dict[str, Any]:
     """Accounts for a finished run: writes its tables, and returns keys of summary.json.
 
-    The keys are those of `captures.accounting.summary.SUMMARY_KEYS`, except the keys of the runner. Older
+    The keys are those of `captures.rundir.summary_keys.SUMMARY_KEYS`, except the keys of the runner. Older
     tables of the run stay in place until the new ones are complete.
 
     Args:

@@ -20,11 +20,11 @@ from captures.accounting.reconcile import (
 )
 from captures.accounting.recorded import recorded_and_counted
 from captures.accounting.schemes import scheme_name
-from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only, frames_by_counters
 from captures.accounting.verdict import verdict
 from captures.rundir.faults import killed_routers, lost_parts
+from captures.rundir.summary_keys import SUMMARY_KEYS
 
 #: Messages that no router recorded and that differences name.
 _NAMED = 5

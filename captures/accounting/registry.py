@@ -17,7 +17,7 @@ another registered function, whose value it gets, or of a value in `captures.acc
     def node_table(inputs): ...
 
 To add a table: a row in `captures.tables.catalogue`, and a function with `@table` or `@log_table` in a module
-of `MODULES`. To add a key of summary.json: a row in `captures.accounting.summary.SUMMARY_KEYS`, and a
+of `MODULES`. To add a key of summary.json: a row in `captures.rundir.summary_keys.SUMMARY_KEYS`, and a
 function with `@summary`.
 """
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from captures.rundir.files import read_object, write_json
+from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile
+from captures.rundir.summary_keys import faults
 
 FILE = RunFile(
     lambda run: [run.summary],
@@ -16,12 +17,15 @@ FILE = RunFile(
 
 
 def read_summary(run: RunLayout) -> dict[str, Any]:
-    """Reads the summary.
+    """Reads the summary; a key that it lacks is another version's.
 
     Raises:
-        RunFolderError: the file is missing or malformed.
+        RunFolderError: the file is missing or malformed, or a value has another type than its key says.
     """
-    return read_object(run.summary)
+    summary = read_object(run.summary)
+    for fault in faults(summary):
+        raise RunFolderError(f"{run.summary}: {fault}")
+    return summary
 
 
 def write_summary(run: RunLayout, summary: Mapping[str, Any]) -> None:

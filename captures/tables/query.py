@@ -18,6 +18,7 @@ import duckdb
 import psutil
 import pyarrow as pa
 
+from captures.rundir.files import RunFolderError
 from captures.tables import store
 from captures.tables.catalogue import TABLES, Column
 
@@ -40,6 +41,8 @@ _STATEMENTS = frozenset(
     )
 )
 _EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?", re.IGNORECASE)
+#: Errors of statements; others are of the tables that they read, or of the machine.
+_OF_STATEMENTS = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
 #: Rows of a batch of an answer.
 _BATCH_ROWS = 50_000
 
@@ -94,6 +97,7 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         QueryError: the run has no tables; the SQL is wrong, or fails.
+        RunFolderError: a table cannot be read.
     """
     # DuckDB lets no signal through while it works: it works in a thread.
     with connect(run) as database, ThreadPoolExecutor(max_workers=1) as pool:
@@ -103,7 +107,7 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
             while (batch := _interruptible(database, pool.submit(next, reader, None))) is not None:
                 yield batch
-        except (duckdb.Error, pa.ArrowException) as error:
+        except _OF_STATEMENTS as error:
             raise QueryError(str(error).strip()) from error
 
 
@@ -163,7 +167,8 @@ def connect(run: Path) -> Iterator[Database]:
     in a temporary folder until the block ends.
 
     Raises:
-        QueryError: the run has no tables, or a table cannot be read.
+        QueryError: the run has no tables, or a table cannot be opened.
+        RunFolderError: a statement of the block fails, as where the file of a table is damaged.
     """
     names = table_names(run)
     run = run.resolve()
@@ -177,7 +182,11 @@ def connect(run: Path) -> Iterator[Database]:
         database = new_database(temp_directory=spilled, **settings)
         with database:
             _open_tables(database, run, names)
-            yield database
+            try:
+                yield database
+            except (duckdb.Error, pa.ArrowException) as error:
+                store.check(run)
+                raise RunFolderError(f"{store.folder(run, '')}: {str(error).strip()}") from error
 
 
 def _open_tables(database: Database, run: Path, names: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
 
@@ -39,6 +40,31 @@ class BusyError(ValueError):
 def folder(run: Path, table: str) -> Path:
     """The folder with the Parquet files of a table of a run."""
     return RunLayout(run).tables / table
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns errors of pyarrow within the context into errors that name the table.
+
+    Raises:
+        RunFolderError: a Parquet file is damaged or cannot be read.
+    """
+    try:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise RunFolderError(f"{path}: expected a table in Parquet: {error}") from error
+
+
+def check(run: Path) -> None:
+    """Reads all tables of a run.
+
+    Raises:
+        RunFolderError: a file is damaged or cannot be read.
+    """
+    for path in sorted(RunLayout(run).tables.rglob("*.parquet")):
+        with reading(path), pq.ParquetFile(path) as file:
+            for _ in file.iter_batches():
+                pass
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def accounted_counts(run_dir: Path) -> list[LinkCount] | None:
     """Returns the frames of a run by the time bins of its accounting; None: it has not been accounted for.
 
     Raises:
-        RunFolderError: the clock of the run is missing or malformed.
+        RunFolderError: the clock of the run is missing or malformed, or the table is damaged.
     """
     if not RunLayout(run_dir).summary.exists() or store.lacking(run_dir, (_TABLE,)) is not None:
         return None
@@ -89,7 +89,9 @@ def accounted_counts(run_dir: Path) -> list[LinkCount] | None:
         return []
     clock = read_clock(RunLayout(run_dir))
     columns = ["link", "type", "bin_s", "frames", "bytes"]
-    rows = pq.read_table(store.folder(run_dir, _TABLE), columns=columns).drop_null().to_pylist()
+    folder = store.folder(run_dir, _TABLE)
+    with store.reading(folder):
+        rows = pq.read_table(folder, columns=columns).drop_null().to_pylist()
     return [
         LinkCount(
             row["link"], row["type"], clock.wall_ns(row["bin_s"]) // SLOT_NS, row["frames"], row["bytes"]

@@ -18,6 +18,7 @@ from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import read_summary
+from captures.tables import store
 from testbed.errors import InputError
 from testbed.machine.versions import require_one_code
 from testbed.report.figures import TIME_LABEL, broken
@@ -111,4 +112,5 @@ def curve(run: Path, table: str, column: str) -> pa.Table:
     folder = RunLayout(run).tables / table
     if not folder.exists():
         return pa.table({"t_s": pa.array([], pa.float64()), column: pa.array([], pa.float64())})
-    return pq.read_table(folder, columns=["t_s", column]).sort_by("t_s")
+    with store.reading(folder):
+        return pq.read_table(folder, columns=["t_s", column]).sort_by("t_s")

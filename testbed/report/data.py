@@ -15,6 +15,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, read_manifest
 from captures.rundir.summary import read_summary
 from captures.rundir.topology import read_topology
+from captures.tables import store
 from testbed.errors import InputError
 from testbed.workload.generate import match_distribution
 from testbed.workload.model import Workload, read_workload
@@ -123,10 +124,11 @@ def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
         path = path.with_suffix(".parquet")
     if not path.exists():
         return pd.DataFrame({column: [] for column in columns})
-    there = dataset(path).schema.names
-    missing = [column for column in columns if column not in there]
-    if missing:
-        raise InputError(
-            f"{path}: no column {', '.join(missing)}; expected {', '.join(columns)}, found {', '.join(there)}"
-        )
-    return pd.read_parquet(path, columns=list(columns))
+    with store.reading(path):
+        there = dataset(path).schema.names
+        missing = [column for column in columns if column not in there]
+        if not missing:
+            return pd.read_parquet(path, columns=list(columns))
+    raise InputError(
+        f"{path}: no column {', '.join(missing)}; expected {', '.join(columns)}, found {', '.join(there)}"
+    )

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from captures.accounting import account as job
 from captures.accounting.account import account
 from captures.accounting.registry import MAKERS
-from captures.accounting.summary import SUMMARY_KEYS
 from captures.rundir.files import RunFolderError
+from captures.rundir.summary_keys import SUMMARY_KEYS
 from captures.source import captured_frames, register
 from captures.tables import store
 from captures.tables.catalogue import TABLES

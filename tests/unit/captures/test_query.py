@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
 from captures.accounting.account import account_directly
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.summary import write_summary
 from captures.tables.query import ask
+from testbed.api import Result
+from testbed.cli.main import main
 from tests.support.command import CBCB
 from tests.support.polling import poll
 from tests.support.run_folder import good_run
@@ -20,7 +26,7 @@ from tests.support.run_folder import good_run
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     folder = good_run().write(tmp_path / "run")
-    account_directly(folder, lambda _: None)
+    account_directly(folder, partial(write_summary, RunLayout(folder)))
     return folder
 
 
@@ -60,3 +66,21 @@ def test_ctrl_c_ends_a_query(run: Path) -> None:
         finally:
             query.kill()
     assert (query.returncode, output, errors) == (130, "", "cbcb: interrupted\n")
+
+
+@pytest.mark.parametrize("place", ["tail", "pages"])
+def test_a_damaged_table_is_an_error_that_names_it(
+    run: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = RunLayout(run).tables / "false_negative_curve"
+    (file,) = table.glob("*.parquet")
+    content = bytearray(file.read_bytes())
+    damaged = slice(-4, None) if place == "tail" else slice(4, 100)
+    content[damaged] = b"\xff" * len(content[damaged])
+    file.write_bytes(content)
+    for command in (["report"], ["compare", str(run)], ["query", "select * from false_negative_curve"]):
+        assert main([command[0], str(run), *command[1:]]) == 2
+        assert str(table) in capsys.readouterr().err
+    with pytest.raises(RunFolderError, match=str(table)):
+        Result(run).table("false_negative_curve")

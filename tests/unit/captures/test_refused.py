@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.rundir.controller import Rejection
 from captures.rundir.counters import SwitchDrops, write_switch_drops
 from captures.rundir.layout import RunLayout
+from captures.rundir.summary_keys import SUMMARY_KEYS
 from router.protocol.counters import Drop
 from router.records.json_file import json_line
 from router.security.guard import Refusal

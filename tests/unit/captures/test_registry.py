@@ -8,7 +8,7 @@ import pytest
 
 from captures.accounting import queries, registry
 from captures.accounting.registry import ALWAYS, LOG_TABLES, MAKERS, NEVER, Maker, step
-from captures.accounting.summary import SUMMARY_KEYS
+from captures.rundir.summary_keys import SUMMARY_KEYS
 from captures.tables.catalogue import TABLES
 from router.registry import Registry
 

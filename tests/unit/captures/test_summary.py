@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from captures.accounting import summary
 from captures.accounting.direct import Direct
 from captures.accounting.log_tables import application_tables
 from captures.accounting.verdict import verdict
 from captures.datasource import document
 from captures.frames.parts import balance
+from captures.rundir import summary_keys
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
+from captures.rundir.summary import read_summary, write_summary
 from captures.tables import document as tables
 from tests.support.paths import DOCS
 from tests.support.run_folder import SpacedRun
@@ -181,7 +182,7 @@ def test_a_session_may_end_before_its_workload_and_before_anything_is_decided() 
 
 
 def test_pages_are_those_of_the_code() -> None:
-    assert (DOCS / "summary.md").read_text() == summary.document()
+    assert (DOCS / "summary.md").read_text() == summary_keys.document()
     assert (DOCS / "tables.md").read_text() == tables.document()
 
 
@@ -228,3 +229,30 @@ def test_convergence_counts_from_the_first_predicate_of_a_session(tmp_path: Path
             found.append(direct.summary()["convergence_s"])
     # A millisecond until the confirmation, and before a frame in each of five captures.
     assert found == [pytest.approx(0.006, abs=1e-9)] * 2
+
+
+@pytest.mark.parametrize("key", summary_keys.SUMMARY_KEYS)
+def test_a_value_of_the_wrong_type_is_an_error_that_names_file_and_key(tmp_path: Path, key: str) -> None:
+    run = RunLayout(tmp_path)
+    hostile: list[Any] = [[[]], {"x": "y"}]
+    for wrong in hostile:
+        write_summary(run, {key: wrong})
+        with pytest.raises(RunFolderError, match=rf"summary.json: {key}(\.x|\[0\])?: .*(expected: |has no )"):
+            read_summary(run)
+    write_summary(run, {key: None})
+    assert read_summary(run) == {key: None}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"delivery_delay": {"median_s": "x"}}, "delivery_delay.median_s: 'x'; expected: number"),
+        ({"lag": {"routers": 3}}, "lag.routers: 3; expected: object"),
+        ({"recovery_s": [{}]}, r"recovery_s\[0\]: has no events"),
+        ({"reconciliation": {"ovs": {"differences": [{}]}}}, r"differences\[0\]: has no where"),
+    ],
+)
+def test_values_within_objects_have_types_too(tmp_path: Path, value: dict[str, Any], message: str) -> None:
+    write_summary(RunLayout(tmp_path), value)
+    with pytest.raises(RunFolderError, match=message):
+        read_summary(RunLayout(tmp_path))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 _FRAMES = "Ethernet frames (each fragment counts)"
 #: Key -> (unit, meaning), in the order of summary.json. docs/summary.md is made from it (`document`).
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {
@@ -182,16 +185,16 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",
     ),
     "frames_by_type": (
-        "frames",
+        "object, frames",
         f"{_FRAMES}, on links between routers; each transmission counts once; an encoded frame has the type "
         "of the frame in whose place it is, as in column `type` (tables.md)",
     ),
-    "bytes_by_type": ("bytes", "bytes of the frames, Ethernet header included"),
+    "bytes_by_type": ("object, bytes", "bytes of the frames, Ethernet header included"),
     "frames_by_type_host_links": (
-        "frames",
+        "object, frames",
         f"{_FRAMES}, on the links between switches and their routers, including the controller's",
     ),
-    "bytes_by_type_host_links": ("bytes", "bytes of the frames, Ethernet header included"),
+    "bytes_by_type_host_links": ("object, bytes", "bytes of the frames, Ethernet header included"),
     "frames_captured": ("frames", f"{_FRAMES}, in all captures"),
     "frames_undecodable": ("frames", "captured frames that do not decode"),
     "frames_repeated": (
@@ -301,6 +304,66 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "verdict_reasons": ("list of texts", "why it fails or is invalid; empty if it holds"),
 }
+
+#: Type of a value in words -> its Python types, and the type of the values of a list.
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "text": ((str,), ""),
+    "number": ((int, float), ""),
+    "true or false": ((bool,), ""),
+    "object": ((dict,), ""),
+    "list of texts": ((list,), "text"),
+    "list of objects": ((list,), "object"),
+    "list of differences": ((list,), "difference"),
+    "difference": ((str, dict), ""),
+}
+#: Name of a value within an object -> its type; every other value is a number.
+_INNER = {
+    name: kind
+    for kind, names in {
+        "object": "routers workload switches captures tshark ovs applications "
+        "deliveries_from outcomes violations discarded crossings",
+        "text": "of engine frames no_tshark undecided where",
+        "list of texts": "events examples",
+        "list of differences": "differences",
+    }.items()
+    for name in names.split()
+}
+#: Key -> names that its object, or each object of its list, has whoever wrote it.
+_NEEDED = {
+    "attention": "outcomes violations satisfied starvation saved_bandwidth control_overhead registrations "
+    "publications deliveries deliveries_from undecided",
+    "outcomes": "satisfied starved short open",
+    "private": "discarded unwanted_crossings crossings",
+    "recovery_s": "events at_s epoch committed_s advertised_s",
+    "lag_bound": "lag_s lag_wall_s",
+    "message_crossings": "messages cbcb broadcast unicast minimal",
+    "differences": "where expected found",
+}
+
+
+def faults(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the keys of a summary whose values have another type than `SUMMARY_KEYS` says, as messages."""
+    for key, (unit, _) in SUMMARY_KEYS.items():
+        kind = unit.partition(",")[0]
+        yield from _faults(key, summary.get(key), kind if kind in _TYPES else "number", key)
+
+
+def _faults(where: str, value: Any, kind: str, key: str) -> Iterator[str]:
+    """Yields the faults of a value, at a place, of the object or list of a key."""
+    types, each = _TYPES[kind]
+    if value is None:
+        return
+    if not isinstance(value, types):
+        yield f"{where}: {value!r:.60}; expected: {kind}"
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _faults(f"{where}[{number}]", inner, each, key)
+    elif isinstance(value, dict):
+        for name in _NEEDED.get(key, "").split():
+            if name not in value:
+                yield f"{where}: has no {name}"
+        for name, inner in value.items():
+            yield from _faults(f"{where}.{name}", inner, _INNER.get(name, "number"), name)
 
 
 def document() -> str:
