@@ -36,9 +36,11 @@ from router.wire.addresses import ETHERTYPE
 #: not run, if there are few frames, or for some 12,000 frames of 150 bytes.
 _RINGS_BYTES = 64 << 20
 _RING_BYTES_MIN = 2 << 20
-#: Wall seconds between two looks at the rings, and between two writes to the files.
+#: Wall seconds between two looks at the rings, between two writes to the files, and between two checks of the
+#: devices, each of which takes some 5 us.
 _LOOK_S = 0.05
 _WRITE_S = 0.5
+_CHECK_S = 2.0
 #: Wall seconds in which a ring must have passed on what it has.
 _SETTLE_S = 20.0
 #: Bytes to keep of a frame that is not CBCB's: its headers.
@@ -93,9 +95,14 @@ class Recorder:
             ring = Ring({file.device: file.buffer for file in files}, blocks, ethertype, most)
             self._rings.append((ring, files))
         self._write_at = time.monotonic() + _WRITE_S
+        self._check_at = time.monotonic() + _CHECK_S
 
     def look(self) -> bool:
-        """Reads the rings, and writes files when that is due; returns whether there was anything."""
+        """Reads the rings, and writes files when that is due; returns whether there was anything.
+
+        Raises:
+            OSError: a file cannot be written, or a device is gone, and with it all frames that would come.
+        """
         began, began_cpu = time.monotonic(), time.thread_time()
         if self._clock is not None:
             # Frames wait in the rings from one look to the next.
@@ -108,6 +115,9 @@ class Recorder:
         if now >= self._write_at:
             self._write_at = now + _WRITE_S
             self.write()
+        if now >= self._check_at:
+            self._check_at = now + _CHECK_S
+            self._check_devices()
         if self._clock is not None:
             self._meter.ends_turn(began, began_cpu, NOTHING, self._clock)
         return found > 0
@@ -118,6 +128,13 @@ class Recorder:
                 if file.buffer:
                     _write_all(file.descriptor, file.buffer)
                     file.buffer.clear()
+
+    def _check_devices(self) -> None:
+        for ring, files in self._rings:
+            gone = ring.gone()
+            for file in files:
+                if file.device == gone:
+                    raise OSError(f"{file.name}: its network device is gone")
 
     def settle(self) -> dict[str, list[int]]:
         """Reads and writes every frame that the devices have had.

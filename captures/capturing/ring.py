@@ -8,11 +8,13 @@ nanosecond pcap file inside it.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import socket
 import struct
 from collections.abc import Mapping
+from fcntl import ioctl
 
 from captures.capturing.counting_filter import WHOLE_FRAMES, CountingFilter
 from router.wire.addresses import ETHERTYPE
@@ -25,6 +27,7 @@ _ETH_P_ALL = 3
 _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 5, 6, 10
 _TPACKET_V3 = 2
+_SIOCGIFNAME = 0x8910
 _FRAME_BYTES = 2048  # the kernel requires a size, and does not use it
 #: struct tpacket_block_desc: status, number of frames, offset of the first.
 _BLOCK = struct.Struct("=8xIII")
@@ -105,6 +108,17 @@ class Ring:
         """Returns the number of frames for which the ring had no room since the last call."""
         counters = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 12)
         return int(struct.unpack("=III", counters)[1])
+
+    def gone(self) -> int | None:
+        """Returns the index of a device that no longer exists in the namespace; None: all exist."""
+        for device in self._buffers:
+            try:
+                ioctl(self._socket, _SIOCGIFNAME, struct.pack("=16xi20x", device))
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise
+                return device
+        return None
 
     def close(self) -> None:
         self._memory.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -30,6 +31,7 @@ from router.runtime.client import Client
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
 from testbed.config.shipped import find_experiment
+from testbed.network.names import port_device
 from tests.bench.faults import Row, rows
 from tests.bench.kill_anywhere import Phases, kill_often
 from tests.support.command import CBCB, STATE, Cbcb, left_behind
@@ -288,6 +290,26 @@ def test_a_run_that_loses_its_captures_is_accounted_up_to_there(cbcb: Start) -> 
     assert summary["messages_sent"] > 0
     assert summary["frames_by_type"]["MSG"] > 0
     assert summary["false_negatives_after_convergence"] == 0
+    assert [each["part"] for each in read_faults(layout)] == ["captures"]
+
+
+def test_a_run_that_loses_the_device_of_a_link_ends_and_names_it(cbcb: Start) -> None:
+    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
+    state = run.state()
+    poll(lambda: (STATE / state["tag"] / "control.sock").exists() or None, 300, "the workload is played")
+    layout = RunLayout(Path(state["run_dir"]))
+    (captures,) = (
+        process["pid"]
+        for process in run.state()["processes"]
+        if b"capturing.recorder" in Path(f"/proc/{process['pid']}/cmdline").read_bytes()
+    )
+    # All switches of five nodes are in one namespace, which the process of the captures has entered.
+    within = ["nsenter", f"--net=/proc/{captures}/ns/net", "ip"]
+    subprocess.run([*within, "link", "delete", port_device(0, 1)], check=True)
+    status, output = run.wait()
+    assert status == 1, output
+    assert re.search(r"captures died during the run: link-\d-\d: its network device is gone", output)
+    assert left_behind(state) == []
     assert [each["part"] for each in read_faults(layout)] == ["captures"]
 
 

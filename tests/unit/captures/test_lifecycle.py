@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,27 @@ def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple
     with pytest.raises(CaptureError, match=r"host-9 on nosuchdev0: no such device"):
         captures.start()
     assert captures.pids == []
+
+
+@pytest.mark.root
+def test_a_device_that_goes_ends_the_captures_and_is_named(tmp_path: Path, pair: tuple[str, str]) -> None:
+    captures = CaptureSet({LINK: Device(pair[0])}, RunLayout(tmp_path))
+    captures.start()
+
+    def went_on() -> str | None:
+        with suppress(CaptureError):
+            captures.check()
+            return "the captures go on"
+        return None
+
+    try:
+        captures.check()
+        subprocess.run(["ip", "link", "delete", pair[1]], check=True)
+        wait_for(went_on)
+        with pytest.raises(CaptureError, match="link-0-1: its network device is gone"):
+            captures.check()
+    finally:
+        captures.kill()
 
 
 @pytest.mark.root
