@@ -301,6 +301,31 @@ def test_a_hello_holds_nobody_before_its_router_answers() -> None:
     assert network.events("hello")[-1] == {"node": 2, "incarnation": 2, "restarted": True}
 
 
+def test_an_answer_of_another_router_gives_a_silent_router_more_time() -> None:
+    network = Network(ring(8))
+    network.bring_up()
+    network.deaf = {2, 3}
+    network.tell(PortChanged(0, 1, False))
+    network.advance(TIMING.patience_s)
+    network.tell(acknowledgement([sent.frame for sent in network.sent if sent.node == 3][-1]))
+    network.advance(TIMING.patience_s - TIMING.settle_s)
+    assert network.events("router_unresponsive") == []
+    network.advance(2 * TIMING.settle_s)
+    assert network.events("router_unresponsive") == [{"node": 2, "waited_s": TIMING.patience_s}]
+
+
+def test_answers_of_a_router_that_was_given_up_make_few_epochs_for_all() -> None:
+    network = Network(ring(4), replace(TIMING, retry_s=0.5, patience_s=0.5))
+    network.bring_up()
+    network.deaf = {2}
+    network.tell(PortChanged(0, 1, False))
+    start = network.now
+    while network.now < start + TIMING.restart_s:
+        network.advance(0.5 + 3 * TIMING.settle_s)
+        network.tell(acknowledgement([sent.frame for sent in network.sent if sent.node == 2][-1]))
+    assert len(network.events("router_responsive")) == TIMING.restarts
+
+
 def test_a_network_of_which_nothing_is_left_has_settled() -> None:
     network = Network(line(2))
     network.bring_up()
