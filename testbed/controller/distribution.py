@@ -498,12 +498,13 @@ class Distribution:
         """Takes a start of a router for the present one, and the router for one that answers."""
         router, epoch = self._routers[node], self._epoch
         restarted = router.incarnation is not None
-        self._heard_of(node, now)
+        if restarted:
+            self._disturbs(node, now)
+        self._heard_of(node)
         if router.incarnation == incarnation:
             return
         # Other routers may have advertised already, and this router has not received their advertisements.
         if restarted:
-            self._disturbs(node, now)
             self._lost()
             # Before the log has the start: the next controller takes a router that it knows for one of the
             # epoch, if the epoch is settled.
@@ -528,10 +529,9 @@ class Distribution:
         router = self._routers[node]
         router.rested_at = max(router.rested_at, now) + self._timing.restart_s
 
-    def _heard_of(self, node: int, now: float) -> None:
+    def _heard_of(self, node: int) -> None:
         if node in self._unresponsive:
             del self._unresponsive[node]
-            self._disturbs(node, now)
             self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._lost()
 
@@ -550,7 +550,8 @@ class Distribution:
             return  # acknowledges a needless retransmission or an abandoned epoch, or is repeated
         if node in self._unresponsive:
             if self._may_disturb(node, now):
-                self._heard_of(node, now)
+                self._disturbs(node, now)
+                self._heard_of(node)
             return
         self._answered_at = now
         del self._outstanding[node]
@@ -574,7 +575,7 @@ class Distribution:
             return
         if epoch > self._foreign_epoch and self._may_disturb(node, now):
             self._disturbs(node, now)
-            self._heard_of(node, now)
+            self._heard_of(node)
             self._foreign_epoch = epoch
             self._lost()
 

@@ -326,6 +326,21 @@ def test_answers_of_a_router_that_was_given_up_make_few_epochs_for_all() -> None
     assert len(network.events("router_responsive")) == TIMING.restarts
 
 
+def test_a_restart_of_a_router_that_was_given_up_counts_once() -> None:
+    network = Network(ring(4), replace(TIMING, retry_s=0.5, patience_s=0.5))
+    network.bring_up()
+    for start in range(2, 2 + TIMING.restarts):
+        network.deaf = {2}
+        network.tell(PortChanged(0, 1, start % 2 == 0), PortChanged(0, 1, start % 2 == 1))
+        network.advance(0.5 + 3 * TIMING.settle_s)
+        network.deaf = set()
+        network.hello(2, incarnation=start)
+        network.advance(0.5)
+    assert len(network.events("router_unresponsive")) == TIMING.restarts
+    assert network.events("hello")[-1]["incarnation"] == 1 + TIMING.restarts
+    assert network.machine.rejected == {}
+
+
 def test_a_network_of_which_nothing_is_left_has_settled() -> None:
     network = Network(line(2))
     network.bring_up()
