@@ -15,7 +15,8 @@ of its router. An ACK that answers no frame under way has no effect: to repeat a
 A HELLO alone has no effect on a network that has an epoch: anybody on the host may have sent it. Where it
 names another start of the router than is known, or comes from a router that was given up, the controller asks
 that start with a COMMIT of epoch 0, which changes nothing at any router. Its ACK makes the start the present
-one. A router that receives frames for another start of it sends a HELLO.
+one. All starts of a router are asked under one number until one of them has answered, so that no HELLO voids
+the answer to another. A router that receives frames for another start of it sends a HELLO.
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. Every event that may have cost a router an advertisement starts a
@@ -39,7 +40,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from math import inf
 
@@ -81,6 +82,8 @@ from testbed.controller.takeover import Legacy
 from topos.model import Topology
 
 _EPOCH_MAX = 0xFFFF_FFFF
+#: More numbers than a controller uses between two legacies: a few for each router.
+_SEQ_LEAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,8 @@ class _Router:
     rested_at: float = 0.0
     #: Incarnation and number of its last HELLO with a signature.
     last_hello: tuple[int, int] = (-1, -1)
-    #: The number of the COMMIT that asks whether the start that a HELLO has named is the present one.
+    #: The low half of the numbers of COMMITs that ask starts which HELLOs have named; None: none was asked
+    #: since the router last became present.
     asked: int | None = None
 
 
@@ -245,7 +249,8 @@ class Distribution:
 
     def _inherit(self, legacy: Legacy) -> None:
         """Begins where another controller ended."""
-        self._seq = legacy.seq
+        self._seq = legacy.seq + _SEQ_LEAD
+        self._actions.append(Bequeath(replace(legacy, seq=self._seq)))
         self._committed_epoch = legacy.committed_epoch
         # An epoch of this controller gets the next number.
         self._foreign_epoch = legacy.epoch
@@ -482,7 +487,6 @@ class Distribution:
     def _hello(self, node: int, incarnation: int, now: float) -> None:
         router = self._routers[node]
         if router.incarnation == incarnation and node not in self._unresponsive:
-            router.asked = None
             return  # a repeated HELLO, or sent before the router received the answer
         if router.incarnation is not None and not self._may_disturb(node, now):
             self.refused[node, Rejection.HELLO_RATE] += 1
@@ -490,8 +494,10 @@ class Distribution:
         if router.incarnation is None or not self._committed_epoch:
             self._started(node, incarnation, now)
             return
-        router.asked = self._number_for(incarnation)
-        question = Frame(FrameType.COMMIT, node, router.asked, 0, 1, Commit(0))
+        if router.asked is None:
+            router.asked = self._next_number()
+        seq = incarnation << COUNTER_BITS | router.asked
+        question = Frame(FrameType.COMMIT, node, seq, 0, 1, Commit(0))
         self._actions.append(SendFrame(node, question))
 
     def _started(self, node: int, incarnation: int, now: float) -> None:
@@ -530,16 +536,16 @@ class Distribution:
         router.rested_at = max(router.rested_at, now) + self._timing.restart_s
 
     def _heard_of(self, node: int) -> None:
+        self._routers[node].asked = None
         if node in self._unresponsive:
             del self._unresponsive[node]
             self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._lost()
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame, now: float) -> None:
-        router = self._routers[node]
-        if router.asked is not None and (acknowledged, ack.seq) == (FrameType.COMMIT, router.asked):
-            router.asked = None
-            self._started(node, ack.seq >> COUNTER_BITS, now)
+        incarnation, number = divmod(ack.seq, 1 << COUNTER_BITS)
+        if (acknowledged, number) == (FrameType.COMMIT, self._routers[node].asked):
+            self._started(node, incarnation, now)
             return
         asked = self._outstanding.get(node) or self._unresponsive.get(node)
         answers = asked is not None and (acknowledged, ack.seq) == (asked.frame.type, asked.frame.seq)
@@ -613,16 +619,17 @@ class Distribution:
         assert epoch is not None
         router = self._routers[node]
         assert router.incarnation is not None
-        seq = self._number_for(router.incarnation)
+        # The high half names the start: another start refuses the frame.
+        seq = router.incarnation << COUNTER_BITS | self._next_number()
         if router.phase is Phase.NEEDS_TABLE:
             return Frame(FrameType.TABLE, node, seq, epoch.number, 1, epoch.tables[node])
         oldest = self._committed_epoch or epoch.number
         return Frame(FrameType.COMMIT, node, seq, epoch.number, 1, Commit(oldest))
 
-    def _number_for(self, incarnation: int) -> int:
-        """The number of a frame for a start of a router: another start refuses the frame."""
+    def _next_number(self) -> int:
+        """Returns the low half of the number of the next frame to a router."""
         self._seq += 1
-        return incarnation << COUNTER_BITS | self._seq % (1 << COUNTER_BITS)
+        return self._seq % (1 << COUNTER_BITS)
 
     def _retransmit(self, now: float) -> None:
         if now < self._due:

@@ -26,7 +26,7 @@ class Legacy:
         settled: every member is in `epoch`, and the rest of the state is that of the network.
         members: the nodes of the epoch.
         down_ports: (node, port) of the ports that are down.
-        seq: the number of the last frame to a router.
+        seq: the number of the last frame to a router when the state was left.
     """
 
     epoch: int

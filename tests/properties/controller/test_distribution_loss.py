@@ -85,9 +85,10 @@ class LossyNetwork:
         ack = Frame(FrameType.ACK, node, frame.seq, frame.epoch, 1, Ack(frame.type))
         return [] if self.random.random() < self.loss else [FrameReceived(node, ack)]
 
-    def hello(self, node: int) -> None:
+    def hello(self, node: int, ago: int = 0) -> None:
+        """A HELLO comes, of the present start or of one before it."""
         if node in self.connected - self.cut and self.random.random() >= self.loss:
-            body = Hello(self.incarnation[node])
+            body = Hello(max(1, self.incarnation[node] - ago))
             self.tell(FrameReceived(node, Frame(FrameType.HELLO, node, 0, 0, 1, body)))
 
     def connect(self, node: int) -> None:
@@ -117,6 +118,7 @@ STEPS = st.lists(
         st.tuples(st.just("switch"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("restart"), st.integers(0, 4), st.just(True)),
         st.tuples(st.just("node"), st.integers(0, 4), st.booleans()),
+        st.tuples(st.just("replay"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("hears"), st.integers(0, 4), st.booleans()),
         # Sometimes longer than the controller waits for a router.
         st.tuples(st.just("wait"), st.integers(1, 8) | st.integers(120, 130), st.just(True)),
@@ -154,6 +156,8 @@ def test_every_live_router_ends_in_the_same_right_epoch(
             network.committed[number] = 0
         elif kind == "node" and number in network.connected:
             network.set_node(number, up)
+        elif kind == "replay":
+            network.hello(number, 1 + up)
         elif kind == "hears":
             (network.deaf.discard if up else network.deaf.add)(number)
         else:

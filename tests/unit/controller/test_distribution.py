@@ -301,6 +301,22 @@ def test_a_hello_holds_nobody_before_its_router_answers() -> None:
     assert network.events("hello")[-1] == {"node": 2, "incarnation": 2, "restarted": True}
 
 
+@pytest.mark.parametrize("named", [9, 1, 77], ids=["the same start", "the known start", "another start"])
+def test_a_hello_that_comes_before_the_answer_to_another_voids_no_answer(named: int) -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    network.deaf = {2}
+    network.hello(2, incarnation=9)
+    question = network.sent[-1].frame
+    network.hello(2, incarnation=named)
+    network.tell(acknowledgement(question))
+    assert network.events("hello")[-1] == {"node": 2, "incarnation": 9, "restarted": True}
+    # A repeated ACK changes nothing.
+    network.hello(2, incarnation=77)
+    network.tell(acknowledgement(question))
+    assert len(network.events("hello")) == 5
+
+
 def test_an_answer_of_another_router_gives_a_silent_router_more_time() -> None:
     network = Network(ring(8))
     network.bring_up()
@@ -813,6 +829,20 @@ def test_a_restart_is_bequeathed_before_it_is_logged() -> None:
     successor.advance(1)
     assert [event["epoch"] for event in successor.events("committed")][-1] == 3
     assert [sent.frame.seq >> 32 for sent in successor.sent if sent.node == 2][-1] == 9
+
+
+def test_no_controller_reuses_a_number_of_those_before_it() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    network.deaf = {2}
+    starts = dict.fromkeys(range(4), 1)
+    for _ in range(3):
+        network.hello(2, incarnation=9)
+        legacy = network.legacies[-1]
+        network.machine = Distribution(network.topology, TIMING, legacy, incarnations=starts)
+        network.connect()
+    numbers = [sent.frame.seq % 2**32 for sent in network.sent]
+    assert len(numbers) == len(set(numbers)) == 8 + 3
 
 
 def test_the_log_has_the_last_start_of_each_router(tmp_path: Path) -> None:

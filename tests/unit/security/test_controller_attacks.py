@@ -287,14 +287,19 @@ def test_a_hello_that_an_insider_repeats(incarnation: int, number: int, mode: st
 def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
     court = Court(mode)
     court.starts[VICTIM] += 3
+    court.deaf = {VICTIM}
     court.say(VICTIM, hello(VICTIM, INCARNATION + 3, 1))
+    question = court.sent[-1]
+    court.inside(kept(mode, hello(VICTIM, INCARNATION, 2)))
+    court.say(VICTIM, ack(question))
+    court.deaf = set()
     court.advance(1.0)
     assert court.epochs() == [1, 2]
     court.inside(kept(mode, hello(VICTIM, INCARNATION, 2)))
     court.advance(60.0)
     if mode == "signed":
-        assert (court.epochs(), court.counted()) == ([1, 2], {"issuer_replayed": 1})
-        assert court.named() == {str(VICTIM): {"issuer_replayed": 1}}
+        assert (court.epochs(), court.counted()) == ([1, 2], {"issuer_replayed": 2})
+        assert court.named() == {str(VICTIM): {"issuer_replayed": 2}}
         return
     assert (court.epochs(), court.counted(), court.named()) == ([1, 2], {}, {})
 
