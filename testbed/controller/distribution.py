@@ -16,7 +16,8 @@ A HELLO alone has no effect on a network that has an epoch: anybody on the host 
 names another start of the router than is known, or comes from a router that was given up, the controller asks
 that start with a COMMIT of epoch 0, which changes nothing at any router. Its ACK makes the start the present
 one. All starts of a router are asked under one number until one of them has answered, so that no HELLO voids
-the answer to another. A router that receives frames for another start of it sends a HELLO.
+the answer to another. A router that receives frames for another start of it sends a HELLO: once there is an
+epoch, a member that has sent none gets the frames of start 0, and is given up like others.
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. Every event that may have cost a router an advertisement starts a
@@ -138,7 +139,8 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class _Router:
-    incarnation: int | None = None
+    #: 0, which is no start, while it has sent no HELLO.
+    incarnation: int = 0
     phase: Phase = Phase.SILENT
     #: The time from which on it may restart any number of times at once (`Timing.restarts`).
     rested_at: float = 0.0
@@ -421,7 +423,8 @@ class Distribution:
         epoch.stage = Stage.TABLES
         epoch.pending = set(epoch.members)
         for node in sorted(epoch.members):
-            if self._routers[node].incarnation is not None:
+            # Before there is an epoch, routers may take any time to start.
+            if self._committed_epoch or self._routers[node].incarnation:
                 self._enqueue(node, Phase.NEEDS_TABLE)
 
     def _start_commit(self, epoch: _Epoch) -> None:
@@ -488,10 +491,10 @@ class Distribution:
         router = self._routers[node]
         if router.incarnation == incarnation and node not in self._unresponsive:
             return  # a repeated HELLO, or sent before the router received the answer
-        if router.incarnation is not None and not self._may_disturb(node, now):
+        if not self._may_disturb(node, now):
             self.refused[node, Rejection.HELLO_RATE] += 1
             return  # it repeats its HELLO
-        if router.incarnation is None or not self._committed_epoch:
+        if not self._committed_epoch:
             self._started(node, incarnation, now)
             return
         if router.asked is None:
@@ -503,14 +506,14 @@ class Distribution:
     def _started(self, node: int, incarnation: int, now: float) -> None:
         """Takes a start of a router for the present one, and the router for one that answers."""
         router, epoch = self._routers[node], self._epoch
-        restarted = router.incarnation is not None
+        restarted = router.incarnation > 0
         if restarted:
             self._disturbs(node, now)
         self._heard_of(node)
         if router.incarnation == incarnation:
             return
         # Other routers may have advertised already, and this router has not received their advertisements.
-        if restarted:
+        if restarted or self._committed_epoch:
             self._lost()
             # Before the log has the start: the next controller takes a router that it knows for one of the
             # epoch, if the epoch is settled.
@@ -618,7 +621,6 @@ class Distribution:
         epoch = self._epoch
         assert epoch is not None
         router = self._routers[node]
-        assert router.incarnation is not None
         # The high half names the start: another start refuses the frame.
         seq = router.incarnation << COUNTER_BITS | self._next_number()
         if router.phase is Phase.NEEDS_TABLE:

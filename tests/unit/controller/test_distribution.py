@@ -317,6 +317,24 @@ def test_a_hello_that_comes_before_the_answer_to_another_voids_no_answer(named: 
     assert len(network.events("hello")) == 5
 
 
+def test_a_member_that_never_said_hello_is_given_up_until_it_does() -> None:
+    network = Network(ring(4))
+    network.connect()
+    network.tell(PortChanged(3, HOST_PORT, False))
+    for node in range(3):
+        network.hello(node)
+    network.advance(1)
+    network.deaf = {3}
+    network.tell(PortChanged(3, HOST_PORT, True))
+    network.advance(TIMING.patience_s + 3 * TIMING.settle_s)
+    assert [event["routers"] for event in network.events("committed")] == [3, 3]
+    network.deaf = set()
+    network.hello(3)
+    network.advance(1)
+    assert [event["routers"] for event in network.events("committed")] == [3, 3, 4]
+    assert network.machine.settled
+
+
 def test_an_answer_of_another_router_gives_a_silent_router_more_time() -> None:
     network = Network(ring(8))
     network.bring_up()
