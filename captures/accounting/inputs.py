@@ -20,6 +20,7 @@ from captures.accounting.log_tables import (
     oracle_table,
 )
 from captures.frames.index import check_capture
+from captures.pcap.opening import is_compressed
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.commands import lossy_links, read_commands
@@ -200,8 +201,12 @@ def read_inputs(run: RunLayout) -> Inputs:
     captures = read_captures(run)
     for listed, found in ((run.captures, captures), (run.ip_captures, read_ip_captures(run))):
         for capture in found:
-            if not (run.path / capture.file).is_file():
-                raise RunFolderError(f"{run.path / capture.file}: missing; {listed.name} names it")
+            path = run.path / capture.file
+            if not path.is_file():
+                raise RunFolderError(f"{path}: missing; {listed.name} names it")
+            # Its size would say nothing of the memory that its frames take.
+            if is_compressed(str(path)):
+                raise RunFolderError(f"{path}: is compressed; expected a capture as the run has written it")
     return Inputs(
         run=run,
         captures=captures,

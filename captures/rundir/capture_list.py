@@ -174,5 +174,10 @@ def write_captures(path: Path, captures: Iterable[CapturedFile]) -> None:
 
 
 def captured_bytes(layout: RunLayout) -> int:
-    """Returns the size of the capture files of a run."""
-    return sum(path.stat().st_size for path in layout.captures_folder.glob(layout.capture("*").name))
+    """Returns the size of the capture files of a run; a file counts each time that the list names it.
+
+    Raises:
+        RunFolderError: the list of captures is missing or malformed.
+    """
+    files = [layout.path / capture.file for capture in read_captures(layout)]
+    return sum(path.stat().st_size for path in files if path.is_file())

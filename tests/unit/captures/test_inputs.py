@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import read_inputs
+from captures.rundir.capture_list import captured_bytes
+from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from tests.support.run_folder import TIME_SCALE, asked_run
 
@@ -45,3 +50,25 @@ def test_summary_and_tables_have_one_time_scale(tmp_path: Path) -> None:
         assert direct.summary()["time_scale"] == row["time_scale"]
         assert 3.0 < row["time_scale"] < 10.0
         assert row["time_scale"] == pytest.approx(row["last_s"] * 1e9 / (row["last_ns"] - row["start_ns"]))
+
+
+@pytest.mark.attack("hostile run folder")
+@pytest.mark.parametrize("compress", [gzip.compress, lambda data: pa.compress(data, "zstd", asbytes=True)])
+def test_a_compressed_capture_is_refused(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    run = RunLayout(asked_run().write(tmp_path / "run"))
+    capture = run.capture("link-0-1")
+    capture.write_bytes(compress(capture.read_bytes()))
+    with pytest.raises(RunFolderError, match=r"link-0-1\.pcap: is compressed"):
+        read_inputs(run)
+
+
+def test_a_capture_counts_as_large_as_it_is_read(tmp_path: Path) -> None:
+    run = RunLayout(asked_run().write(tmp_path / "run"))
+    entries = json.loads(run.captures.read_text())
+    size = captured_bytes(run)
+    run.capture("link-0-1").rename(run.path / "other")
+    entries[0]["file"] = "other"
+    run.captures.write_text(json.dumps(entries))
+    assert captured_bytes(run) == size > 0
+    run.captures.write_text(json.dumps(entries * 2))
+    assert captured_bytes(run) == 2 * size

@@ -68,6 +68,7 @@ def test_ctrl_c_ends_a_query(run: Path) -> None:
     assert (query.returncode, output, errors) == (130, "", "cbcb: interrupted\n")
 
 
+@pytest.mark.attack("hostile run folder")
 @pytest.mark.parametrize("place", ["tail", "pages"])
 def test_a_damaged_table_is_an_error_that_names_it(
     run: Path, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -231,6 +231,7 @@ def test_convergence_counts_from_the_first_predicate_of_a_session(tmp_path: Path
     assert found == [pytest.approx(0.006, abs=1e-9)] * 2
 
 
+@pytest.mark.attack("hostile run folder")
 @pytest.mark.parametrize("key", summary_keys.SUMMARY_KEYS)
 def test_a_value_of_the_wrong_type_is_an_error_that_names_file_and_key(tmp_path: Path, key: str) -> None:
     run = RunLayout(tmp_path)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.prepared import conclusion
 from testbed.prepared.conclusion import PreparedConclusion, lasts, why_not
 from tests.support.paths import ROOT
+from tests.support.run_folder import good_run
 
 _CHECK = """
 import os
@@ -61,13 +61,11 @@ def test_a_process_that_cannot_be_started_ends_no_emulation(
 def test_large_captures_are_left_to_a_session_that_compiles_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    capture = RunLayout(tmp_path).capture("link-0-1")
-    capture.parent.mkdir()
-    capture.write_bytes(bytes(200))
+    run = good_run().write(tmp_path / "run")
     monkeypatch.setattr(conclusion, "LARGE_BYTES", 199)
     with PreparedConclusion("local[2]") as prepared:
         prepared.start(tmp_path)
-        assert prepared.conclude(tmp_path) is None
+        assert prepared.conclude(run) is None
 
 
 _FOLLOWER = """
