@@ -26,17 +26,18 @@ from captures.frames.bodies import attribute_maps
 from captures.frames.columns import ATTRIBUTES
 from captures.rundir.attention import read_attention
 from captures.rundir.controller import read_controller
-from captures.rundir.faults import killed_routers, unwritten
+from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
 
 #: The key under which the engines return the messages; the summary has no such key.
 SUSPICIOUS = "suspicious"
-#: Times of different processes of the machine agree within this, ns.
+#: Times of different processes of the machine agree within this, ns, where nobody sets the wall clock.
 _RESOLUTION_NS = 1_000_000
 #: A router writes the record of an upload after it has sent the publication, in the same turn or soon, ns.
 _WRITTEN_NS = 1_000_000_000
-#: For so long after the last record of the run its parts may send, ns.
-_END_NS = 60_000_000_000
-#: The wall clock may be set by less than this while a piece of the experiment clock lasts.
+#: For so long after the end of the workload, or the last record, parts may send until the network is quiet:
+#: ns, and experiment seconds.
+_END_NS, _END_S = 60_000_000_000, 600.0
+#: The wall clock may be set by less than this while a run lasts.
 _STEP_S = 1.0
 _RECORDED = pa.schema(
     [
@@ -44,15 +45,15 @@ _RECORDED = pa.schema(
         ("attributes", ATTRIBUTES),
     ]
 )
-_QUERY = f"""
+_QUERY = """
     with seen as (
         select case when type = 'MSG' then issuer else attention.source end as source,
-            case when type = 'MSG' then seq else attention.seq end as seq, time_ns, {{text}} as content,
+            case when type = 'MSG' then seq else attention.seq end as seq, time_ns, {text} as content,
             case when type = 'MSG' then epoch end as epoch, cast(null as bigint) as sent_ns,
-            cast(null as bigint) as delivered_ns, case when {{recordable}} then 1 end as recordable
-        from {{frames}} where type in ('MSG', 'PUB', 'FLUSH') and undecodable is null
+            cast(null as bigint) as delivered_ns, case when {recordable} then 1 end as recordable
+        from {frames} where type in ('MSG', 'PUB', 'FLUSH') and undecodable is null
         union all
-        select source, seq, null, {{text}}, null, sent_ns, delivered_ns, null from {{recorded}}
+        select source, seq, null, {text}, null, sent_ns, delivered_ns, null from {recorded}
     ), found as (
         select source, seq, count(recordable) as frames, count(distinct content) as contents,
             count(distinct epoch) as epochs, min(sent_ns) as sent_ns, min(time_ns) as captured_ns,
@@ -61,7 +62,7 @@ _QUERY = f"""
     )
     select source, seq, frames, contents, epochs, sent_ns, captured_ns, delivered_ns from found
     where (sent_ns is null and frames > 0) or contents > 1 or epochs > 1
-        or captured_ns < sent_ns - {_RESOLUTION_NS} or delivered_ns < sent_ns - {_RESOLUTION_NS}
+        or captured_ns < sent_ns - {resolution_ns} or delivered_ns < sent_ns - {resolution_ns}
     order by source, seq
 """
 
@@ -96,8 +97,8 @@ class Suspicious(NamedTuple):
         """Whether no router recorded the sending."""
         return self.sent_ns is None and self.frames > 0
 
-    def contradictions(self) -> Iterator[str]:
-        """Yields a text for each contradiction."""
+    def contradictions(self, resolution_ns: int) -> Iterator[str]:
+        """Yields a text for each contradiction; times agree within `resolution_ns`."""
         if self.contents > 1:
             yield f"message {self.name}: {self.contents} different contents in its record and captured frames"
         if self.epochs > 1:
@@ -105,7 +106,7 @@ class Suspicious(NamedTuple):
         for what, time_ns in (("captured", self.captured_ns), ("delivered", self.delivered_ns)):
             if self.sent_ns is not None and time_ns is not None:
                 early_ns = self.sent_ns - time_ns
-                if early_ns > _RESOLUTION_NS:
+                if early_ns > resolution_ns:
                     yield f"message {self.name}: {what} {early_ns / 1e9:,.3g} s before it was sent"
 
 
@@ -124,7 +125,18 @@ def suspicious_query(inputs: Inputs, text: str, frames: str = "frames", recorded
     killed = ", ".join(sorted({str(node) for node, _ in killed_routers(inputs.faults)})) or "-1"
     recordable = f"case when type = 'MSG' then {' and '.join(times) or 'true'}"
     recordable += f" else attention.source not in ({killed}) end"
-    return _QUERY.format(text=text, recordable=recordable, frames=frames, recorded=recorded)
+    return _QUERY.format(
+        text=text,
+        recordable=recordable,
+        resolution_ns=_resolution_ns(inputs),
+        frames=frames,
+        recorded=recorded,
+    )
+
+
+def _resolution_ns(inputs: Inputs) -> int:
+    """Records of the run agree within this, ns: someone may have set the wall clock meanwhile."""
+    return _RESOLUTION_NS + inputs.clock.set_ns
 
 
 def recorded_messages(inputs: Inputs) -> pa.Table:
@@ -185,7 +197,7 @@ def contradictions(inputs: Inputs, messages: Iterable[Suspicious], totals: Seque
         *_of_controller(inputs),
         *_of_lag(inputs),
         *_of_times(inputs, totals),
-        *(text for message in messages for text in message.contradictions()),
+        *(text for message in messages for text in message.contradictions(_resolution_ns(inputs))),
     ]
 
 
@@ -199,6 +211,8 @@ def _of_inputs(inputs: Inputs) -> Iterator[str]:
 def _of_clock(inputs: Inputs) -> Iterator[str]:
     """Pieces of the clock that do not continue each other, and rates that the experiment does not have."""
     name = inputs.run.clock.name
+    if inputs.clock.set_ns > _STEP_S * 1e9:
+        yield f"{name}: the wall clock was set by {inputs.clock.set_ns / 1e9:.3g} s in the run"
     for piece, following in pairwise(inputs.clock.pieces):
         end_s = piece.experiment_s + (following.start_ns - piece.start_ns) / 1e9 * piece.rate
         if abs(end_s - following.experiment_s) > _STEP_S * piece.rate:
@@ -242,12 +256,16 @@ def _of_times(inputs: Inputs, totals: Sequence[Total]) -> Iterator[str]:
     """The captures with frames outside the time of the run."""
     began_ns = inputs.manifest["started_ns"]
     logged_ns = max((event["t_ns"] for _, event in read_controller(inputs.run)), default=0)
-    ended_ns = max(logged_ns, inputs.log.last_ns)
+    end_s = inputs.experiment.get("duration_s", 0.0) + _END_S
+    ended_ns = max(logged_ns, inputs.log.last_ns, inputs.clock.wall_ns(end_s))
+    if inputs.held and any(fault["part"] == "controller" for fault in inputs.faults):
+        # Only the last record of the controller has the end of a session.
+        ended_ns = NEVER_NS
     for name in sorted({total.capture for total in totals}):
         times = [(each.first_ns, each.last_ns) for each in totals if each.capture == name]
         first_ns = min((first for first, _ in times if first is not None), default=began_ns)
         last_ns = max((last for _, last in times if last is not None), default=ended_ns)
-        if first_ns < began_ns:
+        if first_ns < began_ns - _resolution_ns(inputs):
             yield f"capture {name}: frames {(began_ns - first_ns) / 1e9:,.3g} s before the run began"
         if last_ns > ended_ns + _END_NS:
             late_s = (last_ns - ended_ns) / 1e9

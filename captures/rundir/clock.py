@@ -23,7 +23,8 @@ class ClockPiece(TypedDict):
 
 FILE = RunFile(
     lambda run: [run.clock],
-    "The experiment clock, written when second 0 is known and when the rate changes: a line for each piece. "
+    "The experiment clock, written when second 0 is known, when the rate changes, and when an emulation is "
+    "taken down: a line for each piece. "
     "A piece supersedes every earlier one from its start on.",
     (("", ClockPiece),),
 )
@@ -38,12 +39,14 @@ class Clock:
     Attributes:
         pieces: those that came into force.
         start_ns: wall time of experiment second 0.
+        set_ns: by how much the wall clock was set while the run lasted, ns.
 
     Raises:
         ValueError: there is no piece.
     """
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
+    def __init__(self, pieces: Iterable[Piece], set_ns: int = 0) -> None:
+        self.set_ns = set_ns
         self._timeline = Timeline(pieces)
         self.pieces = self._timeline.pieces
         self.start_ns = self._timeline.time_of(0.0)
@@ -87,15 +90,12 @@ def read_clock(run: RunLayout, *, unfinished: bool = False) -> Clock:
     Raises:
         RunFolderError: the file is missing or empty, or a field is missing or malformed.
     """
-    pieces = [
-        Piece(record["t_ns"], record["experiment_s"], record["rate"])
-        for record in (
-            clock_piece(where, line) for where, line in read_lines(run.clock, unfinished=unfinished)
-        )
-    ]
-    if not pieces:
+    found = [clock_piece(where, line) for where, line in read_lines(run.clock, unfinished=unfinished)]
+    if not found:
         raise RunFolderError(f"{run.clock}: no piece; expected at least one")
-    return Clock(pieces)
+    offsets = [record["t_ns"] - record["monotonic_ns"] for record in found]
+    pieces = (Piece(record["t_ns"], record["experiment_s"], record["rate"]) for record in found)
+    return Clock(pieces, max(offsets) - min(offsets))
 
 
 def clock_piece(where: str, record: Mapping[str, Any]) -> ClockPiece:

@@ -410,6 +410,7 @@ class Emulation:
         spans = self.network.spans()
         self.progress.step("captures")
         self.captures.stop()
+        self.clock.end()
         self._stop_network(spans)
 
     def _write_tables(self) -> None:

@@ -89,6 +89,12 @@ class EmulationClock:
         if piece is not None:
             self._log(piece)
 
+    def end(self) -> None:
+        """Notes the clock at the end: between two notes, the wall clock may have been set."""
+        now_ns = time.monotonic_ns()
+        before = next(piece for piece in reversed(self.page.pieces()) if piece.start_ns < now_ns)
+        self._log(before.followed_by(now_ns, before.rate))
+
     def close(self) -> None:
         """Unmaps the page; routers may use it still."""
         self.page.close()

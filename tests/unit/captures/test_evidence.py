@@ -13,13 +13,16 @@ import pytest
 from rich.console import Console
 
 from captures.accounting.direct import Direct
+from captures.rundir.clock import read_clock
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
+from router.clock.pieces import NS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.format import FrameType
 from testbed.config.load import load_experiment
 from testbed.judges import judge_run
+from testbed.sim.clock import EPOCH_NS
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import experiment as attention_experiment
@@ -149,7 +152,7 @@ def test_a_counter_that_the_captures_contradict_is_named(
     assert name.get(counter, counter) in reason
 
 
-def _rewritten(file: Path, old: str, new: str) -> None:
+def _rewritten(file: Path, old: str, new: str | Callable[[re.Match[str]], str]) -> None:
     """Replaces what matches a pattern."""
     text = file.read_text()
     changed = re.sub(old, new, text)
@@ -217,6 +220,35 @@ def test_evidence_that_contradicts_other_evidence_is_named(
     mutate(run)
     reasons = _reasons(run.path)
     assert any(re.fullmatch(f"evidence contradicts itself: {reason}", each) for each in reasons), reasons
+
+
+def test_a_quiet_end_of_a_run_with_periodic_ras_is_no_contradiction(tmp_path: Path) -> None:
+    file = tmp_path / "quiet.toml"
+    first = '[[events]]\nat_s = 1\naction = "set_predicate"\nnode = 1\npredicate = "x = 1"\n'
+    slow = "duration_s = 9000\ntime_scale = 1\nworkload = false\n[protocol]\nra_period_s = 1000\n"
+    file.write_text(slow + "[topology]\nlink = [{ u = 0, v = 1 }]\n" + first)
+    assert _reasons(_judged(file)) == []
+
+
+@pytest.mark.parametrize(
+    ("set_ms", "named"), [(0, "delivered"), (20, None), (2000, "the wall clock was set")]
+)
+def test_times_may_differ_by_what_the_wall_clock_was_set(
+    simulated: Path, tmp_path: Path, set_ms: int, named: str | None
+) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    _rewritten(
+        run.simulated_applications,
+        r'("deliver","t_ns":)(\d+)',
+        lambda found: f"{found[1]}{int(found[2]) - 15_000_000}",
+    )
+    last = read_clock(run).pieces[-1]
+    t_ns, at_s = last.start_ns + NS, last.experiment_s + last.rate
+    end = {"monotonic_ns": t_ns - EPOCH_NS, "experiment_s": at_s, "rate": last.rate}
+    with run.clock.open("a") as clock:
+        clock.write(json.dumps({"t_ns": t_ns - set_ms * 10**6, **end}) + "\n")
+    reasons = _reasons(run.path)
+    assert any(named in each for each in reasons) if named else reasons == []
 
 
 def test_a_publication_that_a_link_alters_is_named(limited: Path, tmp_path: Path) -> None:

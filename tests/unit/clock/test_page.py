@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir.clock import read_clock
+from captures.rundir.layout import RunLayout
 from router.clock.clock import LEAD_S, FixedClock, SharedClock
 from router.clock.meter import DEADLINE, Measured, Meter
 from router.clock.page import ClockPage
 from router.clock.pieces import NS, Piece
 from router.wire.frames import FrameType
+from testbed.emulation.experiment_clock import EmulationClock
 from tests.support.paths import ROOT
 
 
@@ -206,3 +209,17 @@ def test_another_process_writes_its_slot(page: ClockPage, tmp_path: Path) -> Non
     process.start()
     process.join()
     assert Meter(page.slot(2)).measured().lag_s == 1.5
+
+
+def test_the_end_of_a_run_has_by_how_much_the_wall_clock_was_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hand: Hand
+) -> None:
+    run = RunLayout(tmp_path)
+    clock = EmulationClock(run, tmp_path / "page", [])
+    clock.begin(10.0)
+    hand.move(1)
+    before_ns = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: before_ns - 60 * NS)
+    clock.end()
+    clock.close()
+    assert round(read_clock(run).set_ns / NS) == 61
