@@ -50,6 +50,14 @@ class _Partial:
         return self.length + FRAGMENT_OVERHEAD * len(self.chunks)
 
 
+@dataclass(slots=True)
+class _Held:
+    """The partial frames of one sender, in order of arrival of the last new fragment."""
+
+    keys: dict[Key, None] = field(default_factory=dict)
+    cost: int = 0
+
+
 class Reassembler:
     """Collects the fragments of frames until they are whole.
 
@@ -83,6 +91,7 @@ class Reassembler:
         self.used_bytes = 0
         # In order of arrival of the last new fragment, hence of deadline: dictionaries keep insertion order.
         self._partial: dict[Key, _Partial] = {}
+        self._held: dict[Hashable, _Held] = {}
 
     def __len__(self) -> int:
         """The number of partial frames held."""
@@ -162,8 +171,11 @@ class Reassembler:
         cost = len(chunk) + FRAGMENT_OVERHEAD
         if not self._make_room(key, cost):
             return None
+        held = self._held.setdefault(key[0], _Held())
         self._partial.pop(key, None)
-        self._partial[key] = partial
+        held.keys.pop(key, None)
+        self._partial[key], held.keys[key] = partial, None
+        held.cost += cost
         partial.deadline = now + self.timeout_s
         partial.chunks[header.fragment_index] = chunk
         partial.length = length
@@ -177,12 +189,11 @@ class Reassembler:
         """Gives up partial frames until a fragment of `key` fits; False: `key` itself had to be given up."""
         allowed = self.max_partial if key in self._partial else self.max_partial - 1
         while (full := self.used_bytes + cost > self.max_bytes) or len(self._partial) > allowed:
-            # Counted only here: this is a flood, or the memory is too small.
             held = Counter({key[0]: cost if full else 1})
-            for other, partial in self._partial.items():
-                held[other[0]] += partial.cost if full else 1
+            for sender, each in self._held.items():
+                held[sender] += each.cost if full else len(each.keys)
             ((most, _),) = held.most_common(1)
-            oldest = next((other for other in self._partial if other[0] == most and other != key), key)
+            oldest = next((other for other in self._held.get(most, _Held()).keys if other != key), key)
             self._give_up(oldest)
             self.evicted += 1
             if oldest == key:
@@ -191,8 +202,14 @@ class Reassembler:
 
     def _give_up(self, key: Key) -> None:
         partial = self._partial.pop(key, None)
-        if partial is not None:
-            self.used_bytes -= partial.cost
+        if partial is None:
+            return
+        self.used_bytes -= partial.cost
+        held = self._held[key[0]]
+        held.cost -= partial.cost
+        del held.keys[key]
+        if not held.keys:
+            del self._held[key[0]]
 
     def expire(self, now: float) -> int:
         """Gives up the partial frames whose timeout has passed; returns how many."""

@@ -134,6 +134,30 @@ def test_a_sender_that_floods_loses_its_own_frames(limits: dict[str, int]) -> No
     assert reassembler.held(honest) == {0, 1, 2}
 
 
+class _Sender(str):
+    """A sender that counts how often it is looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        type(self).lookups += 1
+        return super().__hash__()
+
+
+@pytest.mark.parametrize("limits", [{"max_partial": 200}, {"max_bytes": 60_000}])
+def test_a_fragment_of_a_flood_costs_no_more_than_the_first(
+    limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reassembler = Reassembler(**limits)
+    looked_up = []
+    for seq in range(400):
+        monkeypatch.setattr(_Sender, "lookups", 0)
+        reassembler.add(_Sender("rogue"), codec.fragment(long_message(seq), 132)[0], 0.0)
+        looked_up.append(_Sender.lookups)
+    assert reassembler.evicted >= 200
+    assert max(looked_up) <= 3 * looked_up[0]
+
+
 def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
     reassembler = Reassembler(max_partial=2)
     one, two, three = (codec.fragment(long_message(seq), 132) for seq in range(3))
