@@ -186,7 +186,7 @@ def _numbered(where: str, entry: Mapping[str, Any], ids: Mapping[str, int]) -> d
 _MOST_PARTS = 100
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\[^\n])*+"?+|'[^'\n]*+'?+)"""
 _MORE = rf"(?:[ \t]*+\.[ \t]*+{_PART})"
-#: The places of dots in TOML: strings over several lines, comments, and keys (with other strings and numbers);
+#: The places of dots in TOML: strings over several lines, comments, and keys, with other strings and numbers;
 #: group 1 is a long key. A string without an end is an error of its line.
 _TOKEN = re.compile(
     r'''"""(?:"{0,2}+(?:[^"\\]|\\.))*+(?:"{3,5})?'''

@@ -32,6 +32,7 @@ from captures.source import captured_frames
 from captures.spark.reach import require_reach
 from captures.spark.session import failed, spark_session
 from captures.tables import store
+from captures.tables.query import OutOfMemory
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -98,7 +99,7 @@ def account_directly(
     """Accounts for a small run as `account`, on DuckDB in this process and without tshark.
 
     Raises:
-        TooLargeError: the captures are larger than the memory of one process should hold.
+        TooLargeError: the captures are larger than the memory of one process should hold, or than it can.
         RunFolderError, BusyError, PcapError: as `account`.
     """
     with store.new_tables(run_dir) as folder:
@@ -110,14 +111,18 @@ def account_directly(
                 f" {LARGE_BYTES / 1e6:,.0f} MB: account on Spark"
             )
         stages = Stages(progress, len(("frames", "summary", "tables")))
-        with ExitStack() as stack:
-            with stages.stage("frames"):
-                direct = stack.enter_context(Direct(run_dir, whole=True))
-            with stages.stage("summary"):
-                summary = direct.summary()
-            with stages.stage("tables"):
-                for name, table in direct.all_tables():
-                    store.write_arrow(table, folder, name)
+        try:
+            with ExitStack() as stack:
+                with stages.stage("frames"):
+                    direct = stack.enter_context(Direct(run_dir, whole=True))
+                with stages.stage("summary"):
+                    summary = direct.summary()
+                with stages.stage("tables"):
+                    for name, table in direct.all_tables():
+                        store.write_arrow(table, folder, name)
+        except OutOfMemory as error:
+            reason = str(error).splitlines()[0]
+            raise TooLargeError(f"{run_dir}: {reason}; account on Spark") from error
         summary["accounting_s"] = round(time.monotonic() - started, 3)
         write_accounting(folder, stages.record("duckdb", None))
         with store.publish(run_dir):

@@ -10,6 +10,7 @@ of captures has been compared with tshark elsewhere.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -119,7 +120,8 @@ class Direct:
         self.tables: dict[str, pa.Table] = {name: LOG_TABLES[name](self.inputs) for name in names}
         self._columns = tuple(COLUMNS) if whole else _COLUMNS
         self._derived = False
-        self._database = new_database(threads=1)
+        self._stack = ExitStack()
+        self._database = self._stack.enter_context(new_database(threads=1))
         log = self.inputs.log
         named = {self._files[each.identity.name]: each.identity for each in self.inputs.captures}
         self._frames = decoded_frames(named, self._columns)
@@ -142,8 +144,8 @@ class Direct:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Frees the memory of the database."""
-        self._database.close()
+        """Frees the memory of the database, and removes its temporary folder."""
+        self._stack.close()
 
     def summary(self) -> dict[str, Any]:
         """Returns the keys of summary.json that `captures.accounting.account.account` returns.

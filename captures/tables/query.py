@@ -6,8 +6,8 @@ DuckDB answers them in this process, in a fraction of a second; `captures.tables
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias, TypeVar
 
 import duckdb
-import psutil
 import pyarrow as pa
 
 from captures.rundir.files import RunFolderError
@@ -23,6 +22,8 @@ from captures.tables import store
 from captures.tables.catalogue import TABLES, Column
 
 _T = TypeVar("_T")
+#: DuckDB needs more memory than it may take, and cannot spill.
+OutOfMemory = duckdb.OutOfMemoryException
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
 #: Statements that touch nothing but the database in memory.
@@ -45,6 +46,10 @@ _EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?", re.IGNORECASE)
 _OF_STATEMENTS = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
 #: Rows of a batch of an answer.
 _BATCH_ROWS = 50_000
+#: Of the memory that the machine or the control group has: what is free depends on the moment.
+_MEMORY = "50%"
+#: Seconds between two attempts to interrupt DuckDB.
+_INTERRUPT_S = 0.05
 
 
 class QueryError(ValueError):
@@ -99,32 +104,37 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
         QueryError: the run has no tables; the SQL is wrong, or fails.
         RunFolderError: a table cannot be read.
     """
-    # DuckDB lets no signal through while it works: it works in a thread.
-    with connect(run) as database, ThreadPoolExecutor(max_workers=1) as pool:
+    with connect(run) as database:
         try:
-            _check(sql)
-            reader = _interruptible(database, pool.submit(_reader, database, sql))
+            reader = interruptible(database, lambda: _reader(database, sql))
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            while (batch := _interruptible(database, pool.submit(next, reader, None))) is not None:
+            while (batch := interruptible(database, lambda: next(reader, None))) is not None:
                 yield batch
         except _OF_STATEMENTS as error:
             raise QueryError(str(error).strip()) from error
 
 
 def _reader(database: Database, sql: str) -> pa.RecordBatchReader:
+    _check(sql)
     result = database.sql(sql)
     if result is None:
         raise QueryError("nothing was asked; expected SQL, such as SELECT * FROM messages")
     return result.to_arrow_reader(_BATCH_ROWS)
 
 
-def _interruptible(database: Database, work: Future[_T]) -> _T:
+def interruptible(database: Database, work: Callable[[], _T]) -> _T:
     """The result of work on a database; Ctrl-C ends the work."""
-    try:
-        return work.result()
-    except KeyboardInterrupt:
-        database.interrupt()
-        raise
+    # DuckDB lets no signal through while it works: it works in a thread.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        try:
+            return pool.submit(work).result()
+        except KeyboardInterrupt:
+            # DuckDB forgets an interruption between two queries. The next task begins after the work.
+            ended = pool.submit(int)
+            while not ended.done():
+                database.interrupt()
+                wait([ended], _INTERRUPT_S)
+            raise
 
 
 def _check(sql: str) -> None:
@@ -139,32 +149,33 @@ def _check(sql: str) -> None:
             )
 
 
-def in_memory(tables: Mapping[str, pa.Table]) -> Database:
+@contextmanager
+def in_memory(tables: Mapping[str, pa.Table]) -> Iterator[Database]:
     """A database in memory that holds the tables of a run by their names, as `connect` opens them."""
-    database = new_database(threads=1)
-    for name, table in tables.items():
-        database.register(name, table)
-    return database
+    with new_database(threads=1) as database:
+        for name, table in tables.items():
+            database.register(name, table)
+        yield database
 
 
-def new_database(**settings: str | int) -> Database:
-    """An empty database in memory, of at most half of the memory that is free, which prints no progress.
+@contextmanager
+def new_database(**settings: str | int) -> Iterator[Database]:
+    """An empty database in memory, of at most half of the memory, which prints no progress.
 
-    It writes no file: DuckDB's default is a folder `.tmp` in the working folder.
+    What does not fit into memory is in a temporary folder until the block ends.
     """
-    most = psutil.virtual_memory().available // 2
-    own = {"memory_limit": f"{most}B", "temp_directory": ""}
-    database = duckdb.connect(":memory:", config={**own, **settings})
-    database.execute("set enable_progress_bar = false")
-    return database
+    with TemporaryDirectory(prefix="cbcb-query-") as spilled:
+        own = {"memory_limit": _MEMORY, "temp_directory": spilled}
+        with duckdb.connect(":memory:", config={**own, **settings}) as database:
+            database.execute("set enable_progress_bar = false")
+            yield database
 
 
 @contextmanager
 def connect(run: Path) -> Iterator[Database]:
-    """A database in memory with a view for each table of a run.
+    """A database in memory, as of `new_database`, with a view for each table of a run.
 
-    It reads the tables alone: no other file, and nothing from the network. What does not fit into memory is
-    in a temporary folder until the block ends.
+    It reads the tables alone: no other file, and nothing from the network.
 
     Raises:
         QueryError: the run has no tables, or a table cannot be opened.
@@ -178,15 +189,13 @@ def connect(run: Path) -> Iterator[Database]:
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
     }
-    with TemporaryDirectory(prefix="cbcb-query-") as spilled:
-        database = new_database(temp_directory=spilled, **settings)
-        with database:
-            _open_tables(database, run, names)
-            try:
-                yield database
-            except (duckdb.Error, pa.ArrowException) as error:
-                store.check(run)
-                raise RunFolderError(f"{store.folder(run, '')}: {str(error).strip()}") from error
+    with new_database(**settings) as database:
+        _open_tables(database, run, names)
+        try:
+            yield database
+        except (duckdb.Error, pa.ArrowException) as error:
+            store.check(run)
+            raise RunFolderError(f"{store.folder(run, '')}: {str(error).strip()}") from error
 
 
 def _open_tables(database: Database, run: Path, names: Sequence[str]) -> None:

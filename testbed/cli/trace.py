@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 from argparse import ArgumentParser, Namespace
-from contextlib import ExitStack
 from dataclasses import asdict
 
 from captures.rundir.layout import RunLayout
@@ -41,7 +40,7 @@ def main(arguments: Namespace) -> int:
     Returns 0.
     """
     # DuckDB and pyarrow take a third of a second to load.
-    from captures.tables.query import QueryError, connect
+    from captures.tables.query import QueryError, connect, interruptible
     from testbed.trace.build import trace
     from testbed.trace.find import find, is_message_id, listed
     from testbed.trace.show import lines, listing
@@ -56,21 +55,23 @@ def main(arguments: Namespace) -> int:
     if RunLayout(run).attention.exists():
         return _of_publications(RunLayout(run), message, arguments)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
-    with ExitStack() as stack:
-        try:
-            database = stack.enter_context(connect(run))
-        except QueryError as error:
-            raise InputError(str(error)) from error
-        if message is None:
-            messages = listed(database, arguments.where, missed=arguments.missed)
-            if arguments.json:
-                for one in messages:
-                    put(json.dumps(asdict(one)))
+    try:
+        with connect(run) as database:
+            if message is None:
+                messages = interruptible(
+                    database, lambda: listed(database, arguments.where, missed=arguments.missed)
+                )
             else:
-                put("\n".join(listing(messages, width)))
-            return 0
-        found = trace(run, database, find(database, message))
-    if arguments.json:
+                found = interruptible(database, lambda: trace(run, database, find(database, message)))
+    except QueryError as error:
+        raise InputError(str(error)) from error
+    if message is None:
+        if arguments.json:
+            for one in messages:
+                put(json.dumps(asdict(one)))
+        else:
+            put("\n".join(listing(messages, width)))
+    elif arguments.json:
         put(json.dumps(asdict(found), indent=1))
     else:
         put("\n".join(lines(found, width)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from captures.accounting.direct import decoded_frames
@@ -149,16 +150,17 @@ def _named(run: RunLayout, name: str) -> list[Sending]:
     return [each for each in read_history(run, unfinished=True).sendings if _has_name(each, name)]
 
 
+@contextmanager
 def _database(
     run: RunLayout, tables: Mapping[int, Sequence[TableRow]], answers: Sequence[OracleAnswer]
-) -> Database:
-    """Returns a database with the tables that a trace reads (`testbed.trace.evidence`)."""
+) -> Iterator[Database]:
+    """A database with the tables that a trace reads (`testbed.trace.evidence`)."""
     clock = read_clock(run, unfinished=True)
     events = application_tables(run).events(clock)
     files = {Path(path): identity for path, identity in capture_paths(run).items()}
     captures = [CapturedFile(each, str(path), "", 0, 0, 0) for path, each in files.items()]
     sources = set(events["source"].drop_null().to_pylist())
-    database = in_memory(
+    with in_memory(
         {
             "applications": events,
             "frames": decoded_frames(files, _COLUMNS, growing=True),
@@ -166,6 +168,6 @@ def _database(
             "oracle": oracle_rows(answers),
             "routing_tables": routing_rows(tables),
         }
-    )
-    database.execute(_MESSAGES.format(sent_s=experiment_seconds(clock, "sent.requested_ns")))
-    return database
+    ) as database:
+        database.execute(_MESSAGES.format(sent_s=experiment_seconds(clock, "sent.requested_ns")))
+        yield database

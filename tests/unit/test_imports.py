@@ -37,7 +37,7 @@ HEAVY = {
     "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.graphs"),
     "rich": ("testbed",),
     "cryptography": ("router.privacy", "router.security"),
-    "psutil": ("captures.capturing", "captures.spark", "captures.tables.query", "testbed"),
+    "psutil": ("captures.capturing", "captures.spark", "testbed"),
 }
 
 

@@ -5,22 +5,34 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
+import threading
+import traceback
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import duckdb
 import psutil
 import pytest
 
-from captures.accounting.account import account_directly
+from captures.accounting.account import TooLargeError, account_directly
+from captures.accounting.direct import Direct
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import write_summary
+from captures.tables import query
 from captures.tables.query import ask
 from testbed.api import Result
 from testbed.cli.main import main
+from testbed.trace.find import listed
 from tests.support.command import CBCB
 from tests.support.polling import poll
 from tests.support.run_folder import good_run
+
+_LONG = "select sum(a.range * b.range % 7) from range(100000000) a, range(100000) b"
 
 
 @pytest.fixture
@@ -47,25 +59,77 @@ def test_a_query_spills_into_a_temporary_folder_that_goes(
     assert not (tmp_path / ".tmp").exists()
 
 
-def test_a_query_takes_at_most_half_of_the_free_memory(run: Path) -> None:
+def test_a_query_takes_at_most_half_of_the_memory(run: Path) -> None:
     number, unit = _settings(run)["memory_limit"].split()
     limit = float(number) * 1024 ** {"MiB": 2, "GiB": 3}[unit]
     assert limit < 0.6 * psutil.virtual_memory().total
 
 
+def test_an_accounting_spills_into_a_temporary_folder_that_goes(run: Path) -> None:
+    with Direct(run) as direct:
+        (row,) = direct.sql("select current_setting('temp_directory') as path").to_pylist()
+        assert Path(row["path"]).is_dir()
+    assert not Path(row["path"]).exists()
+
+
+def test_an_accounting_that_lacks_memory_names_spark(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "_MEMORY", "1MB")
+    with pytest.raises(TooLargeError, match=r"run: Out of Memory Error: .*; account on Spark$"):
+        account_directly(run, lambda _: None)
+
+
+def test_ctrl_c_before_a_query_has_begun_ends_it(run: Path) -> None:
+    begun, ends = threading.Event(), list[str]()
+
+    def work() -> None:
+        main = threading.main_thread().ident or 0
+
+        def waits() -> bool:
+            stack = traceback.walk_stack(sys._current_frames()[main])
+            return any(frame.f_code is Future.result.__code__ for frame, _ in stack)
+
+        poll(lambda: waits() or None, 60, "the test waits for the work")
+        signal.pthread_kill(main, signal.SIGINT)
+        assert begun.wait(60)
+        with pytest.raises(duckdb.InterruptException):
+            database.execute(_LONG).fetchall()
+        ends.append("interrupted")
+
+    def interrupt() -> None:
+        database.interrupt()
+        begun.set()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with query.connect(run) as database, pytest.raises(KeyboardInterrupt):
+            query.interruptible(cast(query.Database, SimpleNamespace(interrupt=interrupt)), work)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ends == ["interrupted"]
+
+
+def test_a_trace_asks_where_ctrl_c_ends_it(run: Path) -> None:
+    asked = set()
+    threading.setprofile(lambda frame, *_: asked.add(frame.f_code))
+    try:
+        assert main(["trace", str(run)]) == 0
+    finally:
+        threading.setprofile(None)
+    assert listed.__code__ in asked
+
+
 def test_ctrl_c_ends_a_query(run: Path) -> None:
-    sql = "select sum(a.range * b.range % 7) from range(100000000) a, range(100000) b"
-    command = ["env", "--default-signal=INT", *CBCB, "query", str(run), sql]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as query:
+    command = ["env", "--default-signal=INT", *CBCB, "query", str(run), _LONG]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
         try:
-            process = psutil.Process(query.pid)
+            process = psutil.Process(asking.pid)
             # Of a processor: more than the command takes before the query runs.
             poll(lambda: process.cpu_times().user > 4 or None, 120, "the query runs")
-            os.kill(query.pid, signal.SIGINT)
-            output, errors = query.communicate(timeout=60)
+            os.kill(asking.pid, signal.SIGINT)
+            output, errors = asking.communicate(timeout=60)
         finally:
-            query.kill()
-    assert (query.returncode, output, errors) == (130, "", "cbcb: interrupted\n")
+            asking.kill()
+    assert (asking.returncode, output, errors) == (130, "", "cbcb: interrupted\n")
 
 
 @pytest.mark.attack("hostile run folder")
