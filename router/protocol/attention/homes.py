@@ -101,7 +101,7 @@ class Homes:
 
     def epoch_changed(self, now: float) -> list[Action]:
         """Sends the SUBs that waited for the first epoch."""
-        return [action for box in self._state.boxes if box.unsent for action in self._ask(box, now)]
+        return self._state.turns.start(self._ask_unsent(now), None)
 
     @property
     def idle(self) -> bool:
@@ -221,6 +221,14 @@ class Homes:
 
     def _top_up(self, box: Box, now: float) -> list[Action]:
         return [] if self._state.settled else self._ask(box, now, SubscriptionFlags.TOP_UP)
+
+    def _ask_unsent(self, now: float) -> Work:
+        actions: list[Action] = []
+        for box in (box for box in list(self._state.boxes) if box.unsent):  # as each is at its turn
+            if len(actions) >= SENDS_A_TURN:
+                now, actions = (yield actions), []
+            actions += self._ask(box, now)
+        return actions
 
     def _ask(self, box: Box, now: float, flags: SubscriptionFlags = SubscriptionFlags.NONE) -> list[Action]:
         """Sends the SUB of a round to the children on this router's tree."""

@@ -8,7 +8,7 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.attention.events import Index, Outcome, RoundEnded
+from router.protocol.attention.events import Index, Outcome, RoundEnded, Unregister
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.turns import DEADLINES_A_TURN, SENDS_A_TURN
 from router.protocol.events import Action, Tick
@@ -184,6 +184,17 @@ def test_a_sub_waits_for_the_first_epoch() -> None:
     assert isinstance(asked.body, Subscription)
     assert asked.body.lifetime_left_us == 6_000_000
     assert router.idle
+
+
+def test_subs_that_waited_for_the_first_epoch_are_sent_in_several_turns() -> None:
+    router = new_router(RouterOptions(service="attention", service_options=AttentionOptions()))
+    numbers = [register(router, 5)[0] for _ in range(100)]
+    control(router, FrameType.TABLE, 1, TABLE, 3.0)
+    turns = [control(router, FrameType.COMMIT, 1, Commit(1), 4.0)]
+    router.handle(Unregister(1, numbers[-1]), 4.0)
+    while not router.idle:
+        turns.append(router.handle(Tick(), 4.0))
+    assert [len(_asked(actions)) for actions in turns] == [SENDS_A_TURN, SENDS_A_TURN, 99 - 2 * SENDS_A_TURN]
 
 
 def test_publications_for_a_home_without_a_tree_stay_pending() -> None:
