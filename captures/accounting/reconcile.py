@@ -122,6 +122,10 @@ def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[by
         raise TsharkError(f"tshark did not read the captures within {_TSHARK_TIMEOUT_S:g} s") from error
     if done.returncode < 0:
         raise TsharkError(f"tshark was ended by signal {-done.returncode} while it read {source}")
+    # Of a capture that it cannot read it says: "The file ...", or "The standard input ...".
+    if done.returncode > 0 and not done.stdout and b"tshark: The " not in done.stderr:
+        words = " ".join(done.stderr.decode(errors="replace").split())
+        raise TsharkError(f"tshark ended with status {done.returncode}: {words}")
     # A capture that it does not read to the end has fewer frames, which the reconciliation finds.
     return done.stdout.split()
 

@@ -134,6 +134,8 @@ def simulate(
                 simulation.run()
             with progress.stage("teardown_s", "counters and captures"):
                 simulation.finish()
+        except KeyboardInterrupt as interrupt:
+            raise KeyboardInterrupt(f"interrupted; {run_dir} cannot be accounted for") from interrupt
         finally:
             if simulation is not None:
                 simulation.close()

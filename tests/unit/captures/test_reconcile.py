@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from captures.accounting.reconcile import (
     Total,
+    TsharkError,
     reconcile_captures,
     reconcile_ovs,
     reconcile_routers,
@@ -116,3 +120,21 @@ def test_tshark_counts_each_file_even_beside_a_cut_one(tmp_path: Path) -> None:
     assert tshark_counts(files) == {"none": 0, "two": 2, "three": 3}
     files["two"].write_bytes(contents["two"][:-10])
     assert tshark_counts(files) == {"none": 0, "two": 1, "three": 3}
+    # Of these it reads nothing.
+    files["two"].write_bytes(header + record[:-10])
+    files["three"].write_bytes(header[:10])
+    assert tshark_counts(files) == {"none": 0, "two": 0, "three": 0}
+
+
+def test_a_tshark_that_cannot_begin_has_counted_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose library is missing; 0 frames of each file would be a difference."""
+    program = tmp_path / "tshark"
+    program.write_text("#!/bin/sh\necho 'tshark: error while loading shared libraries' >&2\nexit 127\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    file = tmp_path / "a.pcap"
+    file.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1))
+    with pytest.raises(TsharkError, match="status 127: tshark: error while loading shared libraries"):
+        tshark_counts({"a": file})

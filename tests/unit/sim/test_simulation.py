@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,31 @@ changing_receivers_percent = 40
 predicate_change_interval_s = 30
 first_message_s = 10
 """
+
+
+class _Interrupted(Progress):
+    """The user's Ctrl-C comes after the last event."""
+
+    @contextmanager
+    def stage(self, key: str, text: str) -> Iterator[None]:
+        with super().stage(key, text):
+            yield
+        if key == "run_s":
+            raise KeyboardInterrupt
+
+
+def test_a_simulation_that_is_interrupted_names_what_it_leaves(tmp_path: Path) -> None:
+    (tmp_path / "experiment.toml").write_text(RING)
+    experiment = load_experiment(tmp_path / "experiment.toml")
+    with (
+        (tmp_path / "output").open("w") as output,
+        pytest.raises(
+            KeyboardInterrupt, match=r"^interrupted; .*/runs/.* cannot be accounted for$"
+        ) as raised,
+    ):
+        simulate(experiment, tmp_path / "runs", _Interrupted(Console(file=output)))
+    (left,) = (tmp_path / "runs").iterdir()
+    assert str(left) in str(raised.value)
 
 
 def _simulate(folder: Path, text: str) -> Path:
