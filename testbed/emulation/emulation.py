@@ -284,7 +284,7 @@ class Emulation:
                 commands=Commands(
                     *(self.state.control, self._folder, self.topology, self.network),
                     *(self.network.host_namespace, self._unsettled),
-                    lambda: quiet_period_s(self.network.links_so_far),
+                    lambda: quiet_period_s(self.network.links_so_far(quiet_period_s)),
                 ),
                 parts=self._running_parts(driver, watch),
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -221,10 +221,11 @@ class EmulatedNetwork:
         """
         return self._spans + self._ending(self._links)[0]
 
-    @property
-    def links_so_far(self) -> list[model.Link]:
-        """The links, with the properties that they have and with those that they had before."""
-        return [*(span.link for span in self._spans), *self._links]
+    def links_so_far(self, held_s: Callable[[list[model.Link]], float]) -> list[model.Link]:
+        """The links, with their properties and with former ones, which hold a frame for up to `held_s`."""
+        now, changed = time.time_ns(), self._shaped_ns
+        former = (each for each in self._spans if now - changed[each.link.index] < 1e9 * held_s([each.link]))
+        return [*(each.link for each in former), *self._links]
 
     @property
     def _links(self) -> list[model.Link]:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -213,11 +214,14 @@ class Daemon:
         Raises:
             RunError: ovs-vswitchd has ended.
         """
-        try:
+        # A thread that is listed may end before it is read.
+        with suppress(OSError, ValueError):
             threads = Path(f"/proc/{int(self.path('pid').read_text())}/task").glob("*/comm")
-            return any(thread.read_text().startswith("handler") for thread in threads)
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.describe()} has ended: {error}") from error
+            if any(thread.read_text().startswith("handler") for thread in threads):
+                return True
+        if not self._runs():
+            raise RunError(f"{self.describe()} has ended: {self.last_words()}")
+        return False
 
     def _sockets(self, do: Callable[[int], _T]) -> _T:
         try:

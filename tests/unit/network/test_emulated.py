@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.machine.probes import kernel_features
 from testbed.network import emulated, switch_daemons
@@ -70,6 +73,22 @@ def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
     assert all(
         "rate 9Mbit" in _queues(network, node, device) for node, device in ((link.u, first), (link.v, second))
     )
+
+
+def test_former_properties_of_a_link_count_while_they_may_delay_a_frame(
+    network: EmulatedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [time.time_ns()]
+    monkeypatch.setattr(time, "time_ns", lambda: clock[0])
+
+    def rates() -> set[float | None]:
+        return {link.bandwidth_mbps for link in network.links_so_far(quiet_period_s)}
+
+    network.shape_link(0, 1, {"bandwidth_mbps": 5.0})
+    network.shape_link(0, 1, {"bandwidth_mbps": None})
+    assert rates() == {5, None}
+    clock[0] += 10**10
+    assert rates() == {None}
 
 
 @pytest.mark.parametrize("name", ["delay_ms", "jitter_ms", "reorder_percent"])
@@ -151,6 +170,19 @@ def test_a_host_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_ca
     assert ended == [host.name for host in hosts] * 2
     network.stop()
     assert len(ended) == 24
+
+
+def test_threads_that_end_do_not_end_their_daemon(tmp_path: Path) -> None:
+    """They are listed and then read: some have ended in between."""
+    daemon = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {0: [1]})], "kernel")._daemons[0]
+    code = "from threading import Thread\nwhile True:\n t = Thread(target=str)\n t.start()\n t.join()"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        daemon.processes.append(process)
+        daemon.path("pid").write_text(str(process.pid))
+        assert not any(daemon.has_handlers() for _ in range(2000))
+        process.kill()
+    with pytest.raises(RunError, match="has ended"):
+        daemon.has_handlers()
 
 
 def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_call(
