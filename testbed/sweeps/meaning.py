@@ -46,6 +46,8 @@ def _meaning(value: Any) -> Any:
             continue
         if each.name in _FILES:
             part = _contents(Path(part))
+        elif option is not None and option.kind == "pair":
+            part = sorted(part)
         elif each.name == _GENERATOR:
             part = [
                 part,
