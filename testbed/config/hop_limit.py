@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from router.wire.fragments import TIMEOUT_S
 from testbed.config.errors import Problems
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
-from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.controller.trees import LAYERS, NO_PARENT, hops_on_trees
 from testbed.events.links import at_worst
 from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
@@ -63,31 +65,43 @@ def _depth(experiment: Experiment) -> int:
 def _check_times(problems: Problems, experiment: Experiment) -> None:
     """Notes times that are shorter than the links allow, whose delays are wall time at any rate."""
     links = at_worst(experiment.topology, experiment.events).links
-    latest = [((link.delay_ms or 0.0) + (link.jitter_ms or 0.0)) / 1000 for link in links]
+    latest = [(link.delay_ms or 0.0) + (link.jitter_ms or 0.0) for link in links]
     if not any(latest):
         return
-    rate, protocol, depth = experiment.virtual_rate, experiment.protocol, _depth(experiment)
-    delays = [(link.delay_ms or 0.0) / 1000 for link in experiment.topology.links]
-    way_s = max(*latest, depth * min(delays))
-    answer_s = 2 * rate * max(*delays, depth * min(delays))
-    window = "oracle", "in_flight_window_s", experiment.oracle.in_flight_window_s
-    times = [(*window, way_s, "a frame is under way for up to", "wall")]
+    rate, protocol, link_s = experiment.virtual_rate, experiment.protocol, max(latest) / 1000
+    # A link that is on no tree is on one when another one fails.
+    way_s = max(link_s, _longest_way(experiment, latest) / 1000)
+    times = [("oracle", "in_flight_window_s", way_s, "a frame is under way for up to", "wall")]
     if protocol.sr_policy != "never":
-        times.append(
-            ("protocol", "sr_timeout_s", protocol.sr_timeout_s, answer_s, "a UR takes", "experiment")
-        )
+        times.append(("protocol", "sr_timeout_s", 2 * rate * way_s, "a UR takes", "experiment"))
     if protocol.reliable_control:
-        retry = "protocol", "control_retry_s", protocol.control_retry_s
-        times.append((*retry, 2 * rate * max(delays), "a RECEIPT takes", "experiment"))
-    for section, key, given, least, what, unit in times:
+        times.append(("protocol", "control_retry_s", 2 * rate * link_s, "a RECEIPT takes", "experiment"))
+    for section, key, least, what, unit in times:
+        given = getattr(getattr(experiment, section), key)
         if given < least:
-            text = f"{given:g} is too short for the delays of the links: {what} {least:.4g} {unit} seconds"
+            text = f"{given:g} is too short for the delays of the links: {what} {least:.10g} {unit} seconds"
             problems.add(section, key, text)
     if 2 * max(link.jitter_ms or 0.0 for link in links) > 1000 * TIMEOUT_S:
         text = (
             f"fragments of a frame may be more than {TIMEOUT_S:g} s apart, after which a router gives it up"
         )
         problems.add("links", "jitter_ms", text)
+
+
+def _longest_way(experiment: Experiment, lengths: Sequence[float]) -> float:
+    """The length of the longest way from a source on its tree, all links, of these lengths, up."""
+    topology, length = experiment.topology, np.array(lengths)
+    u, v = np.array([(link.u, link.v) for link in topology.links]).T
+    nodes, longest = np.arange(len(topology.nodes)), 0.0
+    for parents in LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset()).parents:
+        # The way of each node to one nearer to the source: of one hop, and of twice as many at each step.
+        nearer, ways = np.where(parents == NO_PARENT, nodes, parents), np.zeros(len(nodes))
+        for child, parent in ((u, v), (v, u)):
+            ways[child[parents[child] == parent]] = length[parents[child] == parent]
+        while (further := ways[nearer]).any():
+            ways, nearer = ways + further, nearer[nearer]
+        longest = max(longest, float(ways.max()))
+    return round(longest, 6)
 
 
 def hop_limit_of(experiment: Experiment) -> HopLimit:

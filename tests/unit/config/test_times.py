@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from testbed.config.errors import ExperimentError
 from testbed.config.hop_limit import load_checked
 from testbed.config.model import Experiment
 from testbed.control.quiescence import quiet_limit_s
+from topos.generators import line
 
-#: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16 s more after the event.
+#: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16.9 s after the event.
 _EXPERIMENT = """
 duration_s = 60
 topology.generator = "line"
@@ -40,9 +42,19 @@ def _problems(tmp_path: Path, **given: str) -> list[str]:
 def test_the_window_of_the_oracle_is_as_long_as_a_frame_is_under_way(tmp_path: Path) -> None:
     assert _problems(tmp_path) == [
         "[oracle] in_flight_window_s: 1 is too short for the delays of the links: a frame is under way for "
-        "up to 16 wall seconds"
+        "up to 16.9 wall seconds"
     ]
-    _load(tmp_path, oracle__in_flight_window_s="16")
+    _load(tmp_path, oracle__in_flight_window_s="16.9")
+
+
+def test_a_way_is_as_long_as_its_links_together(tmp_path: Path) -> None:
+    """Of different links, one without a delay: no multiple of the shortest one."""
+    first, *others = line(5).links
+    links = first, *(replace(link, delay_ms=300.0, jitter_ms=10.0) for link in others)
+    file = tmp_path / "times.toml"
+    file.write_text("duration_s = 60\noracle.in_flight_window_s = 0.9\n")
+    with pytest.raises(ExperimentError, match=r"a frame is under way for up to 0\.93 wall seconds"):
+        load_checked(file, {}, topology=replace(line(5), links=links))
 
 
 @pytest.mark.parametrize(
@@ -50,16 +62,16 @@ def test_the_window_of_the_oracle_is_as_long_as_a_frame_is_under_way(tmp_path: P
     [
         (
             {"protocol__sr_policy": '"count"', "time_scale": "1000"},
-            "[protocol] sr_timeout_s: 60 is too short for the delays of the links: a UR takes 2400 "
+            "[protocol] sr_timeout_s: 60 is too short for the delays of the links: a UR takes 33800 "
             "experiment seconds",
         ),
         (
             {"protocol__reliable_control": "true"},
-            "[protocol] control_retry_s: 0.5 is too short for the delays of the links: a RECEIPT takes 0.6 "
+            "[protocol] control_retry_s: 0.5 is too short for the delays of the links: a RECEIPT takes 32 "
             "experiment seconds",
         ),
         (
-            {"links__delay_ms": "16000", "links__jitter_ms": "16000"},
+            {"topology__nodes": "2", "links__delay_ms": "16000", "links__jitter_ms": "16000"},
             "[links] jitter_ms (given as an override): fragments of a frame may be more than 30 s apart, "
             "after which a router gives it up",
         ),
