@@ -21,6 +21,10 @@ from typing import Any, TypeAlias, TypeVar
 import numba
 from numba.core import config
 
+# The working folder may have a file of settings of somebody else.
+config._config_fname = os.devnull
+config.reload_config()
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Numba infers the types in compiled functions, and checks them; annotations name them for the reader.
 #: A number in a compiled function: int64.

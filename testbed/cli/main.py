@@ -20,7 +20,7 @@ from testbed import __version__
 from testbed.cli.streams import open_closed_streams
 from testbed.errors import BringUpInterrupted, InputError, TestbedError, run_folder_errors
 from testbed.full_disk import FULL
-from testbed.runs.folders import not_for_others_to_write
+from testbed.runs.folders import others_only_read
 from testbed.signals import end_like_ctrl_c
 from testbed.terminal.printable import put
 
@@ -104,7 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_like_ctrl_c()
         argv = sys.argv[1:] if argv is None else argv
         arguments = build_parser(argv).parse_args(argv)
-        with run_folder_errors(), not_for_others_to_write():
+        if path := os.environ.get("PYTHONPATH"):
+            # For children, an empty entry is the working folder, also under `-P`.
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))
+        with run_folder_errors(), others_only_read():
             return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
     except TestbedError as error:
         put(f"cbcb: {error}", file=sys.stderr)

@@ -117,7 +117,7 @@ _DIGIT, _LINE = 0.64, 1.2
 
 @contextmanager
 def styled(style: Style | None = None) -> Iterator[None]:
-    """Applies a style to figures made inside the block; other matplotlib settings are unchanged.
+    """Applies a style to figures made inside the block, and no `matplotlibrc`, which may be a stranger's.
 
     Args:
         style: None: the style of the block around this one, or else that of the report.
@@ -125,7 +125,9 @@ def styled(style: Style | None = None) -> Iterator[None]:
     chosen = style or _in_force.get()
     token = _in_force.set(chosen)
     try:
-        with mpl.rc_context(chosen.settings):
+        with mpl.rc_context():
+            mpl.rcdefaults()
+            mpl.rcParams.update(chosen.settings)
             yield
     finally:
         _in_force.reset(token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from router.children import start_module
+from testbed.cli.main import main
 from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 
@@ -38,6 +40,40 @@ def test_a_child_imports_nothing_of_the_working_folder(
         _, errors = child.communicate(timeout=120)
     assert not (tmp_path / RAN).exists(), errors
     assert child.returncode not in (0, 97)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "expected"),
+    [
+        (
+            "matplotlibrc",
+            "text.usetex: True",
+            "import matplotlib as mpl; from testbed.report.style import styled\n"
+            "with styled(): print(mpl.rcParams['text.usetex'])",
+            "False",
+        ),
+        (
+            ".numba_config.yaml",
+            "disable_jit: 1",
+            "import router.native.compiler; from numba.core import config; print(config.DISABLE_JIT)",
+            "0",
+        ),
+    ],
+)
+def test_no_library_takes_settings_of_the_working_folder(
+    tmp_path: Path, name: str, content: str, code: str, expected: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == expected
+
+
+def test_children_get_no_path_of_modules_that_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":/x:")
+    assert main(["export", "none", "--runs", "/dev/null"]) == 2
+    assert os.environ["PYTHONPATH"] == "/x"
 
 
 def test_one_function_starts_the_interpreter() -> None:
