@@ -29,6 +29,8 @@ _INTERVAL_S = 1.0
 _FAREWELL_S = 2.0
 #: Connections at a time: any user of the machine can open some.
 _MOST_CONNECTIONS = 64
+#: Connections with the stream of snapshots, which last as long as the run: they leave room for others.
+_MOST_STREAMS = 48
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -129,13 +131,13 @@ class LiveServer:
             return (self._version, self._snapshot) if self._version > seen else None
 
     @contextmanager
-    def reader(self) -> Iterator[None]:
-        """Registers a reader for the time of a stream; the end of the server waits for it for a limited
-        time."""
+    def reader(self) -> Iterator[bool]:
+        """Registers a reader, for which the server waits a while at its end; yields whether there is room."""
         with self._fresh:
             self._readers += 1
+            room = self._readers <= _MOST_STREAMS
         try:
-            yield
+            yield room
         finally:
             with self._fresh:
                 self._readers -= 1
@@ -173,7 +175,10 @@ class _Requests(BaseHTTPRequestHandler):
     def _events(self) -> None:
         self.close_connection = True
         seen = 0
-        with self.live.reader(), suppress(OSError):  # the reader may have gone
+        with self.live.reader() as room, suppress(OSError):  # the reader may have gone
+            if not room:
+                self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+                return
             self._begin("text/event-stream", None)
             while (fresh := self.live.next_snapshot(seen)) is not None:
                 seen, snapshot = fresh

@@ -194,6 +194,18 @@ def test_text_of_the_run_cannot_end_the_script(state: LiveState) -> None:
     assert json.loads(inside)["stream"]["detail"] == "</script><!--<script><b>x"
 
 
+def test_streams_leave_room_for_other_connections(server: LiveServer) -> None:
+    netloc = urlsplit(server.url).netloc
+    held = [http.client.HTTPConnection(netloc, timeout=TIMEOUT) for _ in range(49)]
+    for connection in held:
+        connection.request("GET", "/events")
+    statuses = [connection.getresponse().status for connection in held]
+    assert sorted(statuses) == [*[200] * 48, 503]
+    assert _answers(server)
+    for connection in held:
+        connection.close()
+
+
 def test_connections_beyond_a_number_are_closed(server: LiveServer) -> None:
     place = urlsplit(server.url)
     held = [socket.create_connection((place.hostname, place.port), timeout=TIMEOUT) for _ in range(64)]
