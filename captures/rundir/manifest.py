@@ -61,7 +61,7 @@ class Manifest(TypedDict):
     experiment: NotRequired[Annotated[str, "name of the experiment"]]
     seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
     identity: NotRequired[
-        Annotated[str, "random number of the run in hex, bound into the keys of `[security]` that files give"]
+        Annotated[str, "random number in hex, bound into keys of `[security]`; only if files give some"]
     ]
     private: NotRequired[Annotated[bool, "whether applications have keys, and routers read no predicates"]]
     simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]

@@ -67,7 +67,6 @@ def write_inputs(
     manifest = Manifest(
         experiment=experiment.name,
         seed=experiment.seed,
-        identity=identity,
         private=experiment.privacy.on,
         datapath=datapath,
         started_ns=now_ns if virtual_start_ns is None else virtual_start_ns,
@@ -89,6 +88,8 @@ def write_inputs(
         senders=list(workload.senders),
         receivers=list(workload.receivers),
     )
+    if experiment.security.key_file or experiment.security.signing_keys:
+        manifest["identity"] = identity
     if virtual_start_ns is not None:
         manifest["simulated_ns"] = now_ns
     if tag is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
 from router.predicates.model import EVERYTHING
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard
@@ -39,6 +40,13 @@ def runs(tmp_path: Path) -> list[RunLayout]:
     for run in made:
         write_inputs(run.path, load_experiment(path), Workload((), (), ()), "user")
     return made
+
+
+def test_a_run_without_files_of_keys_is_repeated_byte_by_byte(tmp_path: Path) -> None:
+    (tmp_path / "experiment.toml").write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
+    run = RunLayout(new_run_folder(tmp_path, "seeded"))
+    write_inputs(run.path, load_experiment(tmp_path / "experiment.toml"), Workload((), (), ()), "user")
+    assert "identity" not in read_manifest(run)
 
 
 def _guard(run: RunLayout, node: int, incarnation: int) -> Guard:
