@@ -47,12 +47,7 @@ from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.control.running import Running
 from testbed.errors import InputError
-from testbed.runs.folders import (
-    DEFAULT_RUNS,
-    not_for_others_to_write,
-    reproduction_folder,
-    sweep_folder,
-)
+from testbed.runs.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
 from testbed.terminal.progress import Progress
 from topos.loaders import SUFFIXES
 from topos.model import Topology
@@ -174,7 +169,7 @@ class Result:
         return axes
 
 
-@not_for_others_to_write()
+@others_only_read()
 def simulate(
     experiment: Experiment,
     *,
@@ -200,7 +195,7 @@ def simulate(
     return _accounted(experiment, path, accounting, master)
 
 
-@not_for_others_to_write()
+@others_only_read()
 def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str = "local[2]") -> Result:
     """Emulates an experiment (as root) and accounts for it.
 
@@ -321,7 +316,7 @@ def listen(
     return Listener(connect(node, app, run=run, key=key), predicate, receive)
 
 
-@not_for_others_to_write()
+@others_only_read()
 def sweep(
     spec: str | Path | Mapping[str, Any],
     *,
@@ -389,7 +384,7 @@ class Reproduced:
         return axes
 
 
-@not_for_others_to_write()
+@others_only_read()
 def figure(
     name: str,
     *,

@@ -40,9 +40,6 @@ SECRET_BYTES = 32
 DEFAULT_BITS, DEFAULT_HASHES = 512, 8
 _FILE_MODE = 0o600
 _FORMAT = "cbcb-keys-1"
-#: Bytes at the begin of a key file that name its format, also where somebody has laid it out again.
-_KEYS_BEGIN = 4096
-_PRIVATE_KEY = re.compile(rb"\s*[0-9a-fA-F]{%d}\s*" % (2 * SECRET_BYTES))
 _TYPE_NAMES = {str: "a text", int: "an integer", float: "a number", list: "a list"}
 
 
@@ -252,16 +249,10 @@ def read_keys(path: Path) -> KeyRing:
 
 
 def holds_keys(path: Path) -> bool:
-    """Whether a file is a key file or has a private key in hex, whatever its name.
-
-    A `write_keys` that was killed may have left such a file beside the one to replace.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Whether a file is a key file, or one that a killed `write_keys` left, or a private key in hex."""
     with path.open("rb") as file:
-        begin = file.read(_KEYS_BEGIN)
-    return _FORMAT.encode() in begin or _PRIVATE_KEY.fullmatch(begin) is not None
+        begin = file.read(4096)
+    return _FORMAT.encode() in begin or re.fullmatch(rb"\s*[0-9a-fA-F]{64}\s*", begin) is not None
 
 
 def read_secret(path: Path) -> bytes:
@@ -277,7 +268,9 @@ def read_secret(path: Path) -> bytes:
             found = os.fstat(file.fileno())
             mode = found.st_mode
             if str(found.st_uid) not in ("0", str(os.geteuid()), os.environ.get("SUDO_UID")):
-                raise KeyFileError(f"{path}: belongs to user {found.st_uid}; expected {os.geteuid()}")
+                raise KeyFileError(
+                    f"{path}: belongs to user {found.st_uid}; chown it to {os.geteuid()}, or sudo"
+                )
             if not stat.S_ISREG(mode):
                 raise KeyFileError(f"{path}: expected a regular file")
             if stat.S_IMODE(mode) & 0o077:

@@ -28,8 +28,6 @@ CHECKOUT = str(Path(__file__).resolve().parents[2])
 class ProcessId:
     """A process, distinguished from a later process with the same number by its start time.
 
-    Not by its command, which changes with each exec: `setpriv` becomes a daemon of the switches.
-
     Attributes:
         started: clock ticks since boot.
     """
@@ -168,22 +166,18 @@ def load(folder: Path) -> RunState | None:
         # The folder first: in one that nobody else can write to, nobody else replaces the file.
         if not only_ours(folder) or not only_ours(folder / STATE_FILE):
             return None
+        # Other versions of the code may note more.
         raw = json.loads((folder / STATE_FILE).read_text())
         return RunState(
             tag=raw["tag"],
-            owner=_process(raw["owner"]),
+            owner=ProcessId(raw["owner"]["pid"], raw["owner"]["started"]),
             run_dir=raw["run_dir"],
             nodes=raw["nodes"],
             checkout=raw.get("checkout", ""),
-            processes=[_process(process) for process in raw["processes"]],
+            processes=[ProcessId(each["pid"], each["started"]) for each in raw["processes"]],
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _process(raw: dict[str, int]) -> ProcessId:
-    """Leaves out what other versions of the code note of a process."""
-    return ProcessId(raw["pid"], raw["started"])
 
 
 def all_states() -> list[tuple[Path, RunState | None]]:

@@ -26,7 +26,6 @@ from testbed.runs.folders import check_run_id
 SUFFIX = ".tar.gz"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LOCK = "requirements.lock"
-_MANIFEST = RunLayout(Path()).manifest.name
 _CHUNK = 1 << 16
 #: Folders in each other; a run folder has up to 5.
 _DEPTH_MAX = 16
@@ -65,11 +64,9 @@ def export_run(run_dir: Path, archive: Path, show: Callable[[str], None] = lambd
                 file.add(_CHECKOUT / _LOCK, _LOCK)
         partial.replace(archive)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise InputError(f"{archive}: {error.strerror or error}") from error
-    except BaseException:
+    finally:
         partial.unlink(missing_ok=True)
-        raise
 
 
 def _kept(run: RunLayout) -> Iterator[Path]:
@@ -140,8 +137,7 @@ class _Content(gzip.GzipFile):
 
     Attributes:
         budget: bytes that may still be read. Headers say how long they are, and that others follow.
-        count: files and folders so far.
-        size: bytes of the files so far.
+        count, size: files and folders so far, and their bytes.
     """
 
     budget = count = size = 0
@@ -156,11 +152,7 @@ class _Content(gzip.GzipFile):
 def _members(
     content: _Content, archive: Path, free: int
 ) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """The members of an archive from its begin, each checked before it is yielded; none is kept.
-
-    Args:
-        free: bytes that are free on the disk.
-    """
+    """The members of an archive from its begin, each checked; none is kept. `free`: bytes on the disk."""
     content.seek(0)
     content.budget = _HEADERS_MAX
     content.count = content.size = 0
@@ -174,7 +166,7 @@ def _members(
             path = PurePosixPath(member.name)
             if member.issparse() or member.size < 0 or not (member.isfile() or member.isdir()):
                 raise InputError(f"{archive}: {member.name}: expected files and folders")
-            if path.parts[1:] == (_MANIFEST,) and member.size > _MANIFEST_MAX:
+            if path.name == "manifest.json" and member.size > _MANIFEST_MAX:
                 raise InputError(f"{archive}: {member.name}: expected at most {_MANIFEST_MAX:,} bytes")
             # With folders that have no member of their own: those that the last member is not in.
             content.count += len({path, *path.parents} - {before, *before.parents}) or 1

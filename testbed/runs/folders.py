@@ -32,7 +32,7 @@ def reproduction_folder(runs: Path, figure: str) -> Path:
 
 
 @contextmanager
-def not_for_others_to_write() -> Iterator[None]:
+def others_only_read() -> Iterator[None]:
     """Whatever umask the user has, nobody else may write to files that are made inside the block."""
     before = os.umask(0o022)
     os.umask(before | 0o022)
@@ -43,7 +43,7 @@ def not_for_others_to_write() -> Iterator[None]:
 
 
 def check_run_id(run_id: str) -> None:
-    """Refuses names of other folders beside the run folders, and those that a shell or a terminal would obey.
+    """Refuses names of other folders, hidden names, those of options, and what a terminal would obey.
 
     Raises:
         InputError: it is such a name.

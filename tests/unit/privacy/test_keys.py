@@ -114,7 +114,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "keys"
     write_keys(path, KeyRing.new())
     os.chown(path, 65534, -1)
-    with pytest.raises(KeyFileError, match="belongs to user 65534"):
+    with pytest.raises(KeyFileError, match="belongs to user 65534; chown it to 0, or sudo"):
         read_keys(path)
     monkeypatch.setenv("SUDO_UID", "65534")
     assert read_keys(path).keys
