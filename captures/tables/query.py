@@ -6,7 +6,7 @@ DuckDB answers them in this process, in a fraction of a second; `captures.tables
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,8 +48,6 @@ _OF_STATEMENTS = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupported
 _BATCH_ROWS = 50_000
 #: Of the memory that the machine or the control group has: what is free depends on the moment.
 _MEMORY = "50%"
-#: Seconds between two attempts to interrupt DuckDB.
-_INTERRUPT_S = 0.05
 
 
 class QueryError(ValueError):
@@ -133,7 +131,7 @@ def interruptible(database: Database, work: Callable[[], _T]) -> _T:
             ended = pool.submit(int)
             while not ended.done():
                 database.interrupt()
-                wait([ended], _INTERRUPT_S)
+                wait([ended], timeout=0.05)
             raise
 
 
@@ -147,15 +145,6 @@ def _check(sql: str) -> None:
                 f"{statement.query.strip()}: a question reads the run's tables and writes no file;"
                 " expected SELECT, or CREATE TABLE and the like in memory (--output FILE writes the answer)"
             )
-
-
-@contextmanager
-def in_memory(tables: Mapping[str, pa.Table]) -> Iterator[Database]:
-    """A database in memory that holds the tables of a run by their names, as `connect` opens them."""
-    with new_database(threads=1) as database:
-        for name, table in tables.items():
-            database.register(name, table)
-        yield database
 
 
 @contextmanager

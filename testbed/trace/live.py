@@ -21,7 +21,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
 from captures.rundir.topology import read_topology
-from captures.tables.query import Database, in_memory
+from captures.tables.query import Database, new_database
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
@@ -160,14 +160,15 @@ def _database(
     files = {Path(path): identity for path, identity in capture_paths(run).items()}
     captures = [CapturedFile(each, str(path), "", 0, 0, 0) for path, each in files.items()]
     sources = set(events["source"].drop_null().to_pylist())
-    with in_memory(
-        {
-            "applications": events,
-            "frames": decoded_frames(files, _COLUMNS, growing=True),
-            "trees": read_trees(captures, run.path, sources),
-            "oracle": oracle_rows(answers),
-            "routing_tables": routing_rows(tables),
-        }
-    ) as database:
+    held = {
+        "applications": events,
+        "frames": decoded_frames(files, _COLUMNS, growing=True),
+        "trees": read_trees(captures, run.path, sources),
+        "oracle": oracle_rows(answers),
+        "routing_tables": routing_rows(tables),
+    }
+    with new_database(threads=1) as database:
+        for name, table in held.items():
+            database.register(name, table)
         database.execute(_MESSAGES.format(sent_s=experiment_seconds(clock, "sent.requested_ns")))
         yield database
