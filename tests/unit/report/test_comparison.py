@@ -27,7 +27,7 @@ def _run(folder: Path, share: float, **keys: object) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Path]:
-    return [_run(tmp_path / "a", 0.25, verdict="holds"), _run(tmp_path / "b", 0.5, recovery_s=[1, 2])]
+    return [_run(tmp_path / "a", 0.25, verdict="holds"), _run(tmp_path / "b", 0.5, contradictions=["a", "b"])]
 
 
 def test_keys_stand_side_by_side(runs: list[Path]) -> None:
@@ -35,7 +35,7 @@ def test_keys_stand_side_by_side(runs: list[Path]) -> None:
         ("routers", (5, 5), False),
         ("stretch.mean", (0.25, 0.5), True),
         ("verdict", ("holds", None), True),
-        ("recovery_s.count", (None, 2), True),
+        ("contradictions.count", (None, 2), True),
     ]
 
 
@@ -69,7 +69,7 @@ def test_the_command_shows_what_differs_and_draws_the_curves(
     assert lines[1:4] == [
         ["stretch.mean", "0.25", "0.5"],
         ["verdict", "holds", "–"],
-        ["recovery_s.count", "–", "2"],
+        ["contradictions.count", "–", "2"],
     ]
     assert lines[4][:2] == ["1", "keys"]
     assert "false positives" in out.read_text()
