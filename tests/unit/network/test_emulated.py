@@ -179,8 +179,10 @@ def test_threads_that_end_do_not_end_their_daemon(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         daemon.processes.append(process)
         daemon.path("pid").write_text(str(process.pid))
-        assert not any(daemon.has_handlers() for _ in range(2000))
-        process.kill()
+        try:
+            assert not any(daemon.has_handlers() for _ in range(2000))
+        finally:
+            process.kill()
     with pytest.raises(RunError, match="has ended"):
         daemon.has_handlers()
 
