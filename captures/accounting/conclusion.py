@@ -65,7 +65,7 @@ def conclusion(
     )
     if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private or inputs.log.left):
         by_routers["differences"] += of_all_routers(counted, inputs.router_counters.values())
-    unrecorded = [(each.name, each.frames) for each in messages if each.unrecorded]
+    unrecorded = [each for each in messages if each.unrecorded]
     summary = {
         **counted,
         **log_keys(inputs),
@@ -74,7 +74,7 @@ def conclusion(
         "host_links_captured": len(routers),
         "ip_frames": inputs.ip.on_links,
         "attention": attention_keys(inputs, counted["frames_by_type"]),
-        "messages_unrecorded": len(unrecorded),
+        "messages_unrecorded": unrecorded[0].alike if unrecorded else 0,
         "contradictions": contradictions(inputs, messages, totals),
         "evidence_missing": inputs.evidence_missing,
         "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
@@ -86,7 +86,9 @@ def conclusion(
                 *(totals, inputs.ip.left_out(ports), links, inputs.lossy_links, inputs.ip.lost),
                 calm=inputs.calm,
             ),
-            "applications": reconcile_applications(*recorded_and_counted(inputs), unrecorded[:_NAMED]),
+            "applications": reconcile_applications(
+                *recorded_and_counted(inputs), [(each.name, each.frames) for each in unrecorded[:_NAMED]]
+            ),
         },
         "rests_on": {
             "engine": engine,

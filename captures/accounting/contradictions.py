@@ -14,11 +14,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from captures.accounting.expressions import on_spark
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import signed64
+from captures.accounting.log_tables import DELIVERIES, signed64
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import step, summary
 from captures.accounting.sources import Run
@@ -42,28 +43,40 @@ _STEP_S = 1.0
 _RECORDED = pa.schema(
     [
         *(("source", pa.int64()), ("seq", pa.int64()), ("sent_ns", pa.int64()), ("delivered_ns", pa.int64())),
-        ("attributes", ATTRIBUTES),
+        *(("received_ns", pa.int64()), ("attributes", ATTRIBUTES)),
     ]
 )
+_DELIVERED = pa.schema([DELIVERIES.field(name) for name in ("source", "seq", "node", "t_ns")])
+#: Contradictions of a kind, and suspicious messages of a kind, that are named; the others are counted.
+_NAMED = 100
 _QUERY = """
     with seen as (
         select case when type = 'MSG' then issuer else attention.source end as source,
-            case when type = 'MSG' then seq else attention.seq end as seq, time_ns, {text} as content,
+            case when type = 'MSG' then seq else attention.seq end as seq, time_ns, {content} as content,
             case when type = 'MSG' then epoch end as epoch, cast(null as bigint) as sent_ns,
-            cast(null as bigint) as delivered_ns, case when {recordable} then 1 end as recordable
+            cast(null as bigint) as delivered_ns, cast(null as bigint) as received_ns,
+            case when {recordable} then 1 end as recordable
         from {frames} where type in ('MSG', 'PUB', 'FLUSH') and undecodable is null
         union all
-        select source, seq, null, {text}, null, sent_ns, delivered_ns, null from {recorded}
-    ), found as (
-        select source, seq, count(recordable) as frames, count(distinct content) as contents,
-            count(distinct epoch) as epochs, min(sent_ns) as sent_ns, min(time_ns) as captured_ns,
-            min(delivered_ns) as delivered_ns
+        select source, seq, null, {content}, null, sent_ns, delivered_ns, received_ns, null from {recorded}
+    ), grouped as (
+        select source, seq, count(recordable) as frames,
+            coalesce(min(content) <> max(content), false) as contents_differ,
+            coalesce(min(epoch) <> max(epoch), false) as epochs_differ, min(sent_ns) as sent_ns,
+            min(time_ns) as captured_ns, min(delivered_ns) as delivered_ns, min(received_ns) as received_ns
         from seen where source is not null group by source, seq
+    ), found as (
+        select *, case when sent_ns is null and frames > 0 then 1 else 0 end as unrecorded from grouped
+    ), suspicious as (
+        select *, row_number() over (partition by unrecorded order by source, seq) as place,
+            count(*) over (partition by unrecorded) as alike
+        from found where unrecorded = 1 or contents_differ or epochs_differ
+            or captured_ns < sent_ns - {resolution_ns} or delivered_ns < sent_ns - {resolution_ns}
+            or received_ns < captured_ns - {resolution_ns}
     )
-    select source, seq, frames, contents, epochs, sent_ns, captured_ns, delivered_ns from found
-    where (sent_ns is null and frames > 0) or contents > 1 or epochs > 1
-        or captured_ns < sent_ns - {resolution_ns} or delivered_ns < sent_ns - {resolution_ns}
-    order by source, seq
+    select source, seq, frames, contents_differ, epochs_differ, sent_ns, captured_ns, delivered_ns,
+        received_ns, alike
+    from suspicious where place <= {named} order by source, seq
 """
 
 
@@ -72,20 +85,24 @@ class Suspicious(NamedTuple):
 
     Attributes:
         frames: captured frames, without those that its router had no time to record.
-        contents: different contents in the record and the frames.
-        epochs: different epochs in the frames: a frame keeps its epoch from router to router.
+        contents_differ: whether the record and the frames have different contents.
+        epochs_differ: whether the frames have different epochs: a frame keeps its own on all links.
         sent_ns, captured_ns, delivered_ns: when it was sent and first delivered by the records, and when its
             first frame was captured, ns since 1970 UTC; None: not known.
+        received_ns: as `delivered_ns`, by other nodes, where no frame can have escaped the captures.
+        alike: all such messages, of which the first few are known: those that no router recorded; others.
     """
 
     source: int
     seq: int
     frames: int
-    contents: int
-    epochs: int
+    contents_differ: bool
+    epochs_differ: bool
     sent_ns: int | None
     captured_ns: int | None
     delivered_ns: int | None
+    received_ns: int | None
+    alike: int
 
     @property
     def name(self) -> str:
@@ -99,22 +116,25 @@ class Suspicious(NamedTuple):
 
     def contradictions(self, resolution_ns: int) -> Iterator[str]:
         """Yields a text for each contradiction; times agree within `resolution_ns`."""
-        if self.contents > 1:
-            yield f"message {self.name}: {self.contents} different contents in its record and captured frames"
-        if self.epochs > 1:
-            yield f"message {self.name}: {self.epochs} different epochs in its captured frames"
-        for what, time_ns in (("captured", self.captured_ns), ("delivered", self.delivered_ns)):
-            if self.sent_ns is not None and time_ns is not None:
-                early_ns = self.sent_ns - time_ns
-                if early_ns > resolution_ns:
-                    yield f"message {self.name}: {what} {early_ns / 1e9:,.3g} s before it was sent"
+        if self.contents_differ:
+            yield f"message {self.name}: different contents in its record and captured frames"
+        if self.epochs_differ:
+            yield f"message {self.name}: different epochs in its captured frames"
+        for what, time_ns, before, after_ns in (
+            ("captured", self.captured_ns, "sent", self.sent_ns),
+            ("delivered", self.delivered_ns, "sent", self.sent_ns),
+            ("delivered", self.received_ns, "captured", self.captured_ns),
+        ):
+            early_ns = 0 if time_ns is None or after_ns is None else after_ns - time_ns
+            if early_ns > resolution_ns:
+                yield f"message {self.name}: {what} {early_ns / 1e9:,.3g} s before it was {before}"
 
 
-def suspicious_query(inputs: Inputs, text: str, frames: str = "frames", recorded: str = "recorded") -> str:
+def suspicious_query(inputs: Inputs, digest: str, frames: str = "frames", recorded: str = "recorded") -> str:
     """The text of the query for suspicious messages.
 
     Args:
-        text: the expression of the engine that turns the map `attributes` into text.
+        digest: the expression of the engine for a number that stands for the map `attributes`.
         frames, recorded: the tables' names for the engine.
     """
     # A router that was killed may have sent messages that it had no time to record.
@@ -126,8 +146,9 @@ def suspicious_query(inputs: Inputs, text: str, frames: str = "frames", recorded
     recordable = f"case when type = 'MSG' then {' and '.join(times) or 'true'}"
     recordable += f" else attention.source not in ({killed}) end"
     return _QUERY.format(
-        text=text,
+        content=f"case when attributes is not null then {digest} end",
         recordable=recordable,
+        named=_NAMED,
         resolution_ns=_resolution_ns(inputs),
         frames=frames,
         recorded=recorded,
@@ -142,21 +163,31 @@ def _resolution_ns(inputs: Inputs) -> int:
 def recorded_messages(inputs: Inputs) -> pa.Table:
     """The sendings of messages and publications by the records of their routers, and the deliveries.
 
-    A row has either `sent_ns` and `attributes`, or `delivered_ns`.
+    A row has either `sent_ns` and `attributes`, or `delivered_ns`, and `received_ns` of another node.
     """
     log = inputs.log
+    # What the captures lost, and a capture that is stopped, may be what another node received.
+    whole = inputs.all_hosts_captured and not (
+        inputs.faults or any(capture.dropped_by_kernel for capture in inputs.captures)
+    )
     sent = log.sent.select(["source", "seq", "sent_ns"]).append_column("attributes", log.contents)
-    names = ["source", "seq", "delivered_ns"]
-    delivered = [
-        table.select(["source", "seq", "t_ns"]).rename_columns(names)
-        for table in (log.deliveries, log.discarded)
-    ]
-    service = [] if inputs.judgement is None else _of_service(inputs)
-    tables = [_RECORDED.empty_table(), sent, *delivered, *service]
+    deliveries = [table.select(_DELIVERED.names) for table in (log.deliveries, log.discarded)]
+    service = []
+    if inputs.judgement is not None:
+        uploads, delivered = _of_service(inputs)
+        service.append(uploads)
+        deliveries.append(delivered)
+    rows = pa.concat_tables(deliveries)
+    source, seq, node, t_ns = rows.columns
+    received_ns = pc.if_else(pc.and_(pc.not_equal(node, source), whole), t_ns, pa.scalar(None, pa.int64()))
+    names = ["source", "seq", "delivered_ns", "received_ns"]
+    delivered = pa.table([source, seq, t_ns, received_ns], names=names)
+    tables = [_RECORDED.empty_table(), sent, delivered, *service]
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _of_service(inputs: Inputs) -> list[pa.Table]:
+def _of_service(inputs: Inputs) -> tuple[pa.Table, pa.Table]:
+    """The uploads; and the deliveries with `node` and `t_ns`."""
     events = [event for _, event in read_attention(inputs.run)]
     uploads = [event for event in events if event["event"] == "upload"]
     columns = {
@@ -164,15 +195,11 @@ def _of_service(inputs: Inputs) -> list[pa.Table]:
         "seq": [signed64(event["seq"]) for event in uploads],
         "sent_ns": [event["t_ns"] - _WRITTEN_NS for event in uploads],
     }
-    deliveries = [
-        {"source": event["source"], "seq": signed64(event["seq"]), "delivered_ns": event["t_ns"]}
-        for event in events
-        if event["event"] == "deliver"
-    ]
+    deliveries = [{**event, "seq": signed64(event["seq"])} for event in events if event["event"] == "deliver"]
     fields = [_RECORDED.field(name) for name in columns]
     sent = pa.table(list(columns.values()), schema=pa.schema(fields))
     contents = attribute_maps([event["attributes"] for event in uploads])
-    return [sent.append_column("attributes", contents), pa.Table.from_pylist(deliveries, schema=_RECORDED)]
+    return sent.append_column("attributes", contents), pa.Table.from_pylist(deliveries, _DELIVERED)
 
 
 @step()
@@ -184,21 +211,27 @@ def recorded(run: Run) -> DataFrame:
 @summary()
 def suspicious(frames: DataFrame, recorded: DataFrame, inputs: Inputs) -> dict[str, Any]:
     """The messages that no router recorded, or whose evidence contradicts itself."""
-    text = suspicious_query(inputs, "to_json(attributes)", "{frames}", "{recorded}")
+    text = suspicious_query(inputs, "xxhash64(to_json(attributes))", "{frames}", "{recorded}")
     rows = on_spark(text, frames=frames, recorded=recorded).collect()
     return {SUSPICIOUS: [Suspicious(*row) for row in rows]}
 
 
-def contradictions(inputs: Inputs, messages: Iterable[Suspicious], totals: Sequence[Total]) -> list[str]:
-    """A text for each contradiction in the evidence of a run."""
-    return [
-        *_of_inputs(inputs),
-        *_of_clock(inputs),
-        *_of_controller(inputs),
-        *_of_lag(inputs),
-        *_of_times(inputs, totals),
-        *(text for message in messages for text in message.contradictions(_resolution_ns(inputs))),
-    ]
+def contradictions(inputs: Inputs, messages: Sequence[Suspicious], totals: Sequence[Total]) -> list[str]:
+    """A text for each contradiction in the evidence of a run; of many of a kind, for the first."""
+    times = [text for message in messages for text in message.contradictions(_resolution_ns(inputs))]
+    recorded = [message for message in messages if not message.unrecorded]
+    if recorded and recorded[0].alike > len(recorded):
+        times.append(f"{recorded[0].alike - len(recorded):,} more messages")
+    kinds = (_of_inputs(inputs), _of_clock(inputs), _of_controller(inputs), _of_lag(inputs))
+    found = [text for kind in (*kinds, _of_captures(inputs, totals)) for text in _first(kind)]
+    return [*found, *times, *_first(_of_records(inputs))]
+
+
+def _first(texts: Iterable[str]) -> Iterator[str]:
+    found = list(texts)
+    yield from found[:_NAMED]
+    if len(found) > _NAMED:
+        yield f"{len(found) - _NAMED:,} more such as: {found[_NAMED]}"
 
 
 def _of_inputs(inputs: Inputs) -> Iterator[str]:
@@ -252,21 +285,32 @@ def _of_lag(inputs: Inputs) -> Iterator[str]:
             yield f"{inputs.run.lag.name}: no lag of router {node}"
 
 
-def _of_times(inputs: Inputs, totals: Sequence[Total]) -> Iterator[str]:
-    """The captures with frames outside the time of the run."""
-    began_ns = inputs.manifest["started_ns"]
-    logged_ns = max((event["t_ns"] for _, event in read_controller(inputs.run)), default=0)
+def _span(inputs: Inputs) -> tuple[int, int]:
+    """When the run began, and when its parts had ended, ns since 1970 UTC."""
     end_s = inputs.experiment.get("duration_s", 0.0) + _END_S
-    ended_ns = max(logged_ns, inputs.log.last_ns, inputs.clock.wall_ns(end_s))
+    logged_ns = max((event["t_ns"] for _, event in read_controller(inputs.run)), default=0)
+    ended_ns = max(logged_ns, inputs.clock.wall_ns(end_s)) + _END_NS
     if inputs.held and any(fault["part"] == "controller" for fault in inputs.faults):
-        # Only the last record of the controller has the end of a session.
-        ended_ns = NEVER_NS
-    for name in sorted({total.capture for total in totals}):
-        times = [(each.first_ns, each.last_ns) for each in totals if each.capture == name]
-        first_ns = min((first for first, _ in times if first is not None), default=began_ns)
-        last_ns = max((last for _, last in times if last is not None), default=ended_ns)
-        if first_ns < began_ns - _resolution_ns(inputs):
-            yield f"capture {name}: frames {(began_ns - first_ns) / 1e9:,.3g} s before the run began"
-        if last_ns > ended_ns + _END_NS:
-            late_s = (last_ns - ended_ns) / 1e9
-            yield f"capture {name}: frames {late_s:,.3g} s after the last record of the run"
+        ended_ns = NEVER_NS  # only the last record of the controller has the end of a session
+    return inputs.manifest["started_ns"] - _resolution_ns(inputs), ended_ns
+
+
+def _of_records(inputs: Inputs) -> Iterator[str]:
+    began_ns, ended_ns = _span(inputs)
+    for t_ns, requested_ns, node, app, event, *_ in inputs.log.rows:
+        asked_ns = t_ns if requested_ns is None else requested_ns
+        if not (began_ns <= asked_ns <= t_ns + _resolution_ns(inputs) and t_ns <= ended_ns):
+            yield f"{event} of {app!r} of node {node}: not in the time of the run, or before its request"
+
+
+def _of_captures(inputs: Inputs, totals: Sequence[Total]) -> Iterator[str]:
+    """The captures with frames outside the time of the run."""
+    began_ns, ended_ns = _span(inputs)
+    times: defaultdict[str, list[int]] = defaultdict(list)
+    for each in totals:
+        times[each.capture] += [time for time in (each.first_ns, each.last_ns) if time is not None]
+    for name, found in sorted(times.items()):
+        if min(found, default=began_ns) < began_ns:
+            yield f"capture {name}: frames {(began_ns - min(found)) / 1e9:,.3g} s before the run began"
+        if max(found, default=ended_ns) > ended_ns:
+            yield f"capture {name}: frames {(max(found) - ended_ns) / 1e9:,.3g} s after the run ended"

@@ -178,7 +178,7 @@ class Direct:
             "state": self._state(),
             "private": self._private(),
         }
-        text = suspicious_query(self.inputs, "cast(attributes as varchar)")
+        text = suspicious_query(self.inputs, "hash(attributes)")
         messages = [Suspicious(*row) for row in self._database.execute(text).fetchall()]
         return conclusion(
             *(self.inputs, "duckdb", self._totals, counted, messages, self._defects),

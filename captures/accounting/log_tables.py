@@ -58,6 +58,7 @@ class ApplicationTables:
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
         contents: the attributes of the messages of `sent`, as the column `attributes` of frames.
         left: the nodes of which an application has left.
+        rows: every event, as in the table `applications` without its first column.
     """
 
     sent: pa.Table
@@ -69,11 +70,11 @@ class ApplicationTables:
     last_ns: int
     contents: pa.MapArray
     left: frozenset[int]
-    _events: Sequence[tuple[Any, ...]] = ()
+    rows: Sequence[tuple[Any, ...]] = ()
 
     def events(self, clock: Clock) -> pa.Table:
         """Every event, as the table `applications`."""
-        ordered = sorted(self._events, key=lambda event: event[0])
+        ordered = sorted(self.rows, key=lambda event: event[0])
         rows = [(clock.experiment_s(event[0]), *event) for event in ordered]
         return _table(rows, TABLES["applications"].schema)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -178,9 +178,11 @@ def reconcile_routers(
         if counter.get("socket_drops", 0):
             dropped.append(_difference(f"router {node}: socket drops", 0, counter["socket_drops"]))
     differences = _differences(expected, found) + dropped
+    own: defaultdict[int | None, list[Total]] = defaultdict(list)
+    for total in hosts:
+        own[total.node].append(total)
     for node, counter in counters.items():
-        own = [total for total in hosts if total.node == node]
-        differences += _of_core(f"router {node}", own, counter, split=split)
+        differences += _of_core(f"router {node}", own[node], counter, split=split)
     return _result(expected.total(), found.total(), differences)
 
 

@@ -227,8 +227,9 @@ _OF_ROUTERS = "routers and the captures differ in … numbers; first: router …
 _RECORDS = "records of applications and counters or captures differ in …"
 _APPLICATIONS = f"{_RECORDS} numbers; first: router …: messages sent: …"
 _FILES = "capture files and their own counters differ in … numbers; first: link-…"
+_OUTSIDE = "… of node …: not in the time of the run, or before its request"
 _CHANGED = "evidence contradicts itself: …: not the file with which the run began"
-_CONTENTS = "message …: 2 different contents in its record and captured frames"
+_CONTENTS = "message …: different contents in its record and captured frames"
 _UNRECORDED = "captured messages that no router recorded as sent by an application"
 _MISSED = "expected deliveries missed after convergence"
 _SPURIOUS = "1 deliveries that nobody asked for"
@@ -318,7 +319,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             one_frame(_LINKS, lambda data: flipped(data, _SEQ)),
             "Each router numbers its frames, and records the number of the publication alone.", PULLED),
         _fails("a message is of another epoch", one_frame(_LINKS, lambda data: flipped(data, _EPOCH)),
-            "message …: 2 different epochs in its captured frames", MESSAGING),
+            "message …: different epochs in its captured frames", MESSAGING),
         _unnoticed("a publication is of another epoch", one_frame(_LINKS, lambda data: flipped(data, _EPOCH)),
             "A publication may cross links in several epochs.", PULLED),
         _unnoticed("a message has another hop limit",
@@ -331,9 +332,12 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _unnoticed("a byte of an RA differs on a link", one_frame(_LINKS, flipped, _RA),
             "Routers change RAs on their way; `cbcb replay` compares what each router got and sent.", PLAIN),
         _fails("all times are an hour later", every_frame("pcap/*.pcap", _later),
-            "capture …: frames 3.6e+03 s after the last record of the run"),
+            "capture …: frames … s after the run ended"),
+        _fails("all times are 3 s later",
+            every_frame("pcap/*.pcap", lambda time_ns, data: (time_ns + 3 * 10**9, data)),
+            "message …: delivered … s before it was captured"),
         _fails("the times of one are an hour later", _one_later,
-            "capture link-…: frames 3.6e+03 s after the last record of the run"),
+            "capture link-…: frames … s after the run ended"),
     ),
     capture_list.FILE: (
         _needed("capture.json"),
@@ -383,6 +387,12 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             _log(lambda each: each.update(node=(each["node"] + 1) % 5), "deliver"), _SPURIOUS, MESSAGING),
         _fails("a `deliver` is before its message", _log(_plus("t_ns", -_HOUR_NS), "deliver"),
             "message …: delivered 3.6e+03 s before it was sent", MESSAGING),
+        _fails("each `deliver` of a node is an hour later",
+            alter(_LOGS, _plus("t_ns", _HOUR_NS), every=True, event="deliver"), _OUTSIDE, MESSAGING),
+        _fails("a `set_predicate` is an hour later", _log(_plus("t_ns", _HOUR_NS), "set_predicate"), _OUTSIDE,
+            MESSAGING),
+        _fails("each `send_message` of a node was requested in 1970",
+            alter(_LOGS, _set(requested_ns=0), every=True, event="send_message"), _OUTSIDE, MESSAGING),
         _fails("a `set_predicate` is missing", drop(_LOGS, event="set_predicate", node=1),
             "deliveries that nobody asked for", MESSAGING),
         _fails("a `set_predicate` has a wider predicate",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.accounting import contradictions
 from captures.accounting.direct import Direct
 from captures.rundir.clock import read_clock
 from captures.rundir.files import RunFolderError
@@ -189,11 +190,11 @@ def _altered(file: Path, kind: FrameType) -> None:
     [
         (
             lambda run: _altered(run.capture("link-0-1"), FrameType.MSG),
-            r"message \d/\d+: 2 different contents in its record and captured frames",
+            r"message \d/\d+: different contents in its record and captured frames",
         ),
         (
             lambda run: _rewritten(run.simulated_applications, r'("attributes": ?\{)', r'\1"more":1,'),
-            r"message \d/\d+: 2 different contents in its record and captured frames",
+            r"message \d/\d+: different contents in its record and captured frames",
         ),
         (
             lambda run: _rewritten(run.simulated_applications, r'("deliver","t_ns":)\d+', r"\g<1>7"),
@@ -201,7 +202,7 @@ def _altered(file: Path, kind: FrameType) -> None:
         ),
         (
             lambda run: _shifted(run.capture("link-0-1"), 3600),
-            r"capture link-0-1: frames [\d.e+,]+ s after the last record of the run",
+            r"capture link-0-1: frames [\d.e+,]+ s after the run ended",
         ),
         (
             lambda run: _shifted(run.capture("host-2"), -3600),
@@ -220,6 +221,21 @@ def test_evidence_that_contradicts_other_evidence_is_named(
     mutate(run)
     reasons = _reasons(run.path)
     assert any(re.fullmatch(f"evidence contradicts itself: {reason}", each) for each in reasons), reasons
+
+
+def test_many_contradictions_are_counted_and_the_first_are_named(
+    simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contradictions, "_NAMED", 3)
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    _rewritten(run.simulated_applications, r'("deliver","t_ns":)\d+', r"\g<1>7")
+    with Direct(run.path) as direct:
+        texts = direct.summary()["contradictions"]
+    assert sum("before it was sent" in text for text in texts) == 3
+    assert sum(bool(re.match(r"\d+ more ", text)) for text in texts) == 2  # of messages, and of records
+    _rewritten(run.simulated_applications, r'.*"send_message".*\n', "")
+    with Direct(run.path) as direct:
+        assert direct.summary()["messages_unrecorded"] > 3
 
 
 def test_a_quiet_end_of_a_run_with_periodic_ras_is_no_contradiction(tmp_path: Path) -> None:
@@ -256,4 +272,4 @@ def test_a_publication_that_a_link_alters_is_named(limited: Path, tmp_path: Path
     carried = [path for path in run.captures_folder.glob("link-*") if path.stat().st_size > 24]
     _altered(sorted(carried)[0], FrameType.PUB)
     (reason,) = _reasons(run.path)
-    assert re.fullmatch(r"evidence contradicts itself: message \d/\d+: 2 different contents in .*", reason)
+    assert re.fullmatch(r"evidence contradicts itself: message \d/\d+: different contents in .*", reason)
