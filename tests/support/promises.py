@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.support.paths import DOCS
 
 _HEAD = "| attack | by | `off` | `mac` | `signed` |"
@@ -17,3 +19,15 @@ def promises() -> dict[tuple[str, str], dict[str, str]]:
         assert name not in found, f"two rows {name}"
         found[name] = dict(zip(("off", "mac", "signed"), cells, strict=True))
     return found
+
+
+def hold(name: str, by: str, mode: str, effect: bool | str, reasons: Iterable[str] = ()) -> None:
+    """Fails unless the page says what a test has seen of an attack.
+
+    Args:
+        effect: whether it changed anything, or a word for what it did.
+        reasons: as what its frames were counted.
+    """
+    word = effect if isinstance(effect, str) else "taken" if effect else "nothing"
+    seen = word if effect is True else "; ".join([word, *(f"`{reason}`" for reason in reasons)])
+    assert promises()[name, by][mode] == seen, (name, by, mode)

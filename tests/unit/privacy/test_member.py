@@ -14,6 +14,7 @@ from router.privacy.keys import EncodingParameters, KeyRing
 from router.privacy.member import Discard, Member
 from router.privacy.sealing import WINDOW, Sealer, derived
 from router.wire.message import encode_message
+from tests.support.promises import hold
 
 RING = KeyRing.new(random_bytes=random.Random(5).randbytes)
 CONTENT = Message({"dest": "ORD", "price": 300, "weight": -0.0, "urgent": True})
@@ -66,6 +67,8 @@ def test_what_was_changed_is_counted_and_never_delivered() -> None:
         opened = receiver.open(forged)
         assert (opened.message, opened.discarded) == (None, Discard.NOT_AUTHENTIC)
     assert receiver.discarded == {Discard.NOT_AUTHENTIC: 5}
+    for mode in ("off", "mac", "signed"):
+        hold("changed content", "insider", mode, False, receiver.discarded)
     # None of them moved the window.
     assert receiver.open(message).discarded is None
 
@@ -79,6 +82,8 @@ def test_a_message_is_accepted_once() -> None:
     assert receiver.open(messages[3]).discarded is Discard.REPLAYED
     assert receiver.open(messages[-1]).discarded is None
     assert receiver.open(messages[5]).discarded is Discard.REPLAYED
+    for mode in ("off", "mac", "signed"):
+        hold("repeated content", "insider", mode, False, receiver.discarded)
     assert receiver.open(messages[1]).discarded is Discard.REPLAYED  # below the window
     assert receiver.open(messages[2]).discarded is None
     # Another client has a window of its own.

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tests.support.paths import ROOT
 from tests.support.promises import promises
+
+#: Played against live routers, or with several senders.
+NOT_HELD = {("frames from before a restart", "outsider"), ("invented addresses", "insider")}
+
+
+#: What a cell says of an effect, or of a reason.
+_AT_ISSUE = re.compile("taken|`")
 
 
 def _played() -> Iterator[str]:
@@ -16,6 +24,27 @@ def _played() -> Iterator[str]:
         for node in ast.walk(ast.parse(text)) if "mark.attack(" in text else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.attack":
                 yield from map(ast.literal_eval, node.args)
+
+
+def _held() -> Iterator[tuple[str, str]]:
+    """The rows of which tests hold cells; by name in a call of `hold`, or all of `test_attacks.ATTACKS`."""
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "hold(" in text else ():
+            match node:
+                case ast.Call(ast.Name("hold"), [ast.Constant(name), ast.Constant(by), *_]):
+                    yield str(name), str(by)
+                case ast.Assign([ast.Name("ATTACKS")], ast.Dict(names)):
+                    yield from ((ast.literal_eval(name), "insider") for name in names if name)
+
+
+def test_a_row_with_an_effect_or_a_reason_is_held_against_what_a_test_sees() -> None:
+    at_issue = {
+        row
+        for row, cells in promises().items()
+        if any("taken" in cell or "`" in cell for cell in cells.values())
+    }
+    assert at_issue - set(_held()) == NOT_HELD
 
 
 def test_each_row_has_a_test_and_each_attack_of_a_test_a_row() -> None:

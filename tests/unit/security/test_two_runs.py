@@ -22,6 +22,7 @@ from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.workload.model import Workload
 from tests.support.guarded import opened, sealed
+from tests.support.promises import hold
 
 EARLIER, LATER = 7, 9
 RECEIVER = node_address(1)
@@ -70,6 +71,8 @@ def test_a_frame_of_another_run_is_refused_at_the_hop(runs: list[RunLayout], inc
     with pytest.raises(RefusedError, match=Refusal.BAD_TAG):
         opened(_guard(second, 1, EARLIER), data)
     assert opened(_guard(first, 1, EARLIER), data)
+    for mode in ("mac", "signed"):
+        hold("frame of another run", "outsider", mode, False, [Refusal.BAD_TAG])
 
 
 @pytest.mark.attack("signature of another run")
@@ -77,3 +80,4 @@ def test_a_signature_of_another_run_does_not_stand(runs: list[RunLayout]) -> Non
     frame = decode(_frame(runs[0], LATER)[14:])
     stands = [PublicKeys(read_public_keys(run.signing_keys)).stands(frame, 0) for run in runs]
     assert stands == [True, False]
+    hold("signature of another run", "insider", "signed", stands[1], ["bad_signature"])
