@@ -18,7 +18,7 @@ from captures.accounting.reconcile import (
     reconcile_routers,
     reconcile_tshark,
 )
-from captures.accounting.recorded import recorded_and_counted
+from captures.accounting.recorded import recorded_and_counted, under_way
 from captures.accounting.schemes import scheme_name
 from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only, frames_by_counters
@@ -63,8 +63,10 @@ def conclusion(
         counted_routers,
         split=scheme_name(inputs) == _SPLITS,
     )
-    if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private or inputs.log.left):
-        by_routers["differences"] += of_all_routers(counted, inputs.router_counters.values())
+    if inputs.all_hosts_captured and not (killed or inputs.doubling or inputs.private):
+        by_routers["differences"] += of_all_routers(
+            counted, inputs.router_counters.values(), sum(under_way(inputs).values())
+        )
     unrecorded = [each for each in messages if each.unrecorded]
     summary = {
         **counted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,21 @@ from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_ca
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.commands import lossy_links, read_commands
 from captures.rundir.controller import read_controller
-from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
+from captures.rundir.counters import (
+    ROUTERS_KEEP,
+    Port,
+    SwitchCounters,
+    read_routers_counters,
+    read_switch_drops,
+    read_switches_counters,
+)
 from captures.rundir.epochs import Epochs, epochs
-from captures.rundir.faults import FaultRecord, read_faults, restarted_routers
+from captures.rundir.faults import FaultRecord, killed_routers, lost_parts, read_faults, restarted_routers
 from captures.rundir.files import RunFolderError, read_lines
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, Manifest, read_manifest
+from captures.rundir.routing_tables import read_routing_tables
 from captures.rundir.subscriptions import Judgement, read_judgement
 from captures.rundir.topology import read_topology
 from captures.rundir.workload import WorkloadLine, read_workload
@@ -39,18 +47,12 @@ from captures.tables.catalogue import TABLES
 from topos.model import Link, Topology
 
 _MOST_BINS = 300
+#: Bytes of an empty JSON object with the end of its line, or fewer.
+_EMPTY_BYTES = 3
 #: The columns of the table `captures` that the list of captures and a walk through the files give.
 _FILE_COLUMNS = (
-    *(
-        "capture",
-        "kind",
-        "link",
-        "node",
-        "frames_written",
-        "received_by_filter",
-        "dropped_by_kernel",
-        "defect",
-    ),
+    *("capture", "kind", "link", "node", "frames_written", "received_by_filter", "dropped_by_kernel"),
+    "defect",
 )
 FILES = pa.schema([TABLES["captures"].schema.field(name) for name in _FILE_COLUMNS])
 
@@ -103,10 +105,42 @@ class Inputs:
 
     @property
     def evidence_missing(self) -> list[str]:
-        """The files that the run left, and that are gone."""
+        """The files that the run left, and that are gone; without any, what is gone from the files."""
         restarted = [self.run.applications_after_restart(*each) for each in restarted_routers(self.faults)]
         left = [*self.manifest["evidence"], *map(self.run.relative, restarted)]
-        return [name for name in left if not (self.run.path / name).is_file()]
+        gone = [name for name in left if not (self.run.path / name).is_file()]
+        return gone if gone or lost_parts(self.faults) else list(self._gaps({*left}))
+
+    def _gaps(self, listed: set[str]) -> Iterator[str]:
+        """Yields what a run that ends as planned writes into its files, and that is gone from them."""
+        run, name = self.run, self.run.relative
+        killed = {node for node, _ in killed_routers(self.faults)}
+        written = [run.recording(node) for node in self.router_counters if node not in killed]
+        written += [run.routing_tables, run.switch_drops, run.timings, run.simulation]
+        for path in written:
+            if name(path) in listed and path.stat().st_size <= _EMPTY_BYTES:
+                yield f"{name(path)} is empty"
+        if name(run.controller_log) in listed and not self.epochs.committed:
+            yield f"{name(run.controller_log)}: no epoch was committed"
+        if name(run.routers_counters) in listed:
+            for node, counters in self.router_counters.items():
+                for counter in ROUTERS_KEEP:
+                    if counter not in counters:
+                        yield f"{name(run.routers_counters)}: router {node}: {counter}"
+        if name(run.switches_counters) in listed:
+            for node, ports in self.ovs_counters.items():
+                for port, counts in ports.items():
+                    for counter in sorted(Port.__annotations__.keys() - counts.keys()):
+                        yield f"{name(run.switches_counters)}: switch {node}: port {port}: {counter}"
+        # A part that was away, or that the user commanded, may have no entry.
+        by_node = {
+            run.routing_tables: read_routing_tables(run).keys(),
+            run.switch_drops: read_switch_drops(run).keys(),
+        }
+        for path, entries in by_node.items() if self.calm else ():
+            if name(path) in listed:
+                for node in sorted(self.router_counters.keys() - entries):
+                    yield f"{name(path)}: node {node}"
 
     @property
     def uncaptured(self) -> list[str]:

@@ -57,7 +57,7 @@ class ApplicationTables:
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
         contents: the attributes of the messages of `sent`, as the column `attributes` of frames.
-        left: the nodes of which an application has left.
+        left: node and time, ns since 1970 UTC, of each application that has left.
         rows: every event, as in the table `applications` without its first column.
     """
 
@@ -69,7 +69,7 @@ class ApplicationTables:
     first_predicates: Mapping[int, FirstPredicate]
     last_ns: int
     contents: pa.MapArray
-    left: frozenset[int]
+    left: Sequence[tuple[int, int]]
     rows: Sequence[tuple[Any, ...]] = ()
 
     def events(self, clock: Clock) -> pa.Table:
@@ -135,7 +135,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
             first,
             last_ns,
             attribute_maps(contents),
-            frozenset(event[2] for event in events if event[4] == "disconnect"),
+            [(event[2], event[0]) for event in events if event[4] == "disconnect"],
             events,
         )
 

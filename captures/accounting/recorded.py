@@ -11,7 +11,12 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES
 from captures.rundir.attention import AttentionEvent, read_attention
 from captures.rundir.faults import killed_routers
+from router.predicates.model import Predicate
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
 
+#: Wall seconds in which a router has noticed that an application left, beside the time on the way.
+_NOTICED_S = 5.0
 #: Counter of a router -> its name in words.
 _COUNTED = {
     "messages_sent": "messages sent",
@@ -36,8 +41,8 @@ def recorded_and_counted(inputs: Inputs) -> tuple[dict[str, int], dict[str, int]
 
     A router that was killed is left out: its counters begin with its last start. So is one that could not
     write all records: the key `records_lost` has it. Where an application left, its router may have counted
-    deliveries that nobody recorded: it chose the application before it noticed the end, or a member of a
-    private network had not read all. The outcome of a round is compared with the deliveries of the round.
+    deliveries that nobody recorded (`under_way`). The outcome of a round is compared with the
+    deliveries of the round.
     """
     log = inputs.log
     lost = {node for node, counters in inputs.router_counters.items() if counters.get("records_lost", 0)}
@@ -48,6 +53,7 @@ def recorded_and_counted(inputs: Inputs) -> tuple[dict[str, int], dict[str, int]
     }
     counted: dict[str, int] = {}
     recorded: dict[str, int] = {}
+    unsure = under_way(inputs)
     if inputs.judgement is not None:
         events = [event for _, event in read_attention(inputs.run) if event["node"] not in left_out]
         found |= _of_service(events)
@@ -58,9 +64,35 @@ def recorded_and_counted(inputs: Inputs) -> tuple[dict[str, int], dict[str, int]
                 continue
             where = f"router {node}: {words}"
             counted[where], recorded[where] = counters[name], found.get(name, {}).get(node, 0)
-            if name == "messages_delivered" and node in log.left:
-                counted[where] = min(counted[where], recorded[where])
+            if name == "messages_delivered" and 0 < counted[where] - recorded[where] <= unsure.get(node, 0):
+                counted[where] = recorded[where]
+    # Others may set predicates beside the workload; a subscription changes what is in force.
+    if not (inputs.held or inputs.faults or any(line["action"] == "subscribe" for line in inputs.workload)):
+        made = Counter(zip(*(log.declared[name].to_pylist() for name in ("node", "predicate")), strict=True))
+        lines = [line for line in inputs.workload if line["action"] == "set_predicate"]
+        for (node, text), times in Counter((line["node"], line["predicate"]) for line in lines).items():
+            done = made[node, format_predicate(Predicate(tuple(dict.fromkeys(parse_predicate(text)))))]
+            if node not in lost and done < times:
+                where = f"router {node}: requests for the predicate {text[:80]}"
+                counted[where], recorded[where] = times, done
     return counted, recorded
+
+
+def under_way(inputs: Inputs) -> dict[int, int]:
+    """Returns the deliveries, by node, that a router may have counted and nobody recorded.
+
+    The router chose an application before it noticed its end: of the messages that were under way then. A
+    member of a private network may have left any number unread, which its router had counted long before.
+    """
+    log = inputs.log
+    window_s = inputs.experiment.get("oracle", {}).get("in_flight_window_s", 0.0)
+    around_ns = int((window_s / min(inputs.clock.rates) + _NOTICED_S) * 1e9)
+    sent = log.sent["sent_ns"].to_numpy()
+    found: Counter[int] = Counter()
+    for node, t_ns in log.left:
+        near = len(sent) if inputs.private else int((abs(sent - t_ns) <= around_ns).sum())
+        found[node] = min(found[node] + near, len(sent))
+    return dict(found)
 
 
 def _deliveries(tables: Iterable[pa.Table]) -> dict[int, int]:

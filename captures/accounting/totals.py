@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from captures.accounting.inputs import Inputs
+from captures.accounting.reconcile import SEND_DROPS
 from captures.rundir.controller import Rejection, read_controller
 from captures.rundir.counters import SwitchDrops, read_switch_drops
 from captures.rundir.layout import RunLayout
@@ -39,9 +40,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
             drops.get("no_room", 0) + drops.get("lost_upcalls", 0) for drops in dropped.values()
         ),
         "router_send_drops": sum(
-            counter.get("dropped", {}).get(reason, 0)
-            for counter in counters
-            for reason in ("unencodable", "send_queue_full")
+            counter.get("dropped", {}).get(reason, 0) for counter in counters for reason in SEND_DROPS
         ),
         **_refused(refused),
         "frames_dropped_by_switches": _dropped_by_rules(dropped),

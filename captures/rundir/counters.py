@@ -10,6 +10,11 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, check
 from router.records.counters import CORE_COUNTERS, LinkCounters
 
+#: Counters that each router of a run writes.
+ROUTERS_KEEP = (
+    *("bytes_received", "bytes_sent", "dropped", "socket_drops", "records_lost"),
+    *("applications_disconnected_slow", *CORE_COUNTERS),
+)
 PortCounters = dict[str, int]
 #: Node -> switch port -> counters.
 SwitchCounters = dict[int, dict[int, PortCounters]]

@@ -99,6 +99,8 @@ class Daemon:
         self._seen_at = time.monotonic()
         #: Failed upcalls that have been reported; None: ovs-vswitchd has just been started.
         self.lost_upcalls: int | None = None
+        #: Failed upcalls of an ovs-vswitchd that was killed; its datapath and count are removed.
+        self._lost_before = 0
 
     def path(self, suffix: str) -> Path:
         """A file of this daemon: `db`, `sock` (of the database), `pid`, `ctl`, `log`."""
@@ -140,7 +142,13 @@ class Daemon:
         return self.processes[0].pid
 
     def kill_switches(self) -> None:
-        """Kills ovs-vswitchd, and so every bridge of the group; `restart_switches` follows."""
+        """Kills ovs-vswitchd, and so every bridge of the group; `restart_switches` follows.
+
+        Raises:
+            RunError: it does not say how many upcalls failed.
+        """
+        if self._datapath == _TYPES["kernel"][1] and not self.switches_away:
+            self._lost_before = self.take_lost()
         self._away.add("ovs-vswitchd")
         self._end(self.processes[-1])
 
@@ -207,6 +215,17 @@ class Daemon:
             RunError: ovs-vswitchd has ended.
         """
         return self._sockets(switch_sockets.take_dropped)
+
+    def shown(self) -> str:
+        """Returns the output of `dpctl/show -s`; raises RunError if ovs-vswitchd does not answer."""
+        with self.connect("ctl") as control:
+            return str(control.call("dpctl/show", ["-s", self._datapath]))
+
+    def take_lost(self) -> int:
+        """Returns the failed upcalls since the last call; raises RunError if ovs-vswitchd does not answer."""
+        before, self.lost_upcalls = self.lost_upcalls, parse_lost(self.shown())
+        earlier, self._lost_before = self._lost_before, 0
+        return earlier + (0 if before is None else max(0, self.lost_upcalls - before))
 
     def has_handlers(self) -> bool:
         """Whether ovs-vswitchd has a thread that takes frames without a flow from the kernel datapath.
@@ -452,7 +471,7 @@ class SwitchDaemons:
 
         wait_until(left, _HANDLERS_S, f"{daemon.describe()} has a handler thread")
         if daemon.lost_upcalls is None:  # what was lost while there was no handler is not counted
-            self._take_lost(daemon)
+            daemon.lost_upcalls = parse_lost(daemon.shown())
 
     def check_databases(self) -> None:
         """Raises RunError if an ovsdb-server has ended; see `Daemon.check_database`.
@@ -473,11 +492,7 @@ class SwitchDaemons:
         Raises:
             RunError: a daemon does not answer.
         """
-        return [self._shown(daemon) for daemon in self._daemons]
-
-    def _shown(self, daemon: Daemon) -> str:
-        with daemon.connect("ctl") as control:
-            return str(control.call("dpctl/show", ["-s", self._datapath]))
+        return [daemon.shown() for daemon in self._daemons]
 
     def take_lost_upcalls(self) -> dict[int, int]:
         """Returns the frames that the kernel datapath could not hand over since the last call.
@@ -488,11 +503,7 @@ class SwitchDaemons:
             RunError: a daemon does not answer.
         """
         daemons = self._daemons if self._type == "system" else []
-        return {min(daemon.group.ports): self._take_lost(daemon) for daemon in daemons}
-
-    def _take_lost(self, daemon: Daemon) -> int:
-        before, daemon.lost_upcalls = daemon.lost_upcalls, parse_lost(self._shown(daemon))
-        return 0 if before is None else max(0, daemon.lost_upcalls - before)
+        return {min(daemon.group.ports): daemon.take_lost() for daemon in daemons}
 
     def rule_statistics(self) -> dict[int, str]:
         """Returns what `ovs-appctl bridge/dump-flows` prints of each switch that has a bridge, by node.

@@ -122,6 +122,15 @@ def _gone(path: str, runs: Runs = ALL, *, pending: bool = False) -> Mutation:
     return Mutation("it is gone", without(path), FAILS, named, runs, pending=pending)
 
 
+def _emptied(path: str, content: str, named: str, runs: Runs = ALL) -> Mutation:
+    """A file of which the accounting misses what was in it."""
+
+    def change(run: RunLayout) -> None:
+        put(run.path / path, content)
+
+    return Mutation("it is empty", change, FAILS, f"evidence is missing: {path}{named}", runs)
+
+
 def _needed(path: str) -> Mutation:
     """A file without which there is no accounting."""
     return Mutation("it is gone", without(path), REFUSED, f"{path}: …")
@@ -155,6 +164,11 @@ def _frames_counter(way: str) -> Change:
 
 def _of_router(edit: OfRecord) -> Change:
     return document(_ROUTERS, lambda found: edit(found["1"]))
+
+
+def _frames_alone(found: dict[str, Any]) -> None:
+    for name in found.keys() - {"frames_sent", "frames_received"}:
+        del found[name]
 
 
 def _of_port(name: str, port: str = "65000") -> Change:
@@ -281,6 +295,10 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _unnoticed("an emulation calls itself a simulation",
             document("manifest.json", _set(datapath="simulated")),
             "No number rests on it: the manifest lists the evidence.", EMULATED),
+        _unnoticed("the list of evidence is empty", document("manifest.json", _set(evidence=[])),
+            "No other file says what the run must leave."),
+        _unnoticed("the digests of the inputs are missing", document("manifest.json", _set(inputs={})),
+            "No other file has them."),
         _unnoticed("the seed is another", document("manifest.json", _plus("seed", 1)),
             "No number rests on it: it repeats experiment.toml."),
     ),
@@ -328,7 +346,8 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("a byte of a message differs on a link", one_frame(_LINKS, flipped), _CONTENTS, READABLE),
         _fails("a byte of a message differs at a router", one_frame(_HOSTS, flipped), _CONTENTS, READABLE),
         _unnoticed("a byte of a message differs on a link", one_frame(_LINKS, flipped),
-            "Only members can read it, and they discard what was altered.", (PRIVATE,)),
+            "Encoded bodies of different hops are not compared; members discard what was altered.",
+            (PRIVATE,)),
         _unnoticed("a byte of an RA differs on a link", one_frame(_LINKS, flipped, _RA),
             "Routers change RAs on their way; `cbcb replay` compares what each router got and sent.", PLAIN),
         _fails("all times are an hour later", every_frame("pcap/*.pcap", _later),
@@ -395,6 +414,9 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             alter(_LOGS, _set(requested_ns=0), every=True, event="send_message"), _OUTSIDE, MESSAGING),
         _fails("a `set_predicate` is missing", drop(_LOGS, event="set_predicate", node=1),
             "deliveries that nobody asked for", MESSAGING),
+        _fails("a `set_predicate` has a predicate that nothing matches",
+            _log(_set(predicate="zz = 1"), "set_predicate", node=1),
+            "router 1: requests for the predicate …: expected 1, found 0", PLAIN),
         _fails("a `set_predicate` has a wider predicate",
             _log(_set(predicate='class = "alert" or volume any integer'), "set_predicate", node=2), _MISSED,
             MESSAGING),
@@ -409,6 +431,8 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("one ends inside a `send_message`", cut_inside(_LOGS, "send_message"), _RECORDS, MESSAGING),
         _fails("a `discard` is missing", drop(_LOGS, event="discard"),
             "router …: messages delivered: expected …, found …", (PRIVATE,)),
+        _unnoticed("a `discard` has another cause", _log(_set(cause="stale"), "discard"),
+            "The member alone knows why it discarded a message.", (PRIVATE,)),
     ),
     commands.FILE: (
         _gone("logs/commands.jsonl", EMULATED),
@@ -454,6 +478,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
     ),
     controller.FILE: (
         _gone(_CONTROLLER),
+        _emptied(_CONTROLLER, "", ": no epoch was committed"),
         _fails("`committed` is missing", drop(_CONTROLLER, event="committed"),
             "controller.jsonl: epoch 1 was acknowledged by all, and never committed"),
         _fails("a `hello` is missing", drop(_CONTROLLER, event="hello"),
@@ -469,6 +494,9 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
     ),
     routing_tables.FILE: (
         _gone(_TABLES),
+        _emptied(_TABLES, "{}\n", " is empty"),
+        _fails("a router is missing", document(_TABLES, lambda found: found.pop("1")),
+            f"evidence is missing: {_TABLES}: node 1"),
         Mutation("a row is missing", document(_TABLES, lambda found: found["1"].pop()), FAILS,
             "r1: interface …: the table at the end is another", (MESSAGES,), replayed),
         Mutation("a row has another predicate",
@@ -482,12 +510,17 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
     ),
     others.RECORDINGS: (
         _gone("recordings/r2.rec", EMULATED),
+        _emptied("recordings/r2.rec", "", " is empty", EMULATED),
         Mutation("one is cut short", truncated("recordings/*.rec", 50), FAILS, "are beyond the recording",
             EMULATED, replayed),
     ),
     counters.ROUTERS_FILE: (
         _needed(_ROUTERS),
         _fails("a router is missing", document(_ROUTERS, lambda found: found.pop("1")), "router 1: …"),
+        _fails("a router has counters of frames alone", _of_router(_frames_alone),
+            f"evidence is missing: {_ROUTERS}: router 1: bytes_received"),
+        _fails("`messages_delivered` is missing", _of_router(lambda each: each.pop("messages_delivered")),
+            f"evidence is missing: {_ROUTERS}: router 1: messages_delivered"),
         _fails("`frames_sent` is another", _frames_counter("frames_sent"), _OF_ROUTERS),
         _fails("`frames_received` is another", _frames_counter("frames_received"), _OF_ROUTERS),
         _fails("`messages_sent` is another", _counter("messages_sent"), _APPLICATIONS),
@@ -512,6 +545,9 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
     counters.SWITCHES_FILE: (
         _needed(_SWITCHES),
         _fails("a switch is missing", document(_SWITCHES, lambda found: found.pop("1")), _OVS),
+        _fails("`tx_dropped` of a port is missing",
+            document(_SWITCHES, lambda found: found["1"]["1"].pop("tx_dropped")),
+            f"evidence is missing: {_SWITCHES}: switch 1: port 1: tx_dropped"),
         *(_fails(f"`{name}` of a port to a {end} is another", _of_port(name, port),
             f"ovs and the captures differ in 1 numbers; first: switch 1 port {port}: …")
             for name in ("rx_packets", "tx_packets") for end,
@@ -526,6 +562,11 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
     ),
     counters.DROPS_FILE: (
         _gone(_DROPS, EMULATED),
+        _emptied(_DROPS, "{}\n", " is empty", EMULATED),
+        _fails("a switch is missing", document(_DROPS, lambda found: found.pop("1")),
+            f"evidence is missing: {_DROPS}: node 1", EMULATED),
+        _unnoticed("`no_room` is missing", document(_DROPS, lambda found: found["1"].pop("no_room", None)),
+            "The kernel datapath and some containers do not count it.", EMULATED),
         _fails("a switch had no room for a frame",
             document(_DROPS, lambda found: found["1"].update(no_room=1)),
             "1 frames that switches lost: …", EMULATED),
@@ -538,8 +579,11 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("the lag of a router is missing", document("lag.json", lambda found: found["parts"].pop(0)),
             "lag.json: no lag of router 0", EMULATED),
     ),
-    timings.FILE: (_needed("timings.json"),),
-    simulation.FILE: (_gone("simulation.json", SIMULATIONS),),
+    timings.FILE: (_needed("timings.json"), _emptied("timings.json", "{}\n", " is empty")),
+    simulation.FILE: (
+        _gone("simulation.json", SIMULATIONS),
+        _emptied("simulation.json", "{}\n", " is empty", SIMULATIONS),
+    ),
 }
 # fmt: on
 _RESULT = "It is a result: each accounting writes it from the evidence."
@@ -567,6 +611,9 @@ changed run. The last column is a part of a reason that the verdict gives, with 
 runs; of a change that is not noticed it says why nothing can notice the change. The tests make every change
 in emulations of the three services (*messages*, *private*, *attention*), and in simulations of the first and
 the last. `refused` is an error in place of an accounting; *replay* is the verdict of `cbcb replay`.
+
+Nothing notices that the record of a planned fault is gone from `logs/faults.jsonl`: a part that is away
+already gets no second record.
 
 This document is made by `python -m tests.support.mutations`. Tests hold that it is current, that each verdict
 and reason is that of the runs, and that no file of a [run folder](run-folder.md) is left out.

@@ -138,3 +138,13 @@ def test_a_tshark_that_cannot_begin_has_counted_nothing(
     file.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1))
     with pytest.raises(TsharkError, match="status 127: tshark: error while loading shared libraries"):
         tshark_counts({"a": file})
+
+
+def test_a_dropped_frame_excuses_counters_of_its_own_way_alone() -> None:
+    arrived = [replace(TOTALS[3], frames=1, whole=1)]
+    none: dict[str, object] = {"frames_sent": {}, "frames_received": {"RA": 1}, "ras_received": 0}
+    unsent: dict[str, object] = {"frames_sent": {}, "frames_received": {}, "urs_sent": 1}
+    for reason, on_arrival, at_sending in (("malformed", 0, 1), ("send_queue_full", 1, 0), ("no_tree", 0, 0)):
+        drops = {"dropped": {reason: 1}}
+        assert len(reconcile_routers(arrived, {0: none | drops})["differences"]) == on_arrival
+        assert len(reconcile_routers([], {0: unsent | drops})["differences"]) == at_sending
