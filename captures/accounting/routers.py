@@ -47,7 +47,7 @@ PROCESSED = """
     ), received as (
         select node, source, seq, min(time_ns) as time_ns, true as from_network from host
         where direction = 'to_router' group by node, source, seq
-        union all select source, source, seq, sent_ns, false from {sent}
+        union all select cast(source as int), source, seq, sent_ns, false from {sent}
     ), used as (
         select distinct node, source, seq, true as used from (
             select node, source, seq from host where direction = 'from_router'

@@ -63,14 +63,14 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def cbcb(tmp_path: Path) -> Iterator[Callable[..., Cbcb]]:
+def cbcb(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Cbcb]]:
     """Starts `cbcb COMMAND ARGS` in a session of its own and in a folder of hostile modules; ends it and
     cleans up afterwards.
 
     With `small`, the folder of that name in the run folder is a file system of 8 MiB.
     """
     started: list[Cbcb] = []
-    hostile = tmp_path / "hostile"
+    hostile = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(hostile)
 
     def start(command: str, *arguments: str, small: str | None = None) -> Cbcb:

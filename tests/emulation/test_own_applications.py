@@ -114,7 +114,7 @@ def test_pub_a_client_and_a_plain_program_are_accounted_for(
     assert summary["verdict_reasons"] == []
     keys = ("messages_sent", "deliveries_expected", "deliveries_made", "messages_unrecorded")
     assert [summary[key] for key in keys] == [6, 5, 5, 0]
-    assert summary["reconciliation"]["applications"] == {"expected": 6, "found": 6, "differences": []}
+    assert summary["reconciliation"]["applications"] == {"expected": 11, "found": 11, "differences": []}
     events = application_events(run_dir)
     assert [(line["source"], line["seq"]) for line in events if line["event"] == "send_message"][2:5] == sent
     senders = Counter(line["app"].split("-")[0] for line in events if line["event"] == "send_message")
