@@ -244,6 +244,8 @@ def _of_inputs(inputs: Inputs) -> Iterator[str]:
 def _of_clock(inputs: Inputs) -> Iterator[str]:
     """Pieces of the clock that do not continue each other, and rates that the experiment does not have."""
     name = inputs.run.clock.name
+    if abs(inputs.clock.pieces[0].start_ns - inputs.manifest["started_ns"]) > _END_NS:
+        yield f"{name}: the clock began at another time than the run"
     if inputs.clock.set_ns > _STEP_S * 1e9:
         yield f"{name}: the wall clock was set by {inputs.clock.set_ns / 1e9:.3g} s in the run"
     for piece, following in pairwise(inputs.clock.pieces):
@@ -260,7 +262,8 @@ def _of_controller(inputs: Inputs) -> Iterator[str]:
 
     A controller that is killed may have had no time to write an event.
     """
-    events = [] if inputs.faults else [event for _, event in read_controller(inputs.run)]
+    killed = any(fault["part"] in ("controller", "run") for fault in inputs.faults)
+    events = [] if killed else [event for _, event in read_controller(inputs.run)]
     name = inputs.run.relative(inputs.run.controller_log)
     reported = {event["node"] for event in events if event["event"] == "hello"}
     committed = {event["epoch"] for event in events if event["event"] == "committed"}
@@ -269,6 +272,9 @@ def _of_controller(inputs: Inputs) -> Iterator[str]:
     for event in events:
         if event["event"] == "table_acknowledged":
             acknowledged[event["epoch"]].add(event["node"])
+    if not inputs.faults:
+        for epoch in sorted(committed - acknowledged.keys()):
+            yield f"{name}: epoch {epoch} was committed, and never acknowledged"
     for node in sorted(set().union(*acknowledged.values()) - reported):
         yield f"{name}: node {node} acknowledged a table, and never reported"
     for epoch, nodes in acknowledged.items():
@@ -279,10 +285,14 @@ def _of_controller(inputs: Inputs) -> Iterator[str]:
 
 
 def _of_lag(inputs: Inputs) -> Iterator[str]:
-    if inputs.lag is not None and not inputs.faults:
-        measured = {part.get("node") for part in inputs.lag["parts"] if part["part"] == "router"}
-        for node in sorted(inputs.router_counters.keys() - measured):
-            yield f"{inputs.run.lag.name}: no lag of router {node}"
+    if inputs.lag is not None:
+        name, bound_s = inputs.run.lag.name, inputs.lag["bound_s"]
+        measured = {f"{part['part']} {part.get('node', '')}".strip() for part in inputs.lag["parts"]}
+        routers = {f"router {node}" for node in inputs.router_counters}
+        for part in sorted({*routers, "workload", "switches", "captures"} - measured):
+            yield f"{name}: no lag of {part}"
+        if bound_s != inputs.experiment.get("lag_max_s", bound_s):
+            yield f"{name}: {bound_s:g} s is not the bound of the experiment"
 
 
 def _span(inputs: Inputs) -> tuple[int, int]:
