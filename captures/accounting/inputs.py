@@ -133,14 +133,10 @@ class Inputs:
                     for counter in sorted(Port.__annotations__.keys() - counts.keys()):
                         yield f"{name(run.switches_counters)}: switch {node}: port {port}: {counter}"
         # A part that was away, or that the user commanded, may have no entry.
-        by_node = {
-            run.routing_tables: read_routing_tables(run).keys(),
-            run.switch_drops: read_switch_drops(run).keys(),
-        }
-        for path, entries in by_node.items() if self.calm else ():
-            if name(path) in listed:
-                for node in sorted(self.router_counters.keys() - entries):
-                    yield f"{name(path)}: node {node}"
+        tables, drops = read_routing_tables(run).keys(), read_switch_drops(run).keys()
+        for path, entries in ((run.routing_tables, tables), (run.switch_drops, drops)):
+            gone = self.router_counters.keys() - entries if self.calm and name(path) in listed else ()
+            yield from (f"{name(path)}: node {node}" for node in sorted(gone))
 
     @property
     def uncaptured(self) -> list[str]:
