@@ -25,8 +25,6 @@ from captures.accounting.registry import step, summary
 from captures.accounting.sources import Run
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import ATTRIBUTES
-from captures.rundir.attention import read_attention
-from captures.rundir.controller import read_controller
 from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
 
 #: The key under which the engines return the messages; the summary has no such key.
@@ -188,7 +186,7 @@ def recorded_messages(inputs: Inputs) -> pa.Table:
 
 def _of_service(inputs: Inputs) -> tuple[pa.Table, pa.Table]:
     """The uploads; and the deliveries with `node` and `t_ns`."""
-    events = [event for _, event in read_attention(inputs.run)]
+    events = inputs.service
     uploads = [event for event in events if event["event"] == "upload"]
     columns = {
         "source": [event["source"] for event in uploads],
@@ -263,7 +261,7 @@ def _of_controller(inputs: Inputs) -> Iterator[str]:
     A controller that is killed may have had no time to write an event.
     """
     killed = any(fault["part"] in ("controller", "run") for fault in inputs.faults)
-    events = [] if killed else [event for _, event in read_controller(inputs.run)]
+    events = [] if killed else inputs.controller
     name = inputs.run.relative(inputs.run.controller_log)
     reported = {event["node"] for event in events if event["event"] == "hello"}
     committed = {event["epoch"] for event in events if event["event"] == "committed"}
@@ -298,7 +296,7 @@ def _of_lag(inputs: Inputs) -> Iterator[str]:
 def _span(inputs: Inputs) -> tuple[int, int]:
     """When the run began, and when its parts had ended, ns since 1970 UTC."""
     end_s = inputs.experiment.get("duration_s", 0.0) + _END_S
-    logged_ns = max((event["t_ns"] for _, event in read_controller(inputs.run)), default=0)
+    logged_ns = max((event["t_ns"] for event in inputs.controller), default=0)
     ended_ns = max(logged_ns, inputs.clock.wall_ns(end_s)) + _END_NS
     if inputs.held and any(fault["part"] == "controller" for fault in inputs.faults):
         ended_ns = NEVER_NS  # only the last record of the controller has the end of a session

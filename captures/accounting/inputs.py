@@ -21,10 +21,11 @@ from captures.accounting.log_tables import (
 )
 from captures.frames.index import check_capture
 from captures.pcap.opening import is_compressed
+from captures.rundir.attention import AttentionEvent, read_attention
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.commands import lossy_links, read_commands
-from captures.rundir.controller import read_controller
+from captures.rundir.controller import ControllerEvent, read_controller
 from captures.rundir.counters import (
     ROUTERS_KEEP,
     Port,
@@ -35,7 +36,7 @@ from captures.rundir.counters import (
 )
 from captures.rundir.epochs import Epochs, epochs
 from captures.rundir.faults import FaultRecord, killed_routers, lost_parts, read_faults, restarted_routers
-from captures.rundir.files import RunFolderError, read_lines
+from captures.rundir.files import RunFolderError
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, Manifest, read_manifest
@@ -68,6 +69,7 @@ class Inputs:
         private: whether applications encode predicates and messages.
         ip: the IPv4 frames beside CBCB.
         faults: of the parts of the emulation.
+        controller, service: the events of the controller, and of the attention-limited service.
         judgement: of the oracle on attention-limited subscriptions; None: the run has another service.
     """
 
@@ -90,6 +92,8 @@ class Inputs:
     manifest: Manifest
     ip: IpFrames
     faults: list[FaultRecord]
+    controller: list[ControllerEvent]
+    service: list[AttentionEvent]
 
     @property
     def links(self) -> Sequence[Link]:
@@ -225,7 +229,9 @@ def read_inputs(run: RunLayout) -> Inputs:
     manifest = read_manifest(run)
     log = application_tables(run)
     # What applications request of an attention-limited service is in the records of the service alone.
-    log = replace(log, last_ns=max(log.last_ns, _last_of_service(run)))
+    service = [event for _, event in read_attention(run)] if run.service_folder.is_dir() else []
+    log = replace(log, last_ns=max([log.last_ns, *(event["t_ns"] for event in service)]))
+    controller = [event for _, event in read_controller(run)]
     workload = [line for _, line in read_workload(run)]
     topology = read_topology(run)
     captures = read_captures(run)
@@ -251,23 +257,15 @@ def read_inputs(run: RunLayout) -> Inputs:
         router_counters=read_routers_counters(run),
         ovs_counters=read_switches_counters(run),
         topology=topology,
-        epochs=read_epochs(run),
+        epochs=epochs(controller),
         lag=read_lag(run),
         judgement=read_judgement(run),
         manifest=manifest,
         ip=ip_frames(run, topology.links),
         faults=read_faults(run),
+        controller=controller,
+        service=service,
     )
-
-
-def _last_of_service(run: RunLayout) -> int:
-    """The time of the last record of the routers' service, ns since 1970 UTC; 0: it keeps none."""
-    times = (
-        record.get("t_ns")
-        for path in sorted(run.service_folder.glob("*.jsonl"))
-        for _, record in read_lines(path, unfinished=True)
-    )
-    return max((time for time in times if isinstance(time, int)), default=0)
 
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:
@@ -295,15 +293,6 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
         for capture in captures
     ]
     return pa.Table.from_pylist(rows, schema=FILES)
-
-
-def read_epochs(run: RunLayout) -> Epochs:
-    """Reads the log of the controller; a run folder without one has no epochs.
-
-    Raises:
-        RunFolderError: a line is malformed; names file and line.
-    """
-    return epochs(event for _, event in read_controller(run))
 
 
 def _doubles(event: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES
-from captures.rundir.attention import AttentionEvent, read_attention
+from captures.rundir.attention import AttentionEvent
 from captures.rundir.faults import killed_routers
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
@@ -55,7 +55,7 @@ def recorded_and_counted(inputs: Inputs) -> tuple[dict[str, int], dict[str, int]
     recorded: dict[str, int] = {}
     unsure = under_way(inputs)
     if inputs.judgement is not None:
-        events = [event for _, event in read_attention(inputs.run) if event["node"] not in left_out]
+        events = [event for event in inputs.service if event["node"] not in left_out]
         found |= _of_service(events)
         _add_outcomes(events, counted, recorded)
     for node, counters in inputs.router_counters.items():

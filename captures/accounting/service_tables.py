@@ -12,7 +12,7 @@ import pyarrow as pa
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import signed64
 from captures.accounting.registry import log_table
-from captures.rundir.attention import AttentionEvent, read_attention
+from captures.rundir.attention import AttentionEvent
 from captures.rundir.subscriptions import read_subscriptions
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
@@ -178,7 +178,7 @@ def _records(inputs: Inputs) -> Iterator[tuple[float, AttentionEvent]]:
     """Yields the records after their times in experiment seconds; none with another service."""
     if inputs.judgement is None:
         return
-    for _, record in read_attention(inputs.run):
+    for record in inputs.service:
         yield inputs.clock.experiment_s(record["t_ns"]), record
 
 

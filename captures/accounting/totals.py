@@ -8,9 +8,8 @@ from typing import Any
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.reconcile import SEND_DROPS
-from captures.rundir.controller import Rejection, read_controller
+from captures.rundir.controller import Rejection
 from captures.rundir.counters import SwitchDrops, read_switch_drops
-from captures.rundir.layout import RunLayout
 
 #: Reason of a receiver -> the key that has its frames. Frames of all other reasons are not authentic.
 _KEYS: dict[str, str] = {
@@ -26,7 +25,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
     """Returns the keys that come from logs and counters alone."""
     counters = inputs.router_counters.values()
     refused = {f"router {node}": each.get("refused", {}) for node, each in inputs.router_counters.items()}
-    refused["the controller"] = _refused_by_controller(inputs.run)
+    refused["the controller"] = _refused_by_controller(inputs)
     dropped = read_switch_drops(inputs.run)
     return {
         "time_scale": inputs.time_scale,
@@ -47,10 +46,10 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _refused_by_controller(run: RunLayout) -> dict[str, Counter[str]]:
+def _refused_by_controller(inputs: Inputs) -> dict[str, Counter[str]]:
     """The counts of all controllers of a run, one after the other; one that was killed has left none."""
     refused: dict[str, Counter[str]] = {}
-    for _, event in read_controller(run):
+    for event in inputs.controller:
         if event["event"] == "counters":
             for sender, reasons in event.get("refused", {}).items():
                 refused.setdefault(sender, Counter()).update(reasons)

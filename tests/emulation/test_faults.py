@@ -22,9 +22,10 @@ from pathlib import Path
 
 import pytest
 
-from captures.accounting.inputs import read_epochs
 from captures.pcap.reader import PcapReader
 from captures.rundir.applications import read_applications
+from captures.rundir.controller import read_controller
+from captures.rundir.epochs import epochs
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
 from router.runtime.client import Client
@@ -140,7 +141,7 @@ def test_every_part_recovers_and_no_receiver_is_missed_from_then_on(
             answered_ns = next(t_ns for t_ns in committed if t_ns > row.ended_ns)
             assert row.ended_ns + row.back_s * 1e9 <= answered_ns + 0.5e9, row
     # The epoch that answers a change is committed before the next fault begins, 2 to 5 s of wall time later.
-    for change in read_epochs(RunLayout(run_dir)).changes:
+    for change in epochs(event for _, event in read_controller(RunLayout(run_dir))).changes:
         following = (row.began_ns for row in found.values() if row.began_ns > change.began_ns)
         assert change.committed_ns is not None, change
         assert change.committed_ns < min(following, default=inf), change

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from captures.accounting.inputs import read_epochs
+from captures.rundir.controller import read_controller
 from captures.rundir.epochs import Change, epochs
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
@@ -88,7 +88,7 @@ def test_what_is_up_is_followed() -> None:
 def test_a_log_with_a_gap_is_named(tmp_path: Path) -> None:
     run = RunLayout(tmp_path)
     run.logs_folder.mkdir()
-    assert read_epochs(run).committed == 0
+    assert epochs(event for _, event in read_controller(run)).committed == 0
     run.controller_log.write_text('{"t_ns": 1, "event": "node_up"}\n')
     with pytest.raises(RunFolderError, match=r"controller\.jsonl:1: no field 'node'"):
-        read_epochs(RunLayout(tmp_path))
+        list(read_controller(RunLayout(tmp_path)))
