@@ -22,7 +22,7 @@ from router.protocol.attention.index import PredicateIndex
 from router.protocol.attention.timers import Timer
 
 #: Subscriptions of one application: they end in one turn when it leaves, with up to three actions each.
-MOST_OF_AN_APPLICATION = 4096
+MOST_OF_AN_APPLICATION = 1024
 #: See `Box.lacks`.
 NEVER, UNKNOWN = inf, 0
 

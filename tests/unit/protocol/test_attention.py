@@ -279,7 +279,7 @@ def test_an_application_that_leaves_ends_no_more_subscriptions_than_it_may_have(
     one = Register(1, parse_predicate("x = 1"), 1, 5.0, 5.0)
     for _ in range(MOST_OF_AN_APPLICATION):
         assert isinstance(router.handle(one, 0.0)[0], Registered)
-    assert router.handle(one, 0.0) == [Refused(1, "subscriptions of the application: at most 4096")]
+    assert router.handle(one, 0.0) == [Refused(1, "subscriptions of the application: at most 1024")]
     assert isinstance(router.handle(replace(one, app=2), 0.0)[0], Registered)
     ended = Counter(type(action).__name__ for action in router.handle(ApplicationGone(1), 1.0))
     assert ended == dict.fromkeys(("RoundEnded", "Send", "Unregistered"), MOST_OF_AN_APPLICATION)
