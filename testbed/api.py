@@ -141,17 +141,12 @@ class Result:
             InputError: the run has no such table.
             RunFolderError: the table is damaged.
         """
-        import pyarrow.parquet as pq
-
         from captures.tables import store
 
-        folder = RunLayout(self.path).tables / name
-        if not folder.exists():
-            folder = folder.with_suffix(".parquet")
-        if not folder.exists():
+        table = store.read(self.path, name)
+        if table is None:
             raise InputError(f"{self.path}: has no table {name} (docs/tables.md)")
-        with store.reading(folder):
-            return pq.read_table(folder)
+        return table
 
     def table(self, name: str) -> pd.DataFrame:
         """Returns a table as pandas; raises as `arrow`."""

@@ -183,8 +183,16 @@ def connect(run: Path) -> Iterator[Database]:
         try:
             yield database
         except (duckdb.Error, pa.ArrowException) as error:
-            store.check(run)
-            raise RunFolderError(f"{store.folder(run, '')}: {str(error).strip()}") from error
+            damaged = next((name for name in names if not _is_readable(database, name)), "")
+            raise RunFolderError(f"{store.folder(run, damaged)}: {str(error).strip()}") from error
+
+
+def _is_readable(database: Database, name: str) -> bool:
+    try:
+        database.execute(f"select max(hash(columns(*))) from {name}")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _open_tables(database: Database, run: Path, names: Sequence[str]) -> None:

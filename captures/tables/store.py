@@ -42,29 +42,19 @@ def folder(run: Path, table: str) -> Path:
     return RunLayout(run).tables / table
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turns errors of pyarrow within the context into errors that name the table.
+def read(run: Path, table: str, columns: Iterable[str] = ()) -> pa.Table | None:
+    """Reads columns of a table of a run, or all of them; None: the run has no such table.
 
     Raises:
-        RunFolderError: a Parquet file is damaged or cannot be read.
+        RunFolderError: a file is damaged or cannot be read, or a column is missing.
     """
+    path = folder(run, table)
+    if not path.exists():
+        path = path.with_suffix(".parquet")
     try:
-        yield
+        return pq.read_table(path, columns=list(columns) or None) if path.exists() else None
     except (OSError, ValueError, pa.ArrowException) as error:
         raise RunFolderError(f"{path}: expected a table in Parquet: {error}") from error
-
-
-def check(run: Path) -> None:
-    """Reads all tables of a run.
-
-    Raises:
-        RunFolderError: a file is damaged or cannot be read.
-    """
-    for path in sorted(RunLayout(run).tables.rglob("*.parquet")):
-        with reading(path), pq.ParquetFile(path) as file:
-            for _ in file.iter_batches():
-                pass
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import psutil
-import pyarrow.parquet as pq
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount, stream_counts
 from captures.rundir.applications import ApplicationsFollower
@@ -85,13 +84,9 @@ def accounted_counts(run_dir: Path) -> list[LinkCount] | None:
     """
     if not RunLayout(run_dir).summary.exists() or store.lacking(run_dir, (_TABLE,)) is not None:
         return None
-    if store.is_empty(run_dir, _TABLE):
-        return []
     clock = read_clock(RunLayout(run_dir))
-    columns = ["link", "type", "bin_s", "frames", "bytes"]
-    folder = store.folder(run_dir, _TABLE)
-    with store.reading(folder):
-        rows = pq.read_table(folder, columns=columns).drop_null().to_pylist()
+    table = store.read(run_dir, _TABLE, ("link", "type", "bin_s", "frames", "bytes"))
+    rows = [] if table is None else table.drop_null().to_pylist()
     return [
         LinkCount(
             row["link"], row["type"], clock.wall_ns(row["bin_s"]) // SLOT_NS, row["frames"], row["bytes"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import matplotlib as mpl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
@@ -109,8 +108,7 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
 
 def curve(run: Path, table: str, column: str) -> pa.Table:
     """Returns the points of a curve of a run, sorted by time; empty if the run has no such table."""
-    folder = RunLayout(run).tables / table
-    if not folder.exists():
+    found = store.read(run, table, ["t_s", column])
+    if found is None:
         return pa.table({"t_s": pa.array([], pa.float64()), column: pa.array([], pa.float64())})
-    with store.reading(folder):
-        return pq.read_table(folder, columns=["t_s", column]).sort_by("t_s")
+    return found.sort_by("t_s")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyarrow.dataset import dataset
 
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock, read_clock
@@ -16,7 +15,6 @@ from captures.rundir.manifest import Manifest, read_manifest
 from captures.rundir.summary import read_summary
 from captures.rundir.topology import read_topology
 from captures.tables import store
-from testbed.errors import InputError
 from testbed.workload.generate import match_distribution
 from testbed.workload.model import Workload, read_workload
 from topos.model import Topology
@@ -100,7 +98,6 @@ def read_run(run_dir: Path) -> RunData:
 
     Raises:
         RunFolderError: a required file is missing, or a file is malformed (names the file).
-        InputError: a table lacks a column.
     """
     run = RunLayout(run_dir)
     workload = read_workload(run)
@@ -111,24 +108,12 @@ def read_run(run_dir: Path) -> RunData:
         topology=read_topology(run),
         clock=read_clock(run) if run.clock.exists() else None,
         captures=read_captures(run) if run.captures.exists() else [],
-        tables={name: _table(run.tables / name, columns) for name, columns in TABLES.items()},
+        tables={name: _table(run_dir, name, columns) for name, columns in TABLES.items()},
         workload=workload,
         matched=match_distribution(workload),
     )
 
 
-def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Reads a table written by Spark (a folder of Parquet files) or by other means (a file
-    `NAME.parquet`)."""
-    if not path.exists():
-        path = path.with_suffix(".parquet")
-    if not path.exists():
-        return pd.DataFrame({column: [] for column in columns})
-    with store.reading(path):
-        there = dataset(path).schema.names
-        missing = [column for column in columns if column not in there]
-        if not missing:
-            return pd.read_parquet(path, columns=list(columns))
-    raise InputError(
-        f"{path}: no column {', '.join(missing)}; expected {', '.join(columns)}, found {', '.join(there)}"
-    )
+def _table(run_dir: Path, name: str, columns: tuple[str, ...]) -> pd.DataFrame:
+    table = store.read(run_dir, name, columns)
+    return pd.DataFrame({column: [] for column in columns}) if table is None else table.to_pandas()
