@@ -64,20 +64,16 @@ class BringUpInterrupted(KeyboardInterrupt):
     status = BringUpError.status
 
 
-def interrupted(run_dir: Path) -> KeyboardInterrupt:
-    """Returns an interruption whose message names the command that accounts for the run."""
-    from captures.tables.store import accounting  # loads pyarrow
-
-    return KeyboardInterrupt(f"interrupted; `{accounting(run_dir)}` accounts for what there is of the run")
-
-
 @contextmanager
 def naming_the_run(run_dir: Path) -> Iterator[None]:
-    """Names, when the accounting of a run is interrupted, the command that accounts for the run."""
+    """Names, when a run or its accounting is interrupted, the command that accounts for the run."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        raise interrupted(run_dir) from interrupt
+        from captures.tables.store import accounting  # loads pyarrow
+
+        text = f"interrupted; `{accounting(run_dir)}` accounts for what there is of the run"
+        raise KeyboardInterrupt(text) from interrupt
 
 
 @contextmanager

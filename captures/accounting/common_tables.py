@@ -11,11 +11,11 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from captures.accounting.expressions import on_spark
 from captures.accounting.inputs import Inputs
 from captures.accounting.registry import step, table
 from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
+from captures.spark.internals import on_spark
 from captures.tables.catalogue import TABLES
 from captures.tables.query import new_database
 from router.clock.pieces import NS

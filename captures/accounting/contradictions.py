@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from captures.accounting.expressions import on_spark
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES, signed64
 from captures.accounting.reconcile import Total
@@ -26,6 +25,7 @@ from captures.accounting.sources import Run
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import ATTRIBUTES
 from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
+from captures.spark.internals import on_spark
 
 #: The key under which the engines return the messages; the summary has no such key.
 SUSPICIOUS = "suspicious"

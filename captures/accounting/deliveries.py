@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import MESSAGE, RECEIVER, count_if, on_spark
+from captures.accounting.expressions import MESSAGE, RECEIVER, count_if
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
+from captures.spark.internals import on_spark
 
 _RECEIVER = ", ".join(RECEIVER)
 OUTCOMES = f"""

@@ -7,8 +7,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.spark.internals import answer_over
-
 #: The columns that identify a message, and an application that it may be delivered to.
 MESSAGE = ["source", "seq"]
 RECEIVER = [*MESSAGE, "node", "app"]
@@ -36,11 +34,6 @@ def only_row(table: DataFrame) -> dict[str, Any]:
     (row,) = table.collect()
     values: dict[str, Any] = row.asDict()
     return values
-
-
-def on_spark(text: str, **tables: DataFrame) -> DataFrame:
-    """The answer of Spark to a query, whose text names the tables in braces."""
-    return answer_over(text, tables)
 
 
 def for_duckdb(text: str, *tables: str) -> str:

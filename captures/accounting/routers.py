@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, Self
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import on_spark, only_row
+from captures.accounting.expressions import only_row
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import opening_table
 from captures.accounting.registry import ALWAYS, step, summary
 from captures.accounting.uncaptured import processed_by_counters
+from captures.spark.internals import on_spark
 
 
 class Convergence(NamedTuple):

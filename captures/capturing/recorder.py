@@ -117,7 +117,11 @@ class Recorder:
             self.write()
         if now >= self._check_at:
             self._check_at = now + _CHECK_S
-            self._check_devices()
+            for ring, files in self._rings:
+                gone = ring.gone()
+                for file in files:
+                    if file.device == gone:
+                        raise OSError(f"{file.name}: its network device is gone")
         if self._clock is not None:
             self._meter.ends_turn(began, began_cpu, NOTHING, self._clock)
         return found > 0
@@ -128,13 +132,6 @@ class Recorder:
                 if file.buffer:
                     _write_all(file.descriptor, file.buffer)
                     file.buffer.clear()
-
-    def _check_devices(self) -> None:
-        for ring, files in self._rings:
-            gone = ring.gone()
-            for file in files:
-                if file.device == gone:
-                    raise OSError(f"{file.name}: its network device is gone")
 
     def settle(self) -> dict[str, list[int]]:
         """Reads and writes every frame that the devices have had.

@@ -8,7 +8,6 @@ PySpark has public names for none of these. They are those of PySpark 4; pyproje
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -175,11 +174,11 @@ def clear_properties(properties: dict[str, str]) -> None:
                 system.clearProperty(name)
 
 
-def answer_over(text: str, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """`session.sql(text, **tables)`, but for the end of the tables' names.
+def on_spark(text: str, **tables: DataFrame) -> DataFrame:
+    """The answer of Spark to a query, whose text names the tables in braces.
 
-    PySpark drops them by a method that frees the memory of the tables, which other queries may be using, and
-    which is taken again by those that go on.
+    It is that of `session.sql(text, **tables)`, which drops the tables' names by a method that frees the
+    memory of the tables: other queries may be using it, and those that go on take it again.
     """
     session = next(iter(tables.values())).sparkSession
     names = {name: f"{name}_{uuid4().hex}" for name in tables}

@@ -171,8 +171,7 @@ class Guard:
         stream = header.type in DATA
         # Who has the network key can invent addresses; a router without a table knows no neighbours so far.
         if (
-            (sender, stream) not in self._windows
-            and len(self._windows) >= _STRANGERS
+            not self._windows.has_room(sender, stream, _STRANGERS)
             and sender != CONTROLLER_SOURCE
             and node_of(sender) not in {*self.neighbours()}
         ):

@@ -60,11 +60,9 @@ class Windows:
                 self._streams[address, stream] = place, greatest, int.from_bytes(bits, "little")
                 self._end = place + _ROW.size
 
-    def __len__(self) -> int:
-        return len(self._streams)
-
-    def __contains__(self, sender_and_stream: tuple[bytes, int]) -> bool:
-        return sender_and_stream in self._streams
+    def has_room(self, sender: bytes, stream: int, most: int) -> bool:
+        """Whether the sender has a window, or there are fewer than `most`."""
+        return (sender, stream) in self._streams or len(self._streams) < most
 
     def accept(self, sender: bytes, stream: int, counter: int) -> bool:
         """Notes the counter of a frame that is authentic; returns False if it is a replay."""

@@ -45,7 +45,8 @@ def _check_hop_limit(problems: Problems, experiment: Experiment) -> None:
     hop_limit, most = experiment.protocol.hop_limit, len(experiment.topology.nodes) - 1
     if hop_limit >= most:
         return
-    depth = _depth(experiment)
+    layer = LAYERS[experiment.broadcast.layer]
+    depth = int(hops_on_trees(experiment.topology, layer, frozenset(), frozenset()).max())
     if hop_limit < depth:
         whatever = f", or {most} for whatever links fail" if depth < most else ""
         problems.add(
@@ -54,12 +55,6 @@ def _check_hop_limit(problems: Problems, experiment: Experiment) -> None:
             f"{hop_limit} is below the depth of the broadcast trees, which is {depth} while all links are "
             f"up; expected at least {depth}{whatever}",
         )
-
-
-def _depth(experiment: Experiment) -> int:
-    """The most hops from a source on its tree, while all links are up."""
-    layer = LAYERS[experiment.broadcast.layer]
-    return int(hops_on_trees(experiment.topology, layer, frozenset(), frozenset()).max())
 
 
 def _check_times(problems: Problems, experiment: Experiment) -> None:

@@ -46,7 +46,7 @@ from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.removal import remove_run
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError, interrupted
+from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError, naming_the_run
 from testbed.events.applications import Place
 from testbed.events.fault import steps_of
 from testbed.events.parts import part_steps_of
@@ -136,7 +136,8 @@ def emulate(
                     emulation.salvage(lost)
                 write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
                 if isinstance(lost, KeyboardInterrupt):
-                    raise interrupted(run_dir) from lost
+                    with naming_the_run(run_dir):
+                        raise lost
                 raise PartLostError(str(lost), run_dir) from lost
             with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
                 emulation.take_down()
@@ -212,17 +213,17 @@ class Emulation:
             (self.clock.path, self.clock.controller_slot),
             self.experiment.network.ip,
         )
-        self.state.add_process(controller.child.pid)
+        self.state.add_processes(controller.child.pid)
         self.progress.step("hosts and links")
         hosts = self.network.start_hosts()
         # Its parent loads code while the network is made.
         routers = self._routers = Routers(self._folder, self._router_specs(hosts))
-        self.state.add_process(routers.child.pid)
+        self.state.add_processes(routers.child.pid)
         self.network.start_links()
         self.progress.step("switches")
         controller.wait_listening(self._barrier_s)
         self.network.start_switches()
-        self.state.add_processes(self.network.pids)
+        self.state.add_processes(*self.network.pids)
         self.network.shape_as_declared()
         self.progress.step("captures")
         self.captures = CaptureSet(
@@ -232,7 +233,7 @@ class Emulation:
             ip=self.experiment.network.ip,
         )
         self.captures.start(deadline_s=self._barrier_s)
-        self.state.add_processes(self.captures.pids)
+        self.state.add_processes(*self.captures.pids)
         self.progress.step("rules of the switches")
         installed = self._counting(controller.log, "pipeline_installed")
         controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules", installed)
@@ -242,7 +243,7 @@ class Emulation:
         self.progress.step("routers")
         routers.start()
         ready = self._counting(routers.log, "ready")
-        self.state.add_processes(routers.wait_ready(self._barrier_s + _COMPILING_S, ready))
+        self.state.add_processes(*routers.wait_ready(self._barrier_s + _COMPILING_S, ready))
         self.progress.step("broadcast tables")
         what = "every router has its broadcast table"
         acknowledged = self._counting(controller.log, "table_acknowledged")

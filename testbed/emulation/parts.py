@@ -123,16 +123,16 @@ class RunningParts:
         match part, node:
             case "router", int():
                 self._end_connections(node)
-                self._state.add_process(self._routers.restart(node))
+                self._state.add_processes(self._routers.restart(node))
                 self._driver.regain(node)
             case "controller", _:
-                self._state.add_process(self._controller.restart())
+                self._state.add_processes(self._controller.restart())
             case "switches", int():
-                self._state.add_process(self._network.restart_switches(node))
+                self._state.add_processes(self._network.restart_switches(node))
             case "switch", int():
                 self._network.add_switch(node)
             case "database", int():
-                self._state.add_process(self._network.restart_database(node))
+                self._state.add_processes(self._network.restart_database(node))
                 # The switches connect to it after seconds, in which the workload goes on.
                 self._late.append(Thread(target=self._database_back, args=(node,), daemon=True))
                 self._late[-1].start()

@@ -74,7 +74,13 @@ def end_processes(processes: list[ProcessId]) -> int:
     alive = [process for process in processes if process.alive()]
     for process in alive:
         with suppress(ProcessLookupError):
-            _kill(process)
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                # Another process may have taken the number since it was last looked at.
+                if process.alive():
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            finally:
+                os.close(descriptor)
 
     def left() -> str | None:
         pids = [process.pid for process in alive if process.alive()]
@@ -83,16 +89,6 @@ def end_processes(processes: list[ProcessId]) -> int:
     timeout_s = _KILL_TIMEOUT_S + _KILL_TIMEOUT_PER_PROCESS_S * len(alive)
     wait_until(left, timeout_s, "ending what a dead run left")
     return len(alive)
-
-
-def _kill(process: ProcessId) -> None:
-    """Kills a process, and none that has taken its number since it was last looked at."""
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        if process.alive():
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    finally:
-        os.close(descriptor)
 
 
 def remove_state(state: RunState) -> None:

@@ -11,7 +11,6 @@ import os
 import shutil
 import stat
 import tempfile
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -109,17 +108,9 @@ class RunState:
         """Page of the experiment clock."""
         return self.folder / "clock"
 
-    def add_process(self, pid: int) -> None:
-        """Records a child process, to be ended with the run.
-
-        A process that has ended already is not recorded.
-        """
-        self.add_processes([pid])
-
-    def add_processes(self, pids: list[int]) -> None:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                self.processes.append(ProcessId.of(pid))
+    def add_processes(self, *pids: int) -> None:
+        """Records child processes, to be ended with the run, but none that has ended already."""
+        self.processes += filter(None, map(find_process, pids))
         self.save()
 
     def save(self, folder: Path | None = None) -> None:

@@ -456,22 +456,12 @@ class SwitchDaemons:
                 reason = row["error"] if isinstance(row["error"], str) else daemon.last_words()
                 raise RunError(f"Open vSwitch cannot use {row['name']}: {reason}")
         if self._type == "system":
-            self._wait_for_handlers(daemon)
+            lossy = "the kernel would lose each frame without a flow"
+            what = f"{daemon.describe()} has a handler thread"
+            wait_until(lambda: None if daemon.has_handlers() else lossy, _HANDLERS_S, what)
+            if daemon.lost_upcalls is None:  # what was lost while there was no handler is not counted
+                daemon.lost_upcalls = parse_lost(daemon.shown())
         daemon.grow_buffers()
-
-    def _wait_for_handlers(self, daemon: Daemon) -> None:
-        """Returns when frames without a flow reach an ovs-vswitchd; until then the kernel loses them.
-
-        Raises:
-            RunError: not in time, or the daemon has ended.
-        """
-
-        def left() -> str | None:
-            return None if daemon.has_handlers() else "the kernel would lose each frame without a flow"
-
-        wait_until(left, _HANDLERS_S, f"{daemon.describe()} has a handler thread")
-        if daemon.lost_upcalls is None:  # what was lost while there was no handler is not counted
-            daemon.lost_upcalls = parse_lost(daemon.shown())
 
     def check_databases(self) -> None:
         """Raises RunError if an ovsdb-server has ended; see `Daemon.check_database`.

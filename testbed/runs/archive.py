@@ -26,7 +26,6 @@ from testbed.runs.folders import check_run_id
 SUFFIX = ".tar.gz"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _LOCK = "requirements.lock"
-_CHUNK = 1 << 16
 #: Folders in each other; a run folder has up to 5.
 _DEPTH_MAX = 16
 #: Bytes of all headers of one member, and of what may be behind the last one.
@@ -111,7 +110,15 @@ def import_run(
         try:
             with _Content(archive) as content:
                 free = shutil.disk_usage(runs).free
-                run_id = _list(content, archive, free, announce)
+                members = (member.name for _, member in _members(content, archive, free))
+                folders = {PurePosixPath(name).parts[0] for name in members if name != _LOCK}
+                # The checksum is behind the end of the last member.
+                while content.read(_BLOCK):
+                    pass
+                if len(folders) != 1:
+                    raise InputError(f"{archive}: {len(folders)} folders; expected one, the run folder")
+                announce(f"{content.count:,} files and folders, {content.size:,} bytes")
+                run_id = folders.pop()
                 target = runs / run_id
                 if target.exists():
                     raise InputError(f"{target}: exists; expected no run of that name")
@@ -180,21 +187,6 @@ def _members(
             content.budget = _HEADERS_MAX
 
 
-def _list(content: _Content, archive: Path, free: int, announce: Callable[[str], None]) -> str:
-    """Announces the number and size of all members; returns the name of the run folder."""
-    folders = set()
-    for _, member in _members(content, archive, free):
-        if member.name != _LOCK:
-            folders.add(PurePosixPath(member.name).parts[0])
-    # The checksum is behind the end of the last member.
-    while content.read(_BLOCK):
-        pass
-    if len(folders) != 1:
-        raise InputError(f"{archive}: {len(folders)} folders; expected one, the run folder")
-    announce(f"{content.count:,} files and folders, {content.size:,} bytes")
-    return folders.pop()
-
-
 def _check_name(archive: Path, name: str) -> None:
     """Raises InputError: the path leaves the folder, goes deep, or has characters that a terminal obeys."""
     path = PurePosixPath(name)
@@ -215,4 +207,4 @@ def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
     assert source is not None  # it is a file
     mode = 0o600 | member.mode & 0o044
     with source, open(target, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as unpacked:
-        shutil.copyfileobj(source, unpacked, _CHUNK)
+        shutil.copyfileobj(source, unpacked)

@@ -26,7 +26,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_claimed_run_is_alive_and_can_be_read_back(root: Path) -> None:
     state = run_state.claim(Path("/somewhere"))
     state.nodes = 3
-    state.add_process(os.getpid())
+    state.add_processes(os.getpid())
     assert run_state.load(root / state.tag) == state
     assert [run.tag for run in run_state.live_runs()] == [state.tag]
 
@@ -130,8 +130,7 @@ def test_processes_that_are_gone_are_not_noted() -> None:
     state: RunState = run_state.claim(Path("/x"))
     child = subprocess.Popen(["true"])
     child.wait()
-    state.add_process(child.pid)
-    state.add_processes([child.pid])
+    state.add_processes(child.pid)
     assert state.processes == []
 
 
@@ -160,7 +159,7 @@ def test_a_state_that_others_can_write_ends_no_process_and_stays(tmp_path: Path,
     state = run_state.claim(Path("/x"))
     state.owner = replace(state.owner, started=state.owner.started + 1)
     with subprocess.Popen(["sleep", "600"]) as victim:
-        state.add_process(victim.pid)
+        state.add_processes(victim.pid)
         file = state.folder / "state.json"
         match attack:
             case "writable file":

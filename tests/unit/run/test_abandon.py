@@ -44,7 +44,7 @@ class Run:
         (folder / "run").mkdir()
         self.emulation = Emulation(load_experiment(path), folder / "run", "user", progress)
         self.process = subprocess.Popen(["sleep", "3600"])
-        self.emulation.state.add_process(self.process.pid)
+        self.emulation.state.add_processes(self.process.pid)
 
     @property
     def folder(self) -> Path:
