@@ -230,13 +230,16 @@ class RunBuilder:
         }
         for path, document in documents.items():
             path.write_text(json.dumps(document))
-        committed = {
-            "t_ns": START_NS,
-            "event": "committed",
-            "epoch": 1,
-            "routers": len(NODES),
-            "seconds": 0.5,
-        }
+        members, epoch = {"routers": len(NODES)}, {"t_ns": START_NS, "epoch": 1}
+        controller_log = [
+            *(
+                {"t_ns": START_NS, "event": "hello", "node": node, "incarnation": 7, "restarted": False}
+                for node in NODES
+            ),
+            {**epoch, **members, "event": "epoch_started", "down_links": [], "down_nodes": []},
+            *({**epoch, "event": "table_acknowledged", "node": node} for node in NODES),
+            {**epoch, **members, "event": "committed", "seconds": 0.5},
+        ]
         for path, lines in {
             **{
                 run.applications_of(node): [event for event in self.events if event["node"] == node]
@@ -247,7 +250,7 @@ class RunBuilder:
             run.clock: [
                 {"t_ns": START_NS + 1_000_000, "monotonic_ns": 0, "experiment_s": 0.0, "rate": TIME_SCALE},
             ],
-            run.controller_log: [committed],
+            run.controller_log: controller_log,
         }.items():
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return folder

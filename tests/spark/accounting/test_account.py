@@ -365,7 +365,7 @@ def test_a_run_in_which_nothing_happened_has_every_key_and_table(tmp_path: Path,
     assert {name: len(_table(run, name)) for name in TABLES if name not in ("frames", "talkers")} == {
         **{name: 0 for name in TABLES if name not in ("frames", "talkers")},
         "captures": 5,
-        "controller": 1,
+        "controller": 8,
         "links": 2,
         "link_savings": 4,
         "nodes": 3,
