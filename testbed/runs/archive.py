@@ -173,7 +173,7 @@ def _members(
             path = PurePosixPath(member.name)
             if member.issparse() or member.size < 0 or not (member.isfile() or member.isdir()):
                 raise InputError(f"{archive}: {member.name}: expected files and folders")
-            if path.name == "manifest.json" and member.size > _MANIFEST_MAX:
+            if path.name == RunLayout(Path()).manifest.name and member.size > _MANIFEST_MAX:
                 raise InputError(f"{archive}: {member.name}: expected at most {_MANIFEST_MAX:,} bytes")
             # With folders that have no member of their own: those that the last member is not in.
             content.count += len({path, *path.parents} - {before, *before.parents}) or 1

@@ -11,7 +11,7 @@ import pytest
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.totals import log_keys
-from captures.rundir.controller import Rejection
+from captures.rundir.controller import Rejection, read_controller
 from captures.rundir.counters import SwitchDrops, write_switch_drops
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary_keys import SUMMARY_KEYS
@@ -31,7 +31,14 @@ def _keys(
     run.controller_log.write_text("".join(map(json_line, events)))
     sent = SimpleNamespace(sent=pa.table({"seq": [1]}))
     inputs = SimpleNamespace(
-        router_counters=routers, log=sent, held=False, workload=[], captures=[], run=run, time_scale=1.0
+        router_counters=routers,
+        controller=[event for _, event in read_controller(run)],
+        log=sent,
+        held=False,
+        workload=[],
+        captures=[],
+        run=run,
+        time_scale=1.0,
     )
     return log_keys(cast(Inputs, inputs))
 
