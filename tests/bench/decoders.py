@@ -30,6 +30,7 @@ from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.addresses import node_address
+from router.wire.format import STANDS_FOR
 from router.wire.frames import (
     Ack,
     AddressedMessage,
@@ -58,6 +59,8 @@ _SHOWN = (
     *("oldest_epoch", "acknowledged"),
 )
 _HEADERS_ONLY = ("type", "undecodable")
+#: Type of a frame -> that of an encoded frame in its place.
+_ENCODED = {plain: encoded for encoded, plain in STANDS_FOR.items()}
 
 #: What a decoder says of a frame: why it does not decode, or its header fields and its content.
 Outcome = tuple[Any, ...]
@@ -132,7 +135,8 @@ def _read(view: View, capture: Path, compiled: bool) -> list[dict[str, Any]]:
 def _spark_outcome(row: dict[str, Any]) -> Outcome:
     if row["undecodable"] is not None:
         return (row["undecodable"],)
-    header = (FrameType[row["type"]], *(row[name] for name in _FIELDS[1:]))
+    type_ = FrameType[row["type"]]
+    header = (_ENCODED[type_] if row["encoded"] else type_, *(row[name] for name in _FIELDS[1:]))
     if row["fragment"] == "partial":
         return (None, *_unsigned(header), "fragment")
     content: Any = None

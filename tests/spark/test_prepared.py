@@ -19,6 +19,7 @@ from testbed.prepared.conclusion import PreparedConclusion
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.polling import poll
+from tests.support.run_folder import good_run
 
 pytestmark = pytest.mark.spark
 
@@ -56,11 +57,12 @@ def test_a_process_that_is_not_required_ends_at_once(tmp_path: Path) -> None:
 
 
 def test_a_process_that_has_ended_leaves_the_work_to_the_caller(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path / "run")
     with PreparedConclusion("local[2]") as prepared:
-        assert prepared.conclude(tmp_path) is None
+        assert prepared.conclude(run) is None
         prepared.start(tmp_path)
         assert prepared.process is not None
         prepared.process.kill()
         prepared.process.wait()
-        assert prepared.conclude(tmp_path) is None
+        assert prepared.conclude(run) is None
     remove_abandoned()

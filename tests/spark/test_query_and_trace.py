@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting.account import account
+from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
@@ -260,6 +261,7 @@ def test_a_run_without_tables_says_how_to_make_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = good_run().write(tmp_path / "run")
+    RunLayout(folder).timings.touch()
     for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
         assert main(command) == 2
         assert f"has no tables; `cbcb account {folder}` makes all anew" in capsys.readouterr().err
@@ -287,6 +289,7 @@ def test_tables_come_back_if_the_summary_cannot_be_written(tmp_path: Path) -> No
 
 def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = good_run().write(tmp_path / "a run")
+    RunLayout(folder).timings.touch()
     mends = f"the accounting was interrupted; `cbcb account '{folder}'` makes all anew"
     with store.new_tables(folder) as tables:
         for name in TABLES:
