@@ -6,16 +6,13 @@ Protocol paper, section 3.5.1. What an RA does to the tables, and whether it goe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Protocol
 
-from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.frame_table import FrameHandler, OnTree
-from router.protocol.outgoing import AT_ONCE
 from router.protocol.parts import Part
 from router.protocol.ra_schedule import AdvertisementSchedule
 from router.protocol.routing import RoutingTable
@@ -60,34 +57,23 @@ class Advertising(Part):
         return not self._schedule.pending
 
     def next_deadline(self) -> float | None:
-        return None if self in self._context.outgoing else self._schedule.next_deadline()
+        return self._schedule.next_deadline()
 
     def tick(self, now: float) -> list[Action]:
-        """An RA with p0, if the schedule says so and the last one is not being made any more."""
+        """An RA with p0, if the schedule says so."""
         context = self._context
-        if self in context.outgoing or not self._schedule.due(now):
+        if not self._schedule.due(now):
             return []
-        local = self._routing.copy_of(LOCAL_INTERFACE)
-        if not context.own_branch().children or not self._rules.worth_advertising(len(local)):
+        local = self._routing.local
+        children = context.own_branch().children
+        if not children or not self._rules.worth_advertising(len(local)):
             return []
         self._schedule.issued(now)
-        if len(local) <= AT_ONCE:
-            return self._issue(self._routing.local)
-        made = local.predicate_in_steps()
-        context.outgoing.make(self, context.content.advertisement_frame, made, self._issue)
-        return []
-
-    def _issue(self, local: Predicate, body: bytes | None = None) -> list[Action]:
-        """The RA with a predicate and, if it is known, the body that it has."""
-        context = self._context
-        children = context.own_branch().children
-        if not children:
-            return []
         self._issued += 1
         context.counters.ras_issued += 1
         number = context.sequence_number(self._issued)
         frame = context.issued(context.content.advertisement_frame, number, local, self._rules.ra_flags)
-        return [Send(children, replace(frame, received=body))]
+        return [Send(children, frame)]
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:
         if first:

@@ -9,7 +9,6 @@ from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
-from router.protocol.outgoing import Outgoing
 from router.protocol.parts import Parts
 from router.protocol.signatures import Signatures, Verifier
 from router.wire.addresses import CONTROLLER, LOCAL_INTERFACE
@@ -29,7 +28,6 @@ class Context:
         tables: the broadcast tables by epoch.
         parts: all parts of the router: a part tells the others through it.
         signatures: which frames of others are taken.
-        outgoing: makes frames with large predicates.
         now: the time of the event that is handled, or was handled last, seconds.
     """
 
@@ -51,7 +49,6 @@ class Context:
         self.tables = BroadcastTables(node)
         self.parts = Parts()
         self.signatures = Signatures(verifier)
-        self.outgoing = Outgoing()
         self.now = 0.0
         #: The own branch, and the table that has it.
         self._own = _CUT_OFF

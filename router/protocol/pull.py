@@ -39,9 +39,7 @@ class PullRouting(Part):
         self._policy = RequestPolicy(options, context.rng)
         self._requests = Requests(rules, self._round_trips, counters, content)
         lifetime_s = options.sr_timeout_s
-        self._replies = Replies(
-            ingress, rules, self._round_trips, counters, content, lifetime_s, context.outgoing
-        )
+        self._replies = Replies(ingress, rules, self._round_trips, counters, content, lifetime_s)
         self._issued = 0
 
     def frames(self) -> Mapping[FrameType, FrameHandler]:

@@ -6,7 +6,7 @@ Protocol paper, sections 3.5.2 to 3.5.4. For each issuer there is one machine: i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -17,7 +17,6 @@ from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
 from router.protocol.ingress import IngressFilter
-from router.protocol.outgoing import AT_ONCE, Outgoing
 from router.protocol.reply_rules import ReplyRules, Report
 from router.protocol.requests import Reply
 from router.protocol.round_trips import RoundTripEstimator
@@ -81,7 +80,6 @@ class Replies:
     Args:
         lifetime_s: how long the number of an SR counts: as long as its issuer waits for URs. One SR with the
             greatest of all numbers, forged or by a defect, shuts its issuer out for that time alone.
-        outgoing: makes large URs.
     """
 
     def __init__(
@@ -92,11 +90,7 @@ class Replies:
         counters: Counters,
         content: Content,
         lifetime_s: float,
-        outgoing: Outgoing,
     ) -> None:
-        self._outgoing = outgoing
-        #: Issuers whose large UR is being made, with the epoch of the SR.
-        self._making: dict[int, int] = {}
         self._ingress = ingress
         self._rules = rules
         self._round_trips = round_trips
@@ -110,7 +104,7 @@ class Replies:
 
     @property
     def pending(self) -> bool:
-        """True if a UR is owed that is not being made."""
+        """True if a UR is owed."""
         return bool(self._pending)
 
     def next_deadline(self) -> float | None:
@@ -160,9 +154,6 @@ class Replies:
         """Only these epochs are still in use: no UR of another can come, or be sent."""
         for issuer in [issuer for issuer, pending in self._pending.items() if pending.epoch not in epochs]:
             self._enter(ReplyInput.RETIRED, _ReplyStep(issuer))
-        for issuer in [issuer for issuer, epoch in self._making.items() if epoch not in epochs]:
-            del self._making[issuer]
-            self._outgoing.forget((self, issuer))
 
     def _enter(self, given: ReplyInput, step: _ReplyStep) -> list[Action]:
         state = State.WAITING if step.issuer in self._pending else State.IDLE
@@ -232,23 +223,14 @@ class Replies:
         answer = self._rules.assembled(pending.epoch, pending.branch, reports)
         partial = pending.partial or bool(pending.awaited)
         predicate = self._rules.predicate_of(answer)
-
-        def sent(whole: Predicate, body: bytes | None = None) -> list[Action]:
-            self._making.pop(step.issuer, None)
-            self._counters.urs_sent += 1
-            self._counters.urs_sent_partial += partial
-            flags = Flags.PARTIAL if partial else Flags.NONE
-            # A UR takes one hop: the router upstream makes its own.
-            frame = Frame(
-                self._content.reply_frame, step.issuer, pending.number, pending.epoch, 1, whole, flags, body
-            )
-            return [Send(frozenset({pending.branch.parent}), frame)]
-
-        if sum(map(len, answer.values())) <= AT_ONCE:
-            return sent(_at_once(predicate))
-        self._making[step.issuer] = pending.epoch
-        self._outgoing.make((self, step.issuer), self._content.reply_frame, predicate, sent)
-        return []
+        self._counters.urs_sent += 1
+        self._counters.urs_sent_partial += partial
+        flags = Flags.PARTIAL if partial else Flags.NONE
+        # A UR takes one hop: the router upstream makes its own.
+        frame = Frame(
+            self._content.reply_frame, step.issuer, pending.number, pending.epoch, 1, predicate, flags
+        )
+        return [Send(frozenset({pending.branch.parent}), frame)]
 
     def _count_old(self, _step: _ReplyStep) -> list[Action]:
         self._counters.drop(Drop.SR_OLD)
@@ -262,16 +244,6 @@ class Replies:
 
     def _forget(self, _step: _ReplyStep) -> list[Action]:
         return []
-
-
-def _at_once(steps: Generator[None, None, Predicate]) -> Predicate:
-    """The predicate that steps make."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            predicate: Predicate = end.value
-            return predicate
 
 
 _Act = Callable[[Replies, _ReplyStep], list[Action]]

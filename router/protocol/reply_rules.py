@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
@@ -84,9 +84,9 @@ class ReplyRules:
                 answer.unite(reported)
         return {None: answer}
 
-    def predicate_of(self, answer: Answer) -> Generator[None, None, Predicate]:
-        """The predicate of this router's UR, made in steps."""
-        return (yield from answer[None].predicate_in_steps())
+    def predicate_of(self, answer: Answer) -> Predicate:
+        """The predicate of this router's UR."""
+        return answer[None].predicate
 
     def learns(self, branch: Branch, child: int) -> bool:
         """Whether a UR from a child for another's SR serves this router (section 3.5.4)."""

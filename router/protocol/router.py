@@ -85,7 +85,7 @@ class Router:
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
         self._intake = Intake(context, self._frames, routing)
-        self._parts.join([self._intake, MatcherFeed(routing), OverSimplification(routing), context.outgoing])
+        self._parts.join([self._intake, MatcherFeed(routing), OverSimplification(routing)])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
             ControllerFrame: self._controller_frame,

@@ -42,7 +42,6 @@ from router.wire.number import NumberCodec, frame_type_of
 from router.wire.predicate import (
     decode_predicate,
     describe_predicate,
-    encode_in_parts,
     encode_predicate,
     filters_of,
 )
@@ -62,8 +61,6 @@ class BodyCodec:
             counts are left out.
         filters: of a body that is a predicate: bytes and the most constraints of a filter that are read ->
             its filters, one by one, with the errors of `decode`. A router reads a long one in parts.
-        encode_in_parts: of such a body: as `encode`, in parts of so many filters; each is encoded when it is
-            asked for.
         undecoded: of a body that a router mostly sends on unread: bytes -> a body of one of the classes
             `others`.
         most: bytes of a body that a router decodes, which it does in one turn. It refuses a longer one,
@@ -77,7 +74,6 @@ class BodyCodec:
     describe: Callable[[Any], list[tuple[Tlv, dict[str, Any]]]]
     others: tuple[Any, ...] = ()
     filters: Callable[[bytes, int | None], Iterator[Any]] | None = None
-    encode_in_parts: Callable[[Any, int], Iterator[bytes]] | None = None
     undecoded: Callable[[bytes], Any] | None = None
     most: int | None = None
     sent_on: bool = False
@@ -95,7 +91,6 @@ def _predicate(frame_type: FrameType, sent_on: bool, others: tuple[Any, ...] = (
         describe_predicate,
         others,
         filters=partial(filters_of, frame_type),
-        encode_in_parts=encode_in_parts,
         sent_on=sent_on,
     )
 
@@ -107,7 +102,6 @@ def _encoded_predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
         partial(private.decode_predicate, frame_type),
         private.describe_predicate,
         filters=lambda body, _most: private.filters_of(frame_type, body),
-        encode_in_parts=private.encode_in_parts,
         sent_on=sent_on,
     )
 

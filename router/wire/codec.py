@@ -9,10 +9,9 @@ A sender calls `fragment`; a receiver hands each Ethernet frame to `router.wire.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
-from router.predicates.model import Predicate
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION
 from router.wire.frames import (
@@ -46,7 +45,6 @@ __all__ = [
     "decode_header",
     "encode",
     "encode_body",
-    "encode_predicate_in_steps",
     "forwarded_frame",
     "fragment",
     "fragments",
@@ -95,19 +93,6 @@ def _checked(frame: Frame, body: bytes) -> bytes:
     if len(body) > MAX_BODY_LENGTH:
         raise ValueError(f"{frame.type.name} with a body of {len(body)} bytes; at most {MAX_BODY_LENGTH}")
     return body
-
-
-def encode_predicate_in_steps(
-    frame_type: FrameType, predicate: Predicate, filters: int
-) -> Generator[None, None, bytes]:
-    """The body of a frame of this type that is a predicate, in steps of so many filters."""
-    in_parts = BODIES[frame_type].encode_in_parts
-    assert in_parts is not None
-    parts = []
-    for part in in_parts(predicate, filters):
-        parts.append(part)
-        yield
-    return b"".join(parts)
 
 
 def encode(frame: Frame) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,23 +33,11 @@ def encode_predicate(predicate: Predicate) -> bytes:
     Raises:
         struct.error: a node does not fit.
     """
-    return b"".join(encode_in_parts(predicate, max(len(predicate), 1)))
-
-
-def encode_in_parts(predicate: Predicate, filters: int) -> Iterator[bytes]:
-    """As `encode_predicate`, in parts of so many filters, each encoded when asked for."""
-    classes = predicate.classes if isinstance(predicate, ClassifiedPredicate) else ()
-    places = [first for _, first in classes]
-    at = 0
-    for start in range(0, max(len(predicate), 1), filters):
-        part = predicate.filters[start : start + filters]
-        encoded = [filter_.encoded or encode_filter(filter_) for filter_ in part]
-        # A class without filters is last of all.
-        end = bisect_left(places, start + filters) if start + filters < len(predicate) else len(places)
-        for node, first in reversed(classes[at:end]):
-            encoded.insert(first - start, encode_tlv(Tlv.CLASS_NODE, _CLASS_NODE.pack(node)))
-        at = end
-        yield b"".join(encoded)
+    encoded = [filter_.encoded or encode_filter(filter_) for filter_ in predicate]
+    if isinstance(predicate, ClassifiedPredicate):
+        for node, first in reversed(predicate.classes):
+            encoded.insert(first, encode_tlv(Tlv.CLASS_NODE, _CLASS_NODE.pack(node)))
+    return b"".join(encoded)
 
 
 def encode_filter(filter_: Filter) -> bytes:

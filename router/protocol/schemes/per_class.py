@@ -37,7 +37,7 @@ begin with the predicates of the whole class, until a UR replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from router.predicates.covering.bitset import Bits, numbers_in
@@ -204,16 +204,15 @@ class ClassReplyRules(ReplyRules):
             whole.unite(known)
         return {None: whole}
 
-    def predicate_of(self, answer: Answer) -> Generator[None, None, Predicate]:
+    def predicate_of(self, answer: Answer) -> Predicate:
         filters: list[Filter] = []
         found: list[tuple[int, int]] = []
         for node, known in sorted(answer.items(), key=lambda item: item[0] or 0):
             if node is None:
-                return (yield from known.predicate_in_steps())
+                return known.predicate
             if len(known):
                 found.append((node, len(filters)))
-                filters += (yield from known.predicate_in_steps()).filters
-                yield
+                filters += known.predicate.filters
         return ClassifiedPredicate(tuple(filters), tuple(found)) if found else self.content.nothing
 
     def learns(self, branch: Branch, child: int) -> bool:  # noqa: ARG002
