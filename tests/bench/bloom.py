@@ -11,10 +11,20 @@ from random import Random
 from typing import Any
 
 from router.matching.bloom.engine import TreeMatcher
-from router.matching.bloom.interface import BIT_ENGINES, DEFAULT_BIT_ENGINE, BitTable
+from router.matching.bloom.table import BitTable
 from router.matching.bloom.warm import warm
+from tests.bench.bit_engines.patricia import PatriciaMatcher
+from tests.bench.bit_engines.rebuilt import RebuiltMatcher
+from tests.bench.bit_engines.scan import ScanMatcher
+from tests.bench.bit_engines.sliced import SlicedMatcher
 from tests.bench.bloom_tables import SHAPES, draw_messages, draw_table, encoder
 
+_ENGINES: dict[str, type[TreeMatcher | RebuiltMatcher]] = {
+    "tree": TreeMatcher,
+    "patricia": PatriciaMatcher,
+    "scan": ScanMatcher,
+    "sliced": SlicedMatcher,
+}
 #: The default; Siena Fast Forwarding (config.h), TagMatch, and between.
 _SIZES = ((512, 8), (256, 7), (192, 10), (192, 7))
 #: Every engine answers so many messages, however slow it is.
@@ -56,7 +66,6 @@ def main(
 ) -> None:
     """Prints a line for each table and engine: all engines at the first size, the fast one at the others."""
     warm()
-    engines = [DEFAULT_BIT_ENGINE, *sorted(set(BIT_ENGINES) - {DEFAULT_BIT_ENGINE, "naive"})]
     print(f"{filters:,} filters, {interfaces:,} interfaces, messages of {attributes} attributes, {encoding}")
     print(
         f"{'table':10} {'m/k':>7} {'engine':9} {'build s':>8} {'bytes/f':>8} {'median us':>10} {'mean us':>9}"
@@ -68,10 +77,10 @@ def main(
             table = draw_table(own, SHAPES[shape], filters, interfaces)
             drawn = draw_messages(own, messages, attributes)
             answers = {}
-            for engine in engines if (bits, hashes) == tuple(sizes[0]) else engines[:1]:
+            for engine in _ENGINES if (bits, hashes) == tuple(sizes[0]) else ["tree"]:
                 matched = _measure(engine, f"{shape:10} {bits:>4}/{hashes:<2}", table, drawn, bits, budget_s)
                 answers[engine] = matched[:_FEWEST]
-            if any(answer != answers[DEFAULT_BIT_ENGINE] for answer in answers.values()):
+            if any(answer != answers["tree"] for answer in answers.values()):
                 raise AssertionError(f"engines differ on the table {shape}, {bits}/{hashes}: {answers}")
             if (bits, hashes) == tuple(sizes[0]):
                 _measure_changes(table, drawn, bits)
@@ -81,10 +90,10 @@ def _measure(
     engine: str, label: str, table: BitTable, messages: Sequence[bytes], bits: int, budget_s: float
 ) -> list[frozenset[int]]:
     # What is compiled once is not part of a measurement.
-    small = BIT_ENGINES[engine](bits)
+    small = _ENGINES[engine](bits)
     small.load(BitTable(table.rows[:100], table.interface[:100]))
     small.match(messages[0])
-    matcher = BIT_ENGINES[engine](bits)
+    matcher = _ENGINES[engine](bits)
     gc.collect()
     started = time.perf_counter()
     matcher.load(table)

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.interface import BitTable, rows_of
+from router.matching.bloom.table import BitTable, rows_of
 from router.predicates.encoded.encoder import Encoder
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.encoded.model import Suite

@@ -7,10 +7,10 @@ from sys import getsizeof
 
 import numpy as np
 
-from router.matching.bloom.interface import BitTable, check_change, check_length, rows_of, words_of
 from router.matching.bloom.matching import match
 from router.matching.bloom.scratch import working_memory
 from router.matching.bloom.segment import LAYOUT, Segment
+from router.matching.bloom.table import BitTable, check_change, check_length, rows_of, words_of
 from router.matching.common.interfaces import Interfaces
 from router.matching.common.segments import ANONYMOUS, Segments
 
@@ -22,10 +22,11 @@ _Held = dict[bytes, int | None]
 
 
 class TreeMatcher:
-    """See `router.matching.bloom.interface.BitMatcher`.
+    """A table of filters by interface, and the interfaces with a filter that is a subset of a message.
 
-    Changes are collected and applied when a message is matched, so that a burst of changes is one change. A
-    segment is made of many new filters as they come: what is left for a message is little.
+    A filter is given as the bytes of its set; an interface has a filter at most once. Changes are collected
+    and applied when a message is matched, so that a burst of changes is one change. A segment is made of many
+    new filters as they come: what is left for a message is little.
     """
 
     def __init__(self, bits: int) -> None:
@@ -45,7 +46,11 @@ class TreeMatcher:
     # The table.
 
     def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
-        """See `BitMatcher`."""
+        """Sets the filters of an interface, in place of earlier filters.
+
+        Raises:
+            ValueError: a filter has another length than m/8 bytes; the earlier filters stay.
+        """
         new = {check_length(filter_, self._bits): None for filter_ in filters}
         if interface in self._loaded:
             self._forget_loaded(interface)
@@ -53,7 +58,12 @@ class TreeMatcher:
         self.change(interface, [filter_ for filter_ in old if filter_ not in new], new)
 
     def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
-        """See `BitMatcher`."""
+        """Removes filters from an interface and adds others.
+
+        Raises:
+            ValueError: a filter has another length than m/8 bytes, the interface lacks a filter of `gone`, or
+                its filters were loaded with a table. The table is unchanged then.
+        """
         if interface in self._loaded:
             raise ValueError(f"interface {interface}: its filters are not known one by one")
         held = self._held.get(interface, {})
@@ -76,7 +86,7 @@ class TreeMatcher:
             self._sync()
 
     def remove(self, interface: int) -> None:
-        """See `BitMatcher`."""
+        """Removes an interface; no effect if it has no filter."""
         if interface in self._loaded:
             self._forget_loaded(interface)
         held = self._held.pop(interface, None)
@@ -86,7 +96,13 @@ class TreeMatcher:
             self._interfaces.remove(interface)
 
     def load(self, table: BitTable) -> None:
-        """See `BitMatcher`."""
+        """Replaces the whole content by `table`.
+
+        Filters of a loaded interface are removed with the interface, or replaced by `set_filters`.
+
+        Raises:
+            ValueError: the rows have another number of words than m bits need.
+        """
         if table.rows.shape[1] != self._words:
             raise ValueError(f"rows of {table.rows.shape[1]} words; expected {self._words}")
         self.finish_merges()
@@ -125,7 +141,15 @@ class TreeMatcher:
     # Matching.
 
     def match(self, bits: bytes, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `BitMatcher`."""
+        """Returns the interfaces with a filter B_f that is a subset of B_m.
+
+        Args:
+            bits: B_m, m/8 bytes.
+            among: the interfaces to consider; None for all.
+
+        Raises:
+            ValueError: `bits` has another length.
+        """
         check_length(bits, self._bits)
         if self._unsynced:
             self._sync()
@@ -143,12 +167,12 @@ class TreeMatcher:
 
     @property
     def empty(self) -> bool:
-        """See `BitMatcher`."""
+        """Whether no interface has a filter."""
         return not (self._held or self._loaded)
 
     @property
     def nbytes(self) -> int:
-        """See `BitMatcher`."""
+        """The memory of the table and its index, in bytes, without filters that callers passed as objects."""
         objects = sum(getsizeof(held) for held in self._held.values())
         return self._segments.nbytes + self._interfaces.nbytes + objects
 

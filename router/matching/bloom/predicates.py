@@ -1,28 +1,19 @@
-"""F_C of encoded predicates: an engine for sets of bits for each suite."""
+"""F_C of encoded predicates: a matcher of sets of bits for each suite."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import cache
 
-from router.matching.bloom.interface import BIT_ENGINES, DEFAULT_BIT_ENGINE, BitMatcher
+from router.matching.bloom.engine import TreeMatcher
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Filter, Message, Predicate
 
-#: The engine that serves where nothing can be compiled.
-FALLBACK = "naive"
-
 
 class BloomMatcher:
-    """See `router.matching.common.interface.ChangeMatcher`; predicates and messages are encoded.
+    """See `router.matching.common.interface.ChangeMatcher`; predicates and messages are encoded."""
 
-    Args:
-        engine: a name of `BIT_ENGINES`; None: the default, or `FALLBACK` where it cannot be compiled.
-    """
-
-    def __init__(self, engine: str | None = None) -> None:
-        self._make = BIT_ENGINES[engine if engine is not None else serving()]
-        self._engines: dict[Suite, BitMatcher] = {}
+    def __init__(self) -> None:
+        self._engines: dict[Suite, TreeMatcher] = {}
         #: The interfaces with the filter that every message matches.
         self._everything: set[int] = set()
 
@@ -67,10 +58,10 @@ class BloomMatcher:
         """The memory of tables and indexes, in bytes."""
         return sum(engine.nbytes for engine in self._engines.values())
 
-    def _engine(self, suite: Suite) -> BitMatcher:
+    def _engine(self, suite: Suite) -> TreeMatcher:
         found = self._engines.get(suite)
         if found is None:
-            found = self._engines[suite] = self._make(suite.bits)
+            found = self._engines[suite] = TreeMatcher(suite.bits)
         return found
 
     def _drop_if_empty(self, suite: Suite) -> None:
@@ -85,15 +76,3 @@ def _by_suite(filters: Iterable[Filter | BloomFilter]) -> dict[Suite, list[bytes
         assert isinstance(filter_, BloomFilter)
         of_suite.setdefault(filter_.suite, []).append(filter_.row)
     return of_suite
-
-
-@cache
-def serving() -> str:
-    """The engine that serves: `DEFAULT_BIT_ENGINE` if it can be compiled, or else `FALLBACK`."""
-    try:
-        from router.matching.bloom.warm import warm
-
-        warm()
-    except Exception:
-        return FALLBACK
-    return DEFAULT_BIT_ENGINE

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.bloom.compiler import kernel
-from router.matching.bloom.interface import BitTable
 from router.matching.bloom.layout import (
     LIST,
     TABLE_COUNT,
@@ -24,6 +23,7 @@ from router.matching.bloom.layout import (
     Part,
 )
 from router.matching.bloom.scratch import working_memory
+from router.matching.bloom.table import BitTable
 from router.matching.bloom.tree import grown, picked
 from router.matching.common.segments import Source
 from router.native.bits import trailing_zeros, without_lowest

@@ -1,4 +1,4 @@
-"""The engines for sets of bits give the answers of the naive one: any table, any history."""
+"""The engine for sets of bits gives the answers of the oracle: any table, any history."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.matching.bloom.engine import TreeMatcher
-from router.matching.bloom.interface import BIT_ENGINES, BitMatcher, BitTable, rows_of
-from router.matching.bloom.naive import NaiveBitMatcher
-from router.matching.bloom.predicates import BloomMatcher, serving
+from router.matching.bloom.predicates import BloomMatcher
 from router.matching.bloom.segment import Segment
+from router.matching.bloom.table import BitTable, rows_of
 from router.matching.bloom.warm import warm
 from router.matching.common import segments
 from router.predicates.encoded.model import (
@@ -25,8 +24,8 @@ from router.predicates.encoded.model import (
     BloomPredicate,
     Suite,
 )
+from tests.support.naive_bits import NaiveBitMatcher
 
-_COMPARED = sorted(set(BIT_ENGINES) - {"naive"})
 #: One byte, less than a word, whole words, the default, more words than two of each window.
 _WIDTHS = (8, 40, 64, 192, 512, 1024)
 
@@ -70,21 +69,19 @@ def _table(filters: list[tuple[int, bytes]], width: int) -> BitTable:
 
 @given(_worlds(), st.none() | st.sets(st.integers(-3, 6)))
 @settings(max_examples=120, deadline=None)
-def test_engines_agree_on_hostile_tables(
+def test_tree_and_oracle_agree_on_hostile_tables(
     world: tuple[int, list[tuple[int, bytes]], list[bytes]], among: set[int] | None
 ) -> None:
     width, filters, messages = world
     naive = NaiveBitMatcher(width)
     naive.load(_table(filters, width))
-    for name in _COMPARED:
-        loaded, grown = BIT_ENGINES[name](width), BIT_ENGINES[name](width)
-        loaded.load(_table(filters, width))
-        for interface, filter_ in filters:
-            grown.change(interface, (), [filter_])
-        for message in messages:
-            expected = naive.match(message, among)
-            assert loaded.match(message, among) == expected, name
-            assert grown.match(message, among) == expected, name
+    loaded, grown = TreeMatcher(width), TreeMatcher(width)
+    loaded.load(_table(filters, width))
+    for interface, filter_ in filters:
+        grown.change(interface, (), [filter_])
+    for message in messages:
+        expected = naive.match(message, among)
+        assert [loaded.match(message, among), grown.match(message, among)] == [expected, expected]
 
 
 def _random_set(source: random.Random, width: int) -> bytes:
@@ -98,22 +95,22 @@ def _random_set(source: random.Random, width: int) -> bytes:
 
 
 @pytest.mark.parametrize("width", [64, 192, 512])
-def test_engines_agree_on_large_tables(width: int) -> None:
+def test_tree_and_oracle_agree_on_large_tables(width: int) -> None:
     source = random.Random(width)
     filters = [(source.randrange(50), _random_set(source, width)) for _ in range(6_000)]
     table = _table(filters, width)
-    matchers: dict[str, BitMatcher] = {name: BIT_ENGINES[name](width) for name in BIT_ENGINES}
-    for matcher in matchers.values():
-        matcher.load(table)
+    tree, naive = TreeMatcher(width), NaiveBitMatcher(width)
+    tree.load(table)
+    naive.load(table)
     matched = 0
     for _ in range(20):
         parts = [int.from_bytes(_random_set(source, width), "little") for _ in range(source.randrange(1, 6))]
         message = _row(reduce(or_, parts), width)
-        answers = {name: matcher.match(message) for name, matcher in matchers.items()}
-        assert len(set(answers.values())) == 1, {name: sorted(answer) for name, answer in answers.items()}
-        matched += len(answers["naive"])
+        expected = naive.match(message)
+        assert tree.match(message) == expected
+        matched += len(expected)
     assert matched > 20
-    assert all(matcher.nbytes for matcher in matchers.values())
+    assert tree.nbytes > table.rows.nbytes
 
 
 @pytest.mark.parametrize("background", [10, 10**9])
@@ -160,9 +157,8 @@ def test_a_long_history(background: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert tree.match(_row((1 << width) - 1, width)) == frozenset()
 
 
-@pytest.mark.parametrize("name", sorted(BIT_ENGINES))
-def test_malformed_sets_are_refused(name: str) -> None:
-    matcher = BIT_ENGINES[name](64)
+def test_malformed_sets_are_refused() -> None:
+    matcher = TreeMatcher(64)
     with pytest.raises(ValueError, match="a set of 9 bytes; expected 8"):
         matcher.change(1, (), [b"123456789"])
     with pytest.raises(ValueError, match="a set of 7 bytes; expected 8"):
@@ -172,16 +168,15 @@ def test_malformed_sets_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="interface 1: it has no filter 31323334"):
         matcher.change(1, [b"12345678"], ())
     with pytest.raises(ValueError, match="sets of 65 bits; expected a multiple of 8"):
-        BIT_ENGINES[name](65)
+        TreeMatcher(65)
     with pytest.raises(ValueError, match="expected \\(filters, words\\)"):
         BitTable(np.zeros((1, 2), np.uint64), np.zeros(2, np.int32))
 
 
-@pytest.mark.parametrize("name", sorted(BIT_ENGINES))
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_change_that_is_refused_changes_nothing(name: str, synced: bool) -> None:
+def test_a_change_that_is_refused_changes_nothing(synced: bool) -> None:
     first, second, third, short = b"\1" * 8, b"\2" * 8, b"\4" * 8, b"\1" * 7
-    matcher = BIT_ENGINES[name](64)
+    matcher = TreeMatcher(64)
     matcher.change(1, (), [first, second])
     if synced:
         # The filters are in the index from the first message on.
@@ -206,16 +201,15 @@ def test_a_change_that_is_refused_changes_nothing(name: str, synced: bool) -> No
 
 def test_a_loaded_interface_is_replaced_whole() -> None:
     filters = [(1, b"\1" * 8), (2, b"\0" * 8)]
-    for name in _COMPARED:
-        matcher = BIT_ENGINES[name](64)
-        matcher.load(_table(filters, 64))
-        with pytest.raises(ValueError, match="not known one by one"):
-            matcher.change(1, (), [b"\2" * 8])
-        matcher.set_filters(1, [b"\2" * 8])
-        assert matcher.match(b"\1" * 8) == {2}
-        assert matcher.match(b"\2" * 8) == {1, 2}
-        matcher.remove(2)
-        assert matcher.match(b"\3" * 8) == {1}
+    matcher = TreeMatcher(64)
+    matcher.load(_table(filters, 64))
+    with pytest.raises(ValueError, match="not known one by one"):
+        matcher.change(1, (), [b"\2" * 8])
+    matcher.set_filters(1, [b"\2" * 8])
+    assert matcher.match(b"\1" * 8) == {2}
+    assert matcher.match(b"\2" * 8) == {1, 2}
+    matcher.remove(2)
+    assert matcher.match(b"\3" * 8) == {1}
 
 
 _SUITES = (Suite(1, 64, 2, 1), Suite(2, 64, 2, 1), Suite(1, 192, 2, 1))
@@ -232,32 +226,30 @@ _STEPS = st.lists(
 def test_encoded_predicates_are_matched_under_their_suite(
     steps: list[tuple[int, str, list[BloomFilter]]], suite: Suite, bits: int, among: set[int] | None
 ) -> None:
-    matchers = [BloomMatcher(), BloomMatcher("naive")]
+    matcher = BloomMatcher()
     held: dict[int, list[BloomFilter]] = {}
     message = BloomMessage(suite, bits)
     for interface, action, filters in steps:
         before = held.pop(interface, [])
         if action != "remove":
             held[interface] = list(dict.fromkeys(filters))
-        for matcher in matchers:
-            if action == "remove":
-                matcher.remove(interface)
-            elif action == "set":
-                matcher.set_predicate(interface, BloomPredicate(filters))
-            else:
-                gone = [filter_ for filter_ in before if filter_ not in filters]
-                matcher.change(interface, gone, filters)  # type: ignore[arg-type]  # as tables hold them
+        if action == "remove":
+            matcher.remove(interface)
+        elif action == "set":
+            matcher.set_predicate(interface, BloomPredicate(filters))
+        else:
+            gone = [filter_ for filter_ in before if filter_ not in filters]
+            matcher.change(interface, gone, filters)  # type: ignore[arg-type]  # as tables hold them
         expected = {
             interface
             for interface, own in held.items()
             if any(filter_.matches(message) for filter_ in own) and (among is None or interface in among)
         }
-        assert [matcher.match(message, among) for matcher in matchers] == [expected, expected]
+        assert matcher.match(message, among) == expected
 
 
-@pytest.mark.parametrize("engine", sorted(BIT_ENGINES))
-def test_a_suite_whose_filters_are_gone_leaves_nothing(engine: str) -> None:
-    matcher = BloomMatcher(engine)
+def test_a_suite_whose_filters_are_gone_leaves_nothing() -> None:
+    matcher = BloomMatcher()
     empty = matcher.nbytes
     for number in range(1, 30):
         suite = Suite(number, 512, 8, 1)
@@ -272,10 +264,6 @@ def test_a_suite_whose_filters_are_gone_leaves_nothing(engine: str) -> None:
         matcher.remove(1)
         assert matcher.match(BloomMessage(suite, 3)) == frozenset()
     assert matcher.nbytes == empty
-
-
-def test_the_default_engine_is_compiled() -> None:
-    assert serving() == "tree"
 
 
 def test_sets_that_contain_each_other_make_a_short_tree() -> None:

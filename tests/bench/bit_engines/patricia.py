@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.compiler import callee, kernel
-from router.matching.bloom.interface import BitTable
-from router.matching.bloom.rebuilt import RebuiltMatcher, Words
+from router.matching.bloom.table import BitTable
 from router.native.bits import trailing_zeros
 from router.native.compiler import I64, Array, Flag, Tuple
+from tests.bench.bit_engines.compiler import callee, kernel
+from tests.bench.bit_engines.rebuilt import RebuiltMatcher, Words
 
 
 class PatriciaMatcher(RebuiltMatcher):
@@ -41,7 +41,7 @@ class PatriciaMatcher(RebuiltMatcher):
 
     @property
     def nbytes(self) -> int:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         arrays = self._rows, self._start, self._interface, self._branch, self._row, self._with
         return sum(array.nbytes for array in arrays)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.compiler import kernel
-from router.matching.bloom.interface import BitTable
-from router.matching.bloom.rebuilt import RebuiltMatcher, Words
+from router.matching.bloom.table import BitTable
 from router.native.compiler import Array
+from tests.bench.bit_engines.compiler import kernel
+from tests.bench.bit_engines.rebuilt import RebuiltMatcher, Words
 
 
 class ScanMatcher(RebuiltMatcher):
@@ -22,7 +22,7 @@ class ScanMatcher(RebuiltMatcher):
 
     @property
     def nbytes(self) -> int:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         return self._table.rows.nbytes + self._table.interface.nbytes
 
 

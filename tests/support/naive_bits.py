@@ -1,15 +1,15 @@
-"""The reference for engines of sets of bits: each filter is compared as an integer."""
+"""The oracle of matching of sets of bits: each filter is compared as an integer."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from sys import getsizeof
 
-from router.matching.bloom.interface import BitTable, check_change, check_length, words_of
+from router.matching.bloom.table import BitTable, check_change, check_length, words_of
 
 
 class NaiveBitMatcher:
-    """Compares the message with each filter; see `BitMatcher`."""
+    """Compares the message with each filter; see `TreeMatcher`."""
 
     def __init__(self, bits: int) -> None:
         words_of(bits)
@@ -17,7 +17,7 @@ class NaiveBitMatcher:
         self._filters: dict[int, dict[bytes, int]] = {}
 
     def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         held = self._filters.get(interface, {})
         removed, new = check_change(interface, held, gone, added, self._bits)
         for filter_ in removed:
@@ -29,15 +29,15 @@ class NaiveBitMatcher:
             self._filters.pop(interface, None)
 
     def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         self.change(interface, list(self._filters.get(interface, ())), filters)
 
     def remove(self, interface: int) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         self._filters.pop(interface, None)
 
     def load(self, table: BitTable) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         if table.rows.shape[1] != words_of(self._bits):
             raise ValueError(f"rows of {table.rows.shape[1]} words; expected {words_of(self._bits)}")
         self._filters = {}
@@ -45,7 +45,7 @@ class NaiveBitMatcher:
             self.change(interface, (), [row.astype("<u8").tobytes()[: self._bits // 8]])
 
     def match(self, bits: bytes, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         without = ~int.from_bytes(check_length(bits, self._bits), "little")
         asked = self._filters if among is None else self._filters.keys() & set(among)
         return frozenset(
@@ -56,10 +56,10 @@ class NaiveBitMatcher:
 
     @property
     def empty(self) -> bool:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         return not self._filters
 
     @property
     def nbytes(self) -> int:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         return sum(getsizeof(held) for held in self._filters.values())

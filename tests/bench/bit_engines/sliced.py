@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.compiler import kernel
-from router.matching.bloom.interface import BitTable
-from router.matching.bloom.rebuilt import RebuiltMatcher, Words
+from router.matching.bloom.table import BitTable
 from router.native.bits import trailing_zeros, without_lowest
 from router.native.compiler import Array
+from tests.bench.bit_engines.compiler import kernel
+from tests.bench.bit_engines.rebuilt import RebuiltMatcher, Words
 
 #: Words of a column that are read together: 64 filters each.
 _BLOCK = 32
@@ -38,7 +38,7 @@ class SlicedMatcher(RebuiltMatcher):
 
     @property
     def nbytes(self) -> int:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         return self._interface.nbytes + self._columns.nbytes + self._order.nbytes
 
 

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.interface import BitTable, check_change, check_length, rows_of, words_of
+from router.matching.bloom.table import BitTable, check_change, check_length, rows_of, words_of
 
 Words = npt.NDArray[np.uint64]
 
 
 class RebuiltMatcher(ABC):
-    """Keeps the filters of each interface; see `BitMatcher`."""
+    """Keeps the filters of each interface; see `TreeMatcher`."""
 
     def __init__(self, bits: int) -> None:
         self._bits, self._words = bits, words_of(bits)
@@ -34,16 +34,16 @@ class RebuiltMatcher(ABC):
 
     @property
     def empty(self) -> bool:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         return not (self._filters or self._loaded)
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
 
     def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         if interface in self._loaded:
             raise ValueError(f"interface {interface}: its filters are not known one by one")
         held = self._filters.get(interface, {})
@@ -58,19 +58,19 @@ class RebuiltMatcher(ABC):
         self._stale = True
 
     def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         new = [check_length(filter_, self._bits) for filter_ in filters]
         self.remove(interface)
         self.change(interface, (), new)
 
     def remove(self, interface: int) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         self._filters.pop(interface, None)
         self._loaded.pop(interface, None)
         self._stale = True
 
     def load(self, table: BitTable) -> None:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         if table.rows.shape[1] != self._words:
             raise ValueError(f"rows of {table.rows.shape[1]} words; expected {self._words}")
         self._filters = {}
@@ -89,7 +89,7 @@ class RebuiltMatcher(ABC):
         self._stale = False
 
     def match(self, bits: bytes, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `BitMatcher`."""
+        """See `TreeMatcher`."""
         message = rows_of([check_length(bits, self._bits)], self._bits)[0]
         if self._stale:
             self._rebuild()

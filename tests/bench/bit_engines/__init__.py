@@ -1,0 +1,1 @@
+"""Engines for sets of bits with which `bench bloom` compares `TreeMatcher`."""
