@@ -31,7 +31,7 @@ from testbed.network.devices import prepare, set_up
 from testbed.network.ip import address_lines, silence_lines
 from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
 from testbed.network.names import datapath_id, host_device, host_name, port_device, switch_name
-from testbed.network.namespaces import Namespaces, allow_descriptors, inside, run_inside
+from testbed.network.namespaces import Namespaces, allow_descriptors, inside, require_backlog, run_inside
 from testbed.network.ovs_counters import parse_drops, parse_ports
 from testbed.network.shaping import (
     KernelFeatures,
@@ -104,11 +104,15 @@ class EmulatedNetwork:
         """
         nodes = self.topology.nodes
         allow_descriptors(len(nodes))
+        if self.datapath == "kernel":
+            require_backlog(1 + max(len(self.topology.neighbours(node.id)) for node in nodes))
         self._host_namespaces = self._held.make(len(nodes))
         size = switches_per_daemon(len(nodes))
         groups = self._held.make(-(-len(nodes) // size))
         self._switch_namespaces = [groups[node.id // size] for node in nodes]
         setLogLevel("warning")
+        # Else its constructor raises limits of the machine (`sysctl`) for good; a run needs none of them.
+        Mininet.inited = True
         self.net = Mininet(topo=None, controller=None, build=False)
         for node, namespace in zip(nodes, self._host_namespaces, strict=True):
             self.net.addHost(host_name(node.id), cls=LazyHost, namespace=namespace)
@@ -341,12 +345,12 @@ class EmulatedNetwork:
     def check_databases(self) -> None:
         """Raises RunError if a database of the switches has ended by itself."""
         if self._daemons is not None:
-            self._daemons.check_databases()
+            self._daemons.check("ovsdb-server")
 
     def check_switches(self) -> None:
-        """Raises RunError if switches have ended by themselves, and were not restarted."""
+        """Raises RunError if switches have ended by themselves."""
         if self._daemons is not None:
-            self._daemons.check_switches()
+            self._daemons.check("ovs-vswitchd")
 
     # Faults of the daemons (`testbed.emulation.parts`).
 

@@ -10,6 +10,8 @@ import os
 import resource
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 from router.namespaces import enter_network_namespace, enter_new_network_namespace
@@ -21,6 +23,11 @@ T = TypeVar("T")
 
 #: Descriptors that this process has open besides namespaces and connections to routers.
 _OTHER_DESCRIPTORS = 200
+#: Files that each process of a run may open, as far as the hard limit allows: a router has one for each
+#: application.
+_DESCRIPTORS = 16_384
+#: Frames that wait in one queue of the kernel between two devices of a veth pair; not there in containers.
+_BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
 
 
 class Namespaces:
@@ -87,7 +94,7 @@ def descriptors_needed(nodes: int) -> int:
 
 
 def allow_descriptors(nodes: int) -> None:
-    """Raises this process's limit of open files as far as a run of so many nodes needs it.
+    """Raises the limit of open files of this process and its children for a run of so many nodes.
 
     Raises:
         MachineError: the hard limit is too low.
@@ -96,8 +103,26 @@ def allow_descriptors(nodes: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise MachineError(f"{nodes} routers need {needed} open files; the limit is {hard} (`ulimit -Hn`)")
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    raised = max(needed, _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard))
+    if soft != resource.RLIM_INFINITY and soft < raised:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+
+
+def require_backlog(ports: int) -> None:
+    """Refuses switches of the kernel datapath with more ports than frames may wait in the kernel.
+
+    It sends a frame to all ports at once, and the queue drops what it has no room for. Nothing sets the limit
+    for the run: it would be that of the whole machine, and of other runs.
+
+    Raises:
+        MachineError: the limit is less than twice the number of ports.
+    """
+    with suppress(FileNotFoundError):
+        if (limit := int(_BACKLOG.read_text())) < 2 * ports:
+            raise MachineError(
+                f"a switch has {ports} ports: the kernel datapath needs a queue of {2 * ports} frames, not"
+                f" {limit}; `sysctl -w net.core.netdev_max_backlog={2 * ports}`, or --datapath user"
+            )
 
 
 def _in_a_thread(function: Callable[[], T]) -> T:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +34,6 @@ from testbed.steps import Steps
 #: for 5, 0.9 ms for 25. A daemon takes 15 MB of memory, and 26 ms of CPU to start.
 _SWITCHES_PER_DAEMON_MIN, _SWITCHES_PER_DAEMON_MAX = 5, 10
 _DAEMONS_FEW, _DAEMONS_MAX = 25, 100
-#: Wall seconds for which an ovs-vswitchd may be absent: whoever watches it may restart it in less time.
-_AWAY_S = 10.0
 _ANSWER_S = 30.0
 #: Wall seconds in which all daemons have ended that were killed.
 _ENDS_S = 30.0
@@ -96,14 +93,13 @@ class Daemon:
         self.processes: list[subprocess.Popen[bytes]] = []
         #: Those that were killed on purpose and not started again.
         self._away: set[str] = set()
-        self._seen_at = time.monotonic()
         #: Failed upcalls that have been reported; None: ovs-vswitchd has just been started.
         self.lost_upcalls: int | None = None
         #: Failed upcalls of an ovs-vswitchd that was killed; its datapath and count are removed.
         self._lost_before = 0
 
     def path(self, suffix: str) -> Path:
-        """A file of this daemon: `db`, `sock` (of the database), `pid`, `ctl`, `log`."""
+        """A file of this daemon, such as `db`, `sock` (of the database), `pid`, `ctl`."""
         return Path(f"{self._stem}.{suffix}")
 
     def start_database(self, empty: Path) -> None:
@@ -234,18 +230,18 @@ class Daemon:
             RunError: ovs-vswitchd has ended.
         """
         # A thread that is listed may end before it is read.
-        with suppress(OSError, ValueError):
-            threads = Path(f"/proc/{int(self.path('pid').read_text())}/task").glob("*/comm")
+        with suppress(OSError):
+            threads = Path(f"/proc/{self.processes[-1].pid}/task").glob("*/comm")
             if any(thread.read_text().startswith("handler") for thread in threads):
                 return True
-        if not self._runs():
+        if self.processes[-1].poll() is not None:
             raise RunError(f"{self.describe()} has ended: {self.last_words()}")
         return False
 
     def _sockets(self, do: Callable[[int], _T]) -> _T:
         try:
-            return do(int(self.path("pid").read_text()))
-        except (OSError, ValueError) as error:
+            return do(self.processes[-1].pid)
+        except OSError as error:
             raise RunError(f"{self.describe()} has ended: {error}") from error
 
     def connect(self, suffix: str) -> JsonRpc:
@@ -269,39 +265,19 @@ class Daemon:
         wait_until(left, _ANSWER_S, f"{self.describe()} answers", interval_s=0.005)
         return connected[0]
 
-    def check_database(self) -> None:
-        """Raises RunError if ovsdb-server has ended, and no event took it away."""
-        if not self.database_away and self.processes[0].poll() is not None:
-            raise RunError(f"{self.describe('ovsdb-server')} ended during the run: {self.last_words()}")
+    def check(self, command: str) -> None:
+        """Raises RunError if a process has ended, and no event killed it.
 
-    def check_switches(self) -> None:
-        """Raises RunError if ovs-vswitchd has been absent for 10 wall seconds, and no event took it away."""
-        now = time.monotonic()
-        if self.switches_away or self._runs():
-            self._seen_at = now
-        elif now - self._seen_at > _AWAY_S:
-            raise RunError(
-                f"{self.describe()} ended during the run, and has been away for {_AWAY_S:g} s:"
-                f" {self.last_words()}"
-            )
-
-    def _runs(self) -> bool:
-        try:
-            os.kill(int(self.path("pid").read_text()), 0)
-        except (OSError, ValueError):
-            return False
-        return self.processes[-1].poll() is None or self._restarted()
-
-    def _restarted(self) -> bool:
-        return int(self.path("pid").read_text()) != self.processes[-1].pid
+        Args:
+            command: "ovsdb-server" or "ovs-vswitchd".
+        """
+        process = self.processes[0 if command == "ovsdb-server" else -1]
+        if command not in self._away and process.poll() is not None:
+            raise RunError(f"{self.describe(command)} ended during the run: {self.last_words()}")
 
     def kill(self) -> None:
-        try:
-            if self.processes and self._runs() and self._restarted():
-                os.kill(int(self.path("pid").read_text()), signal.SIGKILL)
-        finally:
-            for process in self.processes:
-                process.kill()
+        for process in self.processes:
+            process.kill()
 
     def wait(self, deadline: float) -> None:
         """Waits until the processes have ended, if they were killed.
@@ -463,18 +439,13 @@ class SwitchDaemons:
                 daemon.lost_upcalls = parse_lost(daemon.shown())
         daemon.grow_buffers()
 
-    def check_databases(self) -> None:
-        """Raises RunError if an ovsdb-server has ended; see `Daemon.check_database`.
+    def check(self, command: str) -> None:
+        """Raises RunError if a process of a daemon has ended; see `Daemon.check`.
 
-        The userspace datapath then forwards nothing, and waits for the database for ever.
+        Without its ovsdb-server, the userspace datapath forwards nothing, and waits for it for ever.
         """
         for daemon in self._daemons:
-            daemon.check_database()
-
-    def check_switches(self) -> None:
-        """Raises RunError if an ovs-vswitchd has ended; see `Daemon.check_switches`."""
-        for daemon in self._daemons:
-            daemon.check_switches()
+            daemon.check(command)
 
     def port_statistics(self) -> list[str]:
         """Returns what each daemon prints about the ports of its datapath (`ovs-appctl dpctl/show -s`).

@@ -21,7 +21,7 @@ from tests.support.command import CBCB, STATE, Cbcb, left_behind
 from tests.support.network_namespaces import HeldNamespaces
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll
-from tests.support.switch_daemons import RunningSwitches
+from tests.support.switch_daemons import kill_switches
 
 pytestmark = pytest.mark.emulation
 
@@ -122,7 +122,7 @@ def test_kill_9_of_open_vswitch_and_the_runner_leaves_nothing_after_clean(cbcb: 
     state = _routers_up(run)
     with HeldNamespaces(run.process.pid) as namespaces:
         assert namespaces.devices("veth") > {"s0-h", "r0-eth0", "s4-h", "r4-eth0"}
-        RunningSwitches(state).kill()
+        kill_switches(state)
         run.kill()
         run.wait()
         status, output = cbcb("clean").wait()

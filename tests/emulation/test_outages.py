@@ -20,7 +20,7 @@ from tests.support.command import Cbcb, left_behind
 from tests.support.network_namespaces import HeldNamespaces
 from tests.support.polling import poll
 from tests.support.small_folder import fill
-from tests.support.switch_daemons import RunningSwitches
+from tests.support.switch_daemons import kill_switches
 
 pytestmark = pytest.mark.emulation
 
@@ -51,51 +51,29 @@ def events(run: Cbcb) -> list[dict[str, Any]]:
     return [json.loads(line) for log in logs for line in log.read_text().splitlines(True) if line[-1] == "\n"]
 
 
-def committed(run: Cbcb, routers: int, after: int = 0) -> int | None:
-    """The number of the log's line that says that so many routers share an epoch; None: not yet."""
-    for number, event in enumerate(events(run)):
-        if number >= after and event["event"] == "committed" and event["routers"] == routers:
-            return number
-    return None
+def committed(run: Cbcb, routers: int) -> bool | None:
+    """Whether so many routers share an epoch; None: not yet."""
+    return any((each["event"], each.get("routers")) == ("committed", routers) for each in events(run)) or None
 
 
-def test_a_restart_of_open_vswitch_is_an_outage_that_ends(cbcb: Start) -> None:
-    scale = ("--set", "duration_s=600", "--set", "time_scale=30")
-    run = cbcb("run", "ring5", *scale, "--hold", "--engine", "duckdb")
-    first = poll(lambda: committed(run, 5), 300, "the network is up")
-    switches = RunningSwitches(run.state())
-    switches.kill()
-    switches.restart()
-    poll(lambda: committed(run, 5, first + 1), 120, "every router is back")
-    run.interrupt()
-    status, output = run.wait()
-    assert status == 0, output
-    (summary,) = (json.loads(path.read_text()) for path in run.runs.glob("*/summary.json"))
-    assert [change["committed_s"] is not None for change in summary["recovery_s"]] == [True]
-    (folder,) = run.runs.iterdir()
-    status, output = cbcb("report", folder.name).wait()
-    assert status == 0, output
-
-
-def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Start) -> None:
+def test_open_vswitch_that_is_killed_ends_the_run_and_leaves_nothing(cbcb: Start) -> None:
     run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
     state = run.state()
     layout = RunLayout(Path(state["run_dir"]))
     poll(lambda: deliveries_so_far(layout.path) > 50 or None, 300, "messages are delivered")
     with HeldNamespaces(run.process.pid) as namespaces:
         assert namespaces.devices("veth") > {"s0-h", "r0-eth0", "s4-h", "r4-eth0"}
-        switches = RunningSwitches(state)
         killed_ns = time.time_ns()
-        switches.kill()
+        kill_switches(state)
         status, output = run.wait()
         namespaces.wait_until_released()
     assert status == 1, output
-    lost = "ovs-vswitchd of the switches s0 to s4 ended during the run, and has been away for 10 s"
+    lost = "ovs-vswitchd of the switches s0 to s4 ended during the run: "
     assert lost in output
     (fault,) = read_faults(layout)
     assert (fault["part"], fault["what"]) == ("switches", "lost")
-    # 10 s, and 20 s for a busy machine; a run without the watch took 60 s.
-    assert fault["t_ns"] - killed_ns < 30e9
+    # 20 s for a busy machine; a run without the watch took 60 s.
+    assert fault["t_ns"] - killed_ns < 20e9
     lag = read_lag(layout)
     assert lag is not None
     loops = {"router", "workload", "captures", "controller"}

@@ -7,19 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testbed.control.quiescence import quiet_period_s
-from testbed.errors import InputError, RunError
+from testbed.errors import InputError, MachineError, RunError
 from testbed.machine.probes import kernel_features
-from testbed.network import emulated, switch_daemons
+from testbed.network import emulated, namespaces, switch_daemons
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import run_inside
 from testbed.network.switch_daemons import Group, SwitchDaemons
-from topos.generators import ring
+from topos.generators import ring, star
 
 pytestmark = pytest.mark.root
 
@@ -172,13 +173,24 @@ def test_a_host_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_ca
     assert len(ended) == 24
 
 
+def test_more_ports_than_the_kernel_queues_frames_are_refused_with_the_kernel_datapath(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "_BACKLOG", tmp_path / "limit")
+    for limit, datapath, refused in ((79, "kernel", True), (79, "user", False), (80, "kernel", False)):
+        (tmp_path / "limit").write_text(f"{limit}\n")
+        made = EmulatedNetwork(star(40), tmp_path, datapath, kernel_features())
+        with pytest.raises(MachineError, match="=80`, or") if refused else nullcontext():
+            made.start_hosts()
+        made.stop()
+
+
 def test_threads_that_end_do_not_end_their_daemon(tmp_path: Path) -> None:
     """They are listed and then read: some have ended in between."""
     daemon = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {0: [1]})], "kernel")._daemons[0]
     code = "from threading import Thread\nwhile True:\n t = Thread(target=str)\n t.start()\n t.join()"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         daemon.processes.append(process)
-        daemon.path("pid").write_text(str(process.pid))
         try:
             assert not any(daemon.has_handlers() for _ in range(2000))
         finally:
