@@ -95,11 +95,6 @@ class Content:
 
         return oversimplify(predicate, filters)
 
-    def widening(self, predicate: Predicate, filters: int) -> Generator[None, None, Predicate]:
-        """As `widened`, in steps of bounded work; the result may differ."""
-        yield from ()
-        return self.widened(predicate, filters)
-
     def weight(self, predicate: Predicate) -> int:
         """The weight of a predicate, in the unit of the bounds on predicates of other routers."""
         return total_weight(predicate)

@@ -14,7 +14,7 @@ from router.matching.bloom.predicates import BloomMatcher
 from router.matching.common.interface import Matcher
 from router.predicates.covering.budget import Chunk, PredicateLimits
 from router.predicates.encoded import budget
-from router.predicates.encoded.algebra import widened, widening
+from router.predicates.encoded.algebra import widened
 from router.predicates.encoded.model import (
     ENCODED_EVERYTHING,
     ENCODED_NOTHING,
@@ -59,10 +59,6 @@ class Bloom(Content):
     def widened(self, predicate: Predicate, filters: int) -> Predicate:
         """A predicate of at most so many filters that covers `predicate`: common bits of filters."""
         return widened(_encoded(predicate), filters)
-
-    def widening(self, predicate: Predicate, filters: int) -> Generator[None, None, Predicate]:
-        """See `Content`; predicates of tables have minimal filters."""
-        return (yield from widening(_encoded(predicate), filters))
 
     def weight(self, predicate: Predicate) -> int:
         return budget.total_weight(_encoded(predicate))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Iterator
 
 from router.content.base import Content
 from router.predicates.covering.normal import normalise
 from router.predicates.covering.pool import POOL
-from router.predicates.model import Filter, Predicate
+from router.predicates.model import Filter
 from router.wire.predicate import encode_filter
 
 
@@ -15,12 +15,6 @@ class Plain(Content):
     """Filters that others cover are dropped, filters that can be merged are merged (section 3.5.6)."""
 
     pool = POOL
-
-    def widening(self, predicate: Predicate, filters: int) -> Generator[None, None, Predicate]:
-        """See `Content`."""
-        from router.predicates.covering.oversimplify import oversimplified
-
-        return Predicate(tuple((yield from oversimplified(predicate.filters, filters))))
 
     def prepare(self, filters: Collection[Filter]) -> Iterator[None]:
         """See `Content`."""

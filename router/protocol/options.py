@@ -226,14 +226,6 @@ class ChosenOptions:
         default=DEFAULT_LIMITS.turn_pairs,
         metadata=option("Pairs of filters that are compared in one turn of a router.", low=1),
     )
-    match_patience: int = field(
-        default=8,
-        metadata=option(
-            "Messages that a router matches filter by filter after a change of its table, before an engine"
-            " that lays out its table does so.",
-            low=0,
-        ),
-    )
     predicate_burst: int = field(
         default=DEFAULT_LIMITS.burst,
         metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),

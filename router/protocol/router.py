@@ -25,7 +25,6 @@ from router.protocol.events import Action, ControllerFrame, Event, FrameReceived
 from router.protocol.forwarding import ForwardingState
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
-from router.protocol.matcher_feed import MatcherFeed, OverSimplification
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.parts import EventHandler
@@ -73,9 +72,7 @@ class Router:
         content = content_of(options.covering, options.privacy)()
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content, verifier)
-        self._routing = routing = RoutingTable(
-            *(matcher, content, options.max_filters, options.turn_weight, options.match_patience)
-        )
+        self._routing = routing = RoutingTable(matcher, content, options.max_filters)
         self._scheme = SCHEMES[options.scheme](context, routing)
         self._messages = messages = Messages(context, self._scheme)
         self._service = SERVICES[options.service](context, routing, messages)
@@ -85,7 +82,7 @@ class Router:
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
         self._intake = Intake(context, self._frames, routing)
-        self._parts.join([self._intake, MatcherFeed(routing), OverSimplification(routing)])
+        self._parts.join([self._intake])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
             ControllerFrame: self._controller_frame,

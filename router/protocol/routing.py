@@ -7,9 +7,8 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 from router.content.base import Content
@@ -21,33 +20,12 @@ from router.matching.common.interface import (
     Matcher,
     TableMatcher,
 )
-from router.predicates.covering.bitset import Bits, bits_of, lowest, numbers_in
-from router.predicates.covering.budget import DEFAULT_LIMITS
+from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
-
-#: Filters of p_i up to which it is over-simplified at once.
-_WIDENED_AT_ONCE = 32
-#: Filters that are added in one step to what p_i is over-simplified to.
-_UNITED = 8
-#: Weight of a filter that takes the matcher as long as a further filter.
-_WEIGHT = 8
-#: Filters of the pool up to which it answers for a short message within a turn.
-_ANSWERED_BY_POOL = 4_096
-#: The pool answers in place of a matcher that lays out changes for messages up to this length, and while
-#: filters times weight are at most so many: an answer then takes less time than laying out.
-_SHORT, _LIGHT = 2_048, 32_768
-
-
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class _Widening:
-    """The over-simplification of p_i: the filters that it had at the begin, and the steps."""
-
-    members: Bits
-    steps: Generator[None, None, PredicateBuilder]
 
 
 class OtherFilters(Protocol):
@@ -73,13 +51,8 @@ class RoutingTable:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
             (`router.content.base.Content.pool`), as a simulation of many routers needs it.
         content: what predicates and messages are.
-        turn_filters: a change of more filters reaches the matcher in several turns (`sync`); a heavy filter
-            counts as several.
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
-        patience: messages for which the pool answers after a change before a matcher that lays out its table
-            gets the change. With as many as take the time of laying out, both together take at most twice the
-            least time that is possible, whenever the next change comes.
     """
 
     def __init__(
@@ -87,8 +60,6 @@ class RoutingTable:
         matcher: Matcher | None,
         content: Content,
         max_filters: int | None = None,
-        turn_filters: int = DEFAULT_LIMITS.turn_weight,
-        patience: int = 0,
     ) -> None:
         self.changes = self.filters = 0
         self.others: OtherFilters | None = None
@@ -100,8 +71,6 @@ class RoutingTable:
         self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
         self._content = content
         self._max_filters = max_filters
-        self._turn_filters = turn_filters
-        self._patience = patience if self._laid_out is not None else 0
         #: Interface -> p_i, where p_i is not empty.
         self._predicates: dict[int, PredicateBuilder] = {}
         #: Interface -> number of filters of p_i, as counted in `filters`.
@@ -110,13 +79,6 @@ class RoutingTable:
         #: predicates spread, p_i changes with every RA and few messages come between: an engine that followed
         #: each change would work in vain.
         self.unsynced: set[int] = set()
-        #: Those of them that the matcher is to have: a message has asked about them. Compiled code that
-        #: forwards messages needs all.
-        self._syncing: set[int] = set()
-        #: Messages that the pool has answered since the matcher had all changes.
-        self._answered = 0
-        #: The interfaces whose p_i is to be over-simplified, in turn; None: not begun.
-        self._widening: dict[int, _Widening | None] = {}
         #: What a matcher that takes changes has of p_i.
         self._synced: dict[int, PredicateBuilder] = {}
 
@@ -169,8 +131,6 @@ class RoutingTable:
         known = self._predicates.get(interface)
         if predicate.members == (0 if known is None else known.members):
             return False
-        # What is being over-simplified is no longer asked for.
-        self._widening.pop(interface, None)
         self._set(interface, predicate)
         return True
 
@@ -189,14 +149,10 @@ class RoutingTable:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}
         for interface in self._predicates.keys() - kept:
-            self._widening.pop(interface, None)
             self._set(interface, self._content.builder())
 
     def match(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
         """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2).
-
-        While the matcher lacks a part of a change of p_i, the pool answers for i; if it has too many filters
-        for one turn, the message counts as matching p_i. No receiver loses a message by it.
 
         Raises:
             DecodeError: the message breaks a rule of the format.
@@ -206,47 +162,17 @@ class RoutingTable:
             message = self._content.message_of(body)
             return frozenset([i for i in asked if self._predicates[i].matches(message)])
         if self.unsynced:
-            if self._is_patient(body):
-                self._answered += 1
-                return self._match_while_syncing(body, among)
-            self._sync_matcher(among)
-            if not self.unsynced.isdisjoint(among):
-                return self._match_while_syncing(body, among)
-        return self._match_synced(body, among)
-
-    def _is_patient(self, body: Message | EncodedMessage) -> bool:
-        """Whether the pool answers for a message although the matcher could get the changes."""
-        pool = self._content.pool
-        return (
-            self._answered < self._patience
-            and not self._syncing
-            and _length(body) <= _SHORT
-            and len(pool) * pool.heaviest <= _LIGHT
-        )
-
-    def _match_synced(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
-        assert self._matcher is not None
+            self._sync_matcher()
         if self._match_encoded is not None and isinstance(body, EncodedMessage):
             matched = self._match_encoded(body.encoded, among)
             if matched is not None:
                 return matched
         return self._matcher.match(self._content.message_of(body), among=among)
 
-    def _match_while_syncing(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
-        """As `match`; the matcher lacks a part of some p_i."""
-        asked = self._predicates.keys() & self.unsynced & among
-        matched = self._match_synced(body, among - self.unsynced)
-        if not asked:
-            return matched
-        if len(self._content.pool) * (1 + _length(body) // _SHORT) > _ANSWERED_BY_POOL:
-            return matched | asked
-        message = self._content.message_of(body)
-        return matched | {i for i in asked if self._predicates[i].matches(message)}
-
     def laid_out(self) -> LaidOutMatcher | None:
         """The matcher, if compiled code can search its table; it has all changes if `synced`.
 
-        It gets changes through `match` and `sync` alone, which a replay of events repeats.
+        It gets changes through `match` alone, which a replay of events repeats.
         """
         return self._laid_out
 
@@ -285,68 +211,33 @@ class RoutingTable:
         """Whether the matcher has all changes of p_i."""
         return not self.unsynced
 
-    @property
-    def syncing(self) -> bool:
-        """Whether `sync` has to be called."""
-        return bool(self._syncing)
-
-    def sync(self) -> None:
-        """Gives the matcher a further part of the changes."""
-        self._sync_matcher(frozenset())
-
-    def _sync_matcher(self, first: Set[int]) -> None:
-        """Gives the matcher changes as large as `turn_filters`, first those of some interfaces."""
-        self._syncing |= self.unsynced if self._laid_out is not None else self.unsynced & first
-        left = self._turn_filters
-        for interface in sorted(self._syncing, key=lambda each: (each not in first, each)):
-            left -= self._sync_interface(interface, left)
-        self._syncing &= self.unsynced
-        if not self.unsynced:
-            self._answered = 0
-        if self._laid_out is not None:
-            # The engine works off what it has collected at the next message otherwise.
-            self._laid_out.lay_out()
-
-    def _sync_interface(self, interface: int, left: int) -> int:
-        """Gives the matcher changes of p_i that are about so large; returns their size in filters."""
+    def _sync_matcher(self) -> None:
+        """Gives the matcher all changes of p_i since the last message."""
         assert self._matcher is not None
-        known = self._predicates.get(interface)
-        if self._change is None:
-            if known is None:
+        for interface in sorted(self.unsynced):
+            known = self._predicates.get(interface)
+            if self._change is not None:
+                self._change_matcher(interface, 0 if known is None else known.members)
+            elif known is None:
                 self._matcher.remove(interface)
             else:
                 self._matcher.set_predicate(interface, known.predicate)
-            self.unsynced.remove(interface)
-            return 0
-        pool = self._content.pool
+        self.unsynced.clear()
+
+    def _change_matcher(self, interface: int, after: Bits) -> None:
+        """Gives the matcher the filters by which p_i differs from what it has."""
+        assert self._matcher is not None
+        assert self._change is not None
+        if not after:
+            self._matcher.remove(interface)
+            self._synced.pop(interface, None)
+            return
         synced = self._synced.get(interface)
         if synced is None:
             synced = self._synced[interface] = self._content.builder()
-        before, after = synced.members, 0 if known is None else known.members
-        gone = lowest(before & ~after, left)
-        size = gone.bit_count()
-        added, cost = self._least(after & ~before, left - size)
-        synced.members = before & ~gone | added
-        if synced.members == after:
-            self.unsynced.remove(interface)
-        if synced.members:
-            self._change(interface, pool.filters(numbers_in(gone)), pool.filters(numbers_in(added)))
-        else:
-            self._matcher.remove(interface)
-            del self._synced[interface]
-        return size + cost
-
-    def _least(self, numbers: Bits, left: int) -> tuple[Bits, int]:
-        """The least numbers of filters up to a size, which the last may exceed, and their size in filters."""
-        filters, weight_of = self._content.pool.filters, self._content.weight_of
-        found: list[int] = []
-        size = 0
-        for number in numbers_in(numbers):
-            if size >= left:
-                break
-            found.append(number)
-            size += 1 + weight_of(*filters((number,))) // _WEIGHT
-        return bits_of(found), size
+        filters, before = self._content.pool.filters, synced.members
+        synced.members = after
+        self._change(interface, filters(numbers_in(before & ~after)), filters(numbers_in(after & ~before)))
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
         self.changes += 1
@@ -360,54 +251,14 @@ class RoutingTable:
             self._predicates.pop(interface, None)
 
     def _bounded(self, interface: int, known: PredicateBuilder) -> PredicateBuilder:
-        """`known`, or what it is over-simplified to if it has grown too large; later, if that takes long.
+        """`known`, or what it is over-simplified to if it has grown too large (section 3.5.6).
 
         Twice the bound, so that the work is done once for many filters that come in.
         """
         most = self._max_filters
-        if most is None or interface == LOCAL_INTERFACE:
+        if most is None or interface == LOCAL_INTERFACE or len(known) <= 2 * most:
             return known
-        if len(known) <= 2 * most:
-            self._widening.pop(interface, None)
-            return known
-        if len(known) > _WIDENED_AT_ONCE:
-            if interface not in self._widening:
-                self._widening[interface] = None
-            return known
-        self._widening.pop(interface, None)
         return self._content.builder(self._content.widened(known.predicate, most))
-
-    @property
-    def widening(self) -> bool:
-        """Whether `widen_further` has to be called."""
-        return bool(self._widening)
-
-    def widen_further(self) -> None:
-        """Makes a step of the over-simplification of a large p_i, which stays as it is until the last."""
-        interface, work = next(iter(self._widening.items()))
-        known = self._predicates[interface]
-        if work is None:
-            work = self._widening[interface] = _Widening(known.members, self._over_simplify(known))
-            self._content.pool.register(work)
-        try:
-            next(work.steps)
-        except StopIteration as end:
-            del self._widening[interface]
-            widened: PredicateBuilder = end.value
-            # What has been added meanwhile.
-            widened.members |= known.members & ~work.members
-            self._set(interface, widened)
-
-    def _over_simplify(self, known: PredicateBuilder) -> Generator[None, None, PredicateBuilder]:
-        assert self._max_filters is not None
-        exact = yield from known.predicate_in_steps()
-        yield
-        widened = yield from self._content.widening(exact, self._max_filters)
-        union = self._content.builder()
-        for start in range(0, len(widened), _UNITED):
-            union.add(self._content.predicate(widened.filters[start : start + _UNITED]))
-            yield
-        return union
 
 
 def _length(body: Message | EncodedMessage) -> int:

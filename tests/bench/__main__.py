@@ -26,7 +26,6 @@ BENCHMARKS = {
     "encode": "encoding, sealing and opening of messages, encoding of filters",
     "security": "the cost of a frame in each mode of authentication",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
-    "patience": "a change of a small routing table: laying it out, beside answers without the engine",
     "forwarding": "a live router at saturation (root)",
     "load": "delay of a hop at 10, 50 and 90 % load, and an overload (root)",
     "hop": "a live router woken for one message at a time: CPU, system calls, functions (root)",

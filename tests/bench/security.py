@@ -124,8 +124,7 @@ def _arrivals(sender: Guard | None, messages: int) -> list[bytes]:
 
 
 def _router(matcher: str) -> Router:
-    # Without patience the matcher has the predicates after the first message.
-    router = set_up(RouterOptions(match_patience=0), matcher=matcher)
+    router = set_up(matcher=matcher)
     for node in (12, 13):
         received(router, node, ra(node, 'class = "alert" and severity > 3'))
     return router

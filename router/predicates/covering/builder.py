@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL, FilterAlgebra
 from router.predicates.model import NOTHING, Message, Predicate
@@ -44,17 +42,6 @@ class PredicateBuilder:
         if self._view is None:
             self._view = self._pool.predicate(self.members)
         return self._view
-
-    def predicate_in_steps(self) -> Generator[None, None, Predicate]:
-        """`predicate`, as it is at the first step."""
-        if self._view is not None:
-            return self._view
-        # The pool keeps the filters of a builder.
-        held = self.copy()
-        made = yield from self._pool.predicate_in_steps(held.members)
-        if self.members == held.members:
-            self._view = made
-        return made
 
     def matches(self, message: Message) -> bool:
         """Whether the message matches p."""

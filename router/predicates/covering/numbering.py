@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from typing import Generic
 from weakref import WeakSet, ref
 
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.canonical_order import CanonicalOrder, K
-from router.predicates.covering.pool import PICKED, Holder
+from router.predicates.covering.pool import Holder
 from router.predicates.model import Filter, Message, Predicate
 
 #: A pool is searched for filters that no table holds when it has so many, or twice those that tables held
@@ -137,23 +137,8 @@ class NumberedFilters(ABC, Generic[K]):
 
     def predicate(self, members: Bits) -> Predicate:
         """See `FilterAlgebra`."""
-        steps = self.predicate_in_steps(members)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                made: Predicate = end.value
-                return made
-
-    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
-        """See `FilterAlgebra`."""
         found = self.in_order(members)
-        filters: list[Filter] = []
-        for start in range(0, len(found), PICKED):
-            if start:
-                yield
-            filters += map(self._filters.__getitem__, found[start : start + PICKED])
-        predicate = self._made(filters)
+        predicate = self._made(map(self._filters.__getitem__, found))
         self.assume(predicate, found, members)
         return predicate
 

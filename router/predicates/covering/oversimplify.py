@@ -18,7 +18,7 @@ filter matches and neither of the two does. The estimate depends on the predicat
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,92 +27,58 @@ from numpy.typing import NDArray
 from router.predicates.covering.algebra import simplify
 from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
+from router.predicates.covering.pool import POOL
 from router.predicates.covering.values import ValueSet, common_patterns, pattern_length, whole_domain
-from router.predicates.model import Filter, Predicate
+from router.predicates.model import Predicate
 
 _PRESENT = 0.5
 #: Filters up to which the closest two are searched for among all, if `max_filters` is not greater.
 _CLOSEST = 256
-#: Filters that are normalised, or merges of neighbours, in one step.
-_MERGED = 50
-#: Filters that are divided by their attributes in one step.
-_GROUPED = 2_000
-#: Merged filters that are written out in one step.
-_WRITTEN = 8
 _Row = NDArray[np.float64]
 
 
 def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
     """Returns a predicate of at most `max_filters` filters that covers `predicate`.
 
-    A predicate that has few enough filters after exact simplification is not widened. Otherwise the two
-    filters with the least widening are merged repeatedly. The result does not depend on the order of the
-    filters. For n filters, the work is n² elementary steps in NumPy. Two filters without a common attribute
-    are merged into ``*``, so a `max_filters` that is too small leads to ``*``.
+    A predicate that has few enough filters after simplification is not widened. Otherwise the two filters
+    with the least widening are merged repeatedly, which is n² elementary steps in NumPy for n filters.
+    Beyond some hundred filters, neighbours of the canonical order are merged first, in time that is linear in
+    their number. The result does not depend on the order of the filters. Two filters without a common
+    attribute are merged into ``*``, so a `max_filters` that is too small leads to ``*``.
 
     Raises:
         ValueError: `max_filters` is less than 1.
     """
     if max_filters < 1:
         raise ValueError(f"max_filters is {max_filters}; expected 1 or more")
-    simple = simplify(predicate)
+    simple = POOL.predicate(POOL.simplified(predicate))
+    most = max(_CLOSEST, 2 * max_filters)
+    if len(simple) <= most:
+        simple = simplify(simple)
     if len(simple) <= max_filters:
         return simple
     filters = [normal for normal in map(normalise, simple) if normal is not None]
-    merging = _Merging(filters)
-    for _ in merging.merge_to(max_filters):
-        pass
-    return simplify(Predicate(tuple(member.filter for member in merging.remaining())))
+    if len(filters) > most:
+        filters = _neighbours_merged(filters, most)
+    if len(filters) > max_filters:
+        merging = _Merging(filters)
+        merging.merge_to(max_filters)
+        filters = merging.remaining()
+    return simplify(Predicate(tuple(member.filter for member in filters)))
 
 
-def oversimplified(filters: Sequence[Filter], max_filters: int) -> Generator[None, None, list[Filter]]:
-    """At most `max_filters` filters that cover a simplified predicate, in steps of bounded work.
-
-    As `oversimplify`, apart from its exact simplifications. Beyond some hundred filters, neighbours of the
-    canonical order are merged first: the work is linear in the number of filters, and not quadratic.
-
-    Args:
-        filters: of the predicate, in canonical order.
-    """
-    normals: list[NormalFilter] = []
-    for filter_ in filters:
-        normal = normalise(filter_)
-        if normal is not None:
-            normals.append(normal)
-        if len(normals) % _MERGED == 0:
-            yield
-    most = max(_CLOSEST, 2 * max_filters)
-    if len(normals) > most:
-        normals = yield from _neighbours_merged(normals, most)
-    if len(normals) > max_filters:
-        merging = _Merging(normals)
-        yield
-        yield from merging.merge_to(max_filters)
-        normals = merging.remaining()
-    found: list[Filter] = []
-    for start in range(0, len(normals), _WRITTEN):
-        yield
-        found += [normal.filter for normal in normals[start : start + _WRITTEN]]
-    return found
-
-
-def _neighbours_merged(
-    filters: Sequence[NormalFilter], most: int
-) -> Generator[None, None, list[NormalFilter]]:
+def _neighbours_merged(filters: Sequence[NormalFilter], most: int) -> list[NormalFilter]:
     """At most so many filters that cover those given: filters of one signature are merged in runs.
 
     Filters of different signatures are merged only if there are too many signatures.
     """
     by_signature: dict[frozenset[Attribute], list[NormalFilter]] = {}
-    for place, filter_ in enumerate(filters):
+    for filter_ in filters:
         by_signature.setdefault(filter_.signature, []).append(filter_)
-        if place % _GROUPED == 0:
-            yield
     groups = list(by_signature.values()) if 2 * len(by_signature) <= most else [list(filters)]
     # Each group has at least one run, and the others are divided by the sizes of the groups.
     runs = most - len(groups)
     found: list[NormalFilter] = []
-    done = 0
     for group in groups:
         count = 1 + runs * len(group) // len(filters)
         size = -(-len(group) // count)
@@ -120,9 +86,6 @@ def _neighbours_merged(
             merged = group[start]
             for other in group[start + 1 : start + size]:
                 merged = merge(merged, other, exclusions=False)
-                done += 1
-                if done % _MERGED == 0:
-                    yield
             found.append(merged)
     return found
 
@@ -210,23 +173,21 @@ class _Merging:
         self._gone = np.zeros(len(filters), dtype=np.bool_)
         self._stale = np.zeros(len(filters), dtype=np.bool_)
 
-    def merge_to(self, count: int) -> Iterator[None]:
-        """Merges the closest filters until `count` are left; a step computes one row of widenings."""
+    def merge_to(self, count: int) -> None:
+        """Merges the closest filters until `count` are left."""
         for row in range(len(self._filters)):
             self._look(row)
-            yield
         for _ in range(len(self._filters) - count):
-            yield from self._merge_closest()
+            self._merge_closest()
 
     def remaining(self) -> list[NormalFilter]:
         """Returns the current filters."""
         return [filter_ for filter_ in self._filters if filter_ is not None]
 
-    def _merge_closest(self) -> Iterator[None]:
+    def _merge_closest(self) -> None:
         """Merges the two filters with the least widening."""
         while self._stale[row := int(np.argmin(self._least))]:
             self._look(row)
-            yield
         kept, dropped = sorted((row, int(self._partner[row])))
         a, b = self._filters[kept], self._filters[dropped]
         assert a is not None and b is not None
@@ -249,7 +210,6 @@ class _Merging:
         self._least[closer] = widening[closer]
         self._partner[closer] = kept
         self._stale[closer] = False
-        yield
 
     def _look(self, row: int) -> _Row:
         """Finds the partner of a filter; returns its widening with each filter (infinite with itself)."""

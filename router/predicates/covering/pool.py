@@ -13,7 +13,7 @@ the pairs that this process has yet to compare.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
@@ -45,8 +45,6 @@ _SEARCH_PAIRS = 16
 _PATTERN_PAIRS = 8
 #: Filters from whose relations others are removed in one step.
 _CLEARED = 200
-#: Filters that one step picks for a predicate.
-PICKED = 8_000
 #: Number of entries of each cache.
 _CACHE_SIZE = 4096
 
@@ -124,9 +122,6 @@ class FilterAlgebra(Protocol):
 
     def predicate(self, members: Bits) -> Predicate:
         """Returns the disjunction of the filters, in an order that depends on the filters alone."""
-
-    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
-        """As `predicate`, in steps for which a holder has the filters."""
 
     def filters(self, numbers: Iterable[int]) -> list[Filter]:
         """Returns the filters with these numbers, in their order.
@@ -320,18 +315,6 @@ class FilterPool:
         """Returns the disjunction of the filters with these numbers, in canonical order."""
         ordered = self.in_order(members)
         found = Predicate(tuple(map(self._index.canonical.__getitem__, ordered)))
-        self._prepare(found, tuple(ordered), members)
-        return found
-
-    def predicate_in_steps(self, members: Bits) -> Generator[None, None, Predicate]:
-        """See `FilterAlgebra`: to put 50,000 filters in order takes 2 ms, and to pick them 5 ms."""
-        ordered = self.in_order(members)
-        filters: list[Filter] = []
-        for start in range(0, len(ordered), PICKED):
-            if start:
-                yield
-            filters += map(self._index.canonical.__getitem__, ordered[start : start + PICKED])
-        found = Predicate(tuple(filters))
         self._prepare(found, tuple(ordered), members)
         return found
 

@@ -8,7 +8,7 @@ matching contains plain matching: no receiver is lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 
@@ -22,10 +22,8 @@ from router.predicates.encoded.model import (
     positions,
 )
 
-#: Filters of which each pair is compared in one step.
+#: Filters of which each pair is compared.
 _COMPARED = 48
-#: Filters that are divided by suites in one step.
-_GROUPED = 2_000
 
 
 def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
@@ -92,27 +90,9 @@ def conjunction(first: BloomFilter, second: BloomFilter) -> BloomFilter | None:
 def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:
     """A predicate of at most so many filters that covers `predicate`.
 
-    See `widening`, which this is at once.
-    """
-    steps = widening(BloomPredicate(minimal(predicate.encoded)), filters)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: BloomPredicate = end.value
-            return BloomPredicate(minimal(found.encoded))
-
-
-def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, BloomPredicate]:
-    """A predicate of at most so many filters that covers `predicate`, in steps.
-
     Repeatedly replaces two filters of one suite by their common bits, those of the pair with the most bits in
-    common. More than `_COMPARED` filters are first reduced in groups, one a step, so that the time grows with
-    their number. When there are more suites than filters, the result is the predicate that every message
-    matches.
-
-    Args:
-        predicate: its filters are in canonical order (`order`).
+    common. More than `_COMPARED` filters are first reduced in groups, so that the time grows with their
+    number. When there are more suites than filters, the result is the predicate that every message matches.
 
     Raises:
         ValueError: `filters` is not positive.
@@ -120,10 +100,8 @@ def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, B
     if filters < 1:
         raise ValueError(f"a predicate of {filters} filters; expected at least 1")
     of_suite: dict[Suite, list[BloomFilter]] = {}
-    for number, filter_ in enumerate(predicate.encoded):
+    for filter_ in minimal(predicate.encoded):
         of_suite.setdefault(filter_.suite, []).append(filter_)
-        if number % _GROUPED == _GROUPED - 1:
-            yield
     if len(of_suite) > filters:
         return ENCODED_EVERYTHING
     left = [filter_ for suite in sorted(of_suite) for filter_ in of_suite[suite]]
@@ -134,12 +112,11 @@ def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, B
             group = left[start : start + _COMPARED]
             merged = _merged(group, len(group) * goal // len(left))
             smaller.update(dict.fromkeys(sorted(merged, key=_by_suite)))
-            yield
         if len(smaller) > (goal if goal == filters else goal + len(left) // 8):
             # Nearly every filter of a group has a suite of its own.
             smaller = dict.fromkeys(_one_a_suite(smaller))
         left = list(smaller)
-    return BloomPredicate(_merged(left, filters) if len(left) > filters else left)
+    return BloomPredicate(minimal(_merged(left, filters) if len(left) > filters else left))
 
 
 def _by_suite(filter_: BloomFilter) -> tuple[Suite, tuple[int, Suite, int]]:

@@ -33,7 +33,7 @@ pytest.importorskip("numba")
 NODE, NODES = 0, 7
 #: Applications of the router.
 APPLICATIONS = 3
-_EAGER = {
+OPTIONS = {
     "pif": RouterOptions(sr_timeout_s=1.0),
     "pif, SRs by count": RouterOptions(sr_policy="count", sr_threshold=3, sr_timeout_s=0.5),
     "pif, SRs by count, rarely": RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval_s=2.0),
@@ -41,11 +41,6 @@ _EAGER = {
     "hop limits": RouterOptions(hop_limit=2),
     **{scheme: RouterOptions(scheme=scheme) for scheme in SCHEMES},
     **{f"covering {name}": RouterOptions(covering=name) for name in CONTENTS},
-}
-#: Compiled code forwards from the first message after a change on, except in the last.
-OPTIONS = {
-    **{name: replace(options, match_patience=0) for name, options in _EAGER.items()},
-    "patience": RouterOptions(match_patience=2),
 }
 #: What is written in JSON in a way of its own.
 NAMES = ("price", 'quo"te', "back\\slash", "ümlaut", "new\nline")

@@ -23,7 +23,6 @@ from router.matching.compiled.engine import CompiledMatcher
 from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Accepted, Deliver, DeliveryPostponed, SendMessage, SetPredicate, Tick
-from router.protocol.options import RouterOptions
 from router.protocol.services import applications
 from router.records.applications import delivery_head
 from tests.support.one_router import NODE, msg, ra, received, set_up
@@ -42,7 +41,7 @@ class Node:
         self.link = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.link[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         self.link[1].setblocking(False)
-        router = self.router = set_up(RouterOptions(match_patience=0), matcher="compiled")
+        router = self.router = set_up(matcher="compiled")
         for app in (1, 2):
             router.handle(SetPredicate(app, parse_predicate("a any integer")), 0.0)
         received(router, 12, ra(12, "b any integer"))

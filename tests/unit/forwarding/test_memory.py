@@ -12,7 +12,6 @@ from router.clock.clock import FixedClock
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.predicates.model import Message
-from router.protocol.options import RouterOptions
 from router.wire.frames import Frame
 from tests.support.one_router import msg, ra, received, set_up
 from tests.support.two_ways import ethernet
@@ -27,7 +26,7 @@ def long_message(strings: int, length: int) -> Frame:
 
 def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_core() -> None:
     """A message of megabytes, which came in fragments, makes the engine release its memory."""
-    router = set_up(RouterOptions(match_patience=0), matcher="compiled")
+    router = set_up(matcher="compiled")
     received(router, 12, ra(12, "a = 1"))
     state = router.forwarding()
     assert state is not None
