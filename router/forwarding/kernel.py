@@ -1,8 +1,8 @@
 """Forwarding of a batch of messages in one call of compiled code.
 
 A frame is decided here if it is an ordinary message: whole, of a held epoch, from the neighbour that its tree
-comes from, with hops left, and to interfaces of one page of addresses. Every other frame is left to the core
-(`router.protocol`), in its place in the order of arrival.
+comes from, with hops left, to interfaces of one page of addresses, and to no application of this node. Every
+other frame is left to the core (`router.protocol`), in its place in the order of arrival.
 
 `state` is the address of the row of a router (`layout.State`), `frame` that of an Ethernet frame.
 """
@@ -13,15 +13,9 @@ from select import EPOLLIN
 from socket import MSG_DONTWAIT, MSG_TRUNC
 from time import CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_THREAD_CPUTIME_ID
 
-import numpy as np
-
 from router.forwarding.compiler import callee, kernel
 from router.forwarding.deciding import SEVERAL, count_through, is_long, outputs, steps_spent
-from router.forwarding.delivered import note_delivered, was_delivered
-from router.forwarding.delivery import choose, deliver, queue, write_line
 from router.forwarding.layout import (
-    APP_DESCRIPTOR,
-    APP_WIDTH,
     CLASS_SENDER,
     CLASS_WIDTH,
     EPOCH,
@@ -29,7 +23,6 @@ from router.forwarding.layout import (
     EPOCH_CLASSES,
     EPOCH_SOURCES,
     EPOCH_WIDTH,
-    EVENT_BYTES,
     EVENT_DATA,
     EVENTS_SIZE,
     HEADER_LENGTH_WORD,
@@ -41,7 +34,6 @@ from router.forwarding.layout import (
     State,
 )
 from router.forwarding.log import log_message
-from router.forwarding.requests import serve_requests
 from router.forwarding.row import add, time_of
 from router.forwarding.sending import add_frame, send_frames
 from router.native.compiler import I64, Address, Flag
@@ -52,7 +44,6 @@ from router.native.memory import (
     load_u8,
     load_u16,
     load_u32,
-    load_u64,
     long_at,
     put_byte,
     put_long,
@@ -102,10 +93,6 @@ _LOG_ROOM, _LOG_UNTIL = int(State.LOG_ROOM), int(State.LOG_UNTIL)
 _LAG, _LAG_LOOK, _CLOCK_STALE = int(State.LAG), int(State.LAG_LOOK), int(State.CLOCK_STALE)
 _FRAMES_DONE, _BYTES_DONE = int(State.FRAMES_DONE), int(State.BYTES_DONE)
 _FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
-_DUPLICATES, _DELIVERED_LAST = int(State.DUPLICATES), int(State.DELIVERED_LAST)
-_APPS, _APP_COUNT = int(State.APPS), int(State.APP_COUNT)
-_ENTRY_COUNT, _LINES_AT = int(State.ENTRY_COUNT), int(State.LINES_AT)
-_RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
 _WOKEN, _WOKEN_CPU = int(State.WOKEN), int(State.WOKEN_CPU)
 _TURN, _TURN_CPU = int(State.TURN), int(State.TURN_CPU)
 
@@ -136,20 +123,16 @@ _ROUTERS = int.from_bytes(node_address(0)[:2], "big")
 
 
 @kernel
-def forward(state: Address, fresh: I64, app: Address) -> I64:
+def forward(state: Address, fresh: I64) -> I64:
     """Decides the frames of a batch in their order, as far as the first that is the core's, and sends.
 
     Args:
         state: the router.
         fresh: 1: receive a batch first; 0: go on at frame `State.NEXT`.
-        app: 0, or the row of an application whose requests are served in place of a batch.
 
     Returns:
         The number of the first frame that was not decided, which is the core's, or `State.COUNT`: all were.
     """
-    if app:
-        serve_requests(state, app)
-        return long_at(state, _COUNT)
     if fresh:
         _receive(state)
     return _forward(state)
@@ -157,17 +140,14 @@ def forward(state: Address, fresh: I64, app: Address) -> I64:
 
 @kernel
 def serve(state: Address) -> None:
-    """Waits, forwards batches of messages and serves requests for as long as nothing else is ready or due.
+    """Waits, and forwards batches of messages for as long as nothing else is ready or due.
 
     Returns when something else is ready (`State.READY` events), a frame is the core's or could not be sent
-    (`State.STOPPED`), a request is the core's (`State.REQUESTS_END`), the deadline has come, or the caller
-    must look at clock, recording or lines for applications.
+    (`State.STOPPED`), the deadline has come, or the caller must look at clock or recording.
     """
     while True:
         put_long(state, _READY, 0)
         deadline, timeout = long_at(state, _DEADLINE), -1
-        if long_at(state, _RECORDS_AT):
-            deadline = min(deadline, long_at(state, _RECORDS_DUE))
         if deadline != NEVER:
             # Rounded up: not again just before the deadline.
             timeout = max(0, min(1 << 30, (deadline - time_of(state, _MONOTONIC) + 999_999) // 1_000_000))
@@ -195,9 +175,12 @@ def serve(state: Address) -> None:
             return
         put_real(state, _NOW, max(seconds, real_at(state, _NOW)))
         put_long(state, _READY, 0)
-        if not _served(state, ready):
+        _receive(state)
+        _forward(state)
+        if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
+            put_long(state, _STOPPED, 1)
             return
-        if long_at(state, _LAG) >= LAG_SHOWN_NS or long_at(state, _ENTRY_COUNT):
+        if long_at(state, _LAG) >= LAG_SHOWN_NS:
             return
         _end_turn(state)
 
@@ -215,46 +198,13 @@ def _end_turn(state: Address) -> None:
 
 @callee
 def _is_ordinary(state: Address, ready: I64) -> Flag:
-    """Whether all that is ready are messages and applications with requests."""
-    events = long_at(state, _EVENTS)
-    for event in range(events, events + ready * EVENT_BYTES, EVENT_BYTES):
-        which = int_at(event + EVENT_DATA, 0)
-        if int_at(event, 0) != _EPOLLIN or (which != long_at(state, _SOCKET) and _app_of(state, which) == 0):
-            return False
-    return True
-
-
-@callee
-def _app_of(state: Address, descriptor: I64) -> Address:
-    """The row of the application with a socket, or 0."""
-    app = long_at(state, _APPS)
-    for _ in range(long_at(state, _APP_COUNT)):
-        if long_at(app, APP_DESCRIPTOR) == descriptor:
-            return app
-        app += 8 * APP_WIDTH
-    return np.int64(0)
-
-
-@callee
-def _served(state: Address, ready: I64) -> Flag:
-    """Forwards messages, and serves requests; False: something is left to the caller."""
-    events, applications = long_at(state, _EVENTS), 0
-    for event in range(events, events + ready * EVENT_BYTES, EVENT_BYTES):
-        if int_at(event + EVENT_DATA, 0) == long_at(state, _SOCKET):
-            _receive(state)
-            _forward(state)
-            if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
-                put_long(state, _STOPPED, 1)
-                return False
-        else:
-            applications += 1
-    if applications and long_at(state, _ENTRY_COUNT) == 0:
-        for event in range(events, events + ready * EVENT_BYTES, EVENT_BYTES):
-            app = _app_of(state, int_at(event + EVENT_DATA, 0))
-            if app != 0 and not serve_requests(state, app):
-                put_long(state, _STOPPED, long_at(state, _SENT) < long_at(state, _OUT))
-                return False
-    return True
+    """Whether messages are all that is ready."""
+    event = long_at(state, _EVENTS)
+    return (
+        ready == 1
+        and int_at(event, 0) == _EPOLLIN
+        and int_at(event + EVENT_DATA, 0) == long_at(state, _SOCKET)
+    )
 
 
 @callee
@@ -302,8 +252,6 @@ def _forward(state: Address) -> I64:
             frame += room
     put_long(state, _NEXT, number)
     send_frames(state)
-    # Before the caller gives the next frame to the core: the deliveries of an application keep their order.
-    deliver(state)
     return number
 
 
@@ -321,37 +269,24 @@ def _is_due(state: Address) -> Flag:
 
 @callee
 def _decided(state: Address, frame: Address, size: I64) -> Flag:
-    """Whether the frame was decided: forwarded, to be delivered, or found unwanted; counted and logged."""
+    """Whether the frame was decided: forwarded, or found unwanted; counted and logged."""
     row = _class_of_message(state, frame, size)
     if row == 0:
         return False
     body = load_u16(frame + _PAYLOAD + _LENGTH)
     content = frame + _PAYLOAD + _HEADER
     page, bits, local = outputs(state, row, content, body)
-    if page == SEVERAL:
+    if page == SEVERAL or local or (bits and not count_through(state, row, page, bits)):
         return False
-    source, seq = load_u32(frame + _PAYLOAD + _ISSUER), load_u64(frame + _PAYLOAD + _SEQ)
-    repeated = local and was_delivered(long_at(state, _DELIVERED_LAST), source, seq)
-    chosen = choose(state, content, body) if local and not repeated else 0
-    line = write_line(state, source, seq) if chosen > 0 else 0
-    if chosen < 0 or (chosen > 0 and line == 0) or (bits and not count_through(state, row, page, bits)):
-        return False
-    if repeated:
-        add(state, _DUPLICATES, 1)
-    if chosen:
-        note_delivered(long_at(state, _DELIVERED_LAST), source, seq)
     add(state, _FRAMES_DONE, 1)
     add(state, _BYTES_DONE, size)
     if long_at(state, _LOG):
-        log_message(state, frame, body, page, bits, chosen)
+        log_message(state, frame, body, page, bits)
     if bits:
         put_byte(frame, _PAYLOAD + _HOP_LIMIT, byte_at(frame, _PAYLOAD + _HOP_LIMIT) - 1)
         add_frame(state, frame, body, page, bits)
         add(state, _FORWARDED, 1)
-    if chosen:
-        queue(state, chosen, line, source, seq)
-        add(state, _LINES_AT, line)
-    elif not bits:
+    else:
         add(state, _UNWANTED, 1)
     return True
 

@@ -10,17 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from router.clock.clock import ExperimentClock
-from router.forwarding.applications import LocalApplications
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.kernel import forward, serve
 from router.forwarding.layout import EVENT_BYTES, EVENT_DATA, EVENTS_SIZE, LOG_OVERHEAD, State
 from router.forwarding.tables import LaidOutEpochs, dense_numbers
 from router.native.memory import address_of
-from router.protocol.counters import Counters, Drop
+from router.protocol.counters import Counters
 from router.protocol.forwarding import ForwardingState
-from router.wire.addresses import ETHERNET_HEADER_LENGTH, node_address
-from router.wire.codec import encode
-from router.wire.frames import EncodedMessage, Frame, FrameType
+from router.wire.addresses import node_address
 
 # Plain numbers: an element of an enumeration costs more than the assignment that it is an index of.
 _COUNT, _NEXT, _OUT, _SENT = int(State.COUNT), int(State.NEXT), int(State.OUT), int(State.SENT)
@@ -88,8 +85,6 @@ class DataPlane:
         mtu: of the device.
 
     Attributes:
-        applications: those that compiled code may deliver to; None: the core delivers.
-        requests: messages taken from applications, when `collect` was last called.
         log: takes records; None: nothing is recorded.
         log_error: why `log` is taken no longer; None: it is, or there was none.
 
@@ -106,7 +101,6 @@ class DataPlane:
         mtu: int,
         log: Log | None,
     ) -> None:
-        self.requests = 0
         self.log = log
         self.log_error: OSError | None = None
         self._source = state
@@ -131,15 +125,9 @@ class DataPlane:
         row[State.PIECES_OUT] = address_of(buffers.pieces_out)
         row[State.ADDRESS] = int.from_bytes(node_address(state.node), "little")
         row[State.CLOCK_STALE] = 1
-        row[State.ACCEPTED] = state.accepted.buffer_info()[0]
-        row[State.DELIVERED_LAST] = address_of(state.delivered.words)
-        row[State.FIRST_SEQ] = np.uint64(state.first_seq).astype(np.int64)
         self._events: npt.NDArray[np.uint8] = np.zeros(EVENTS_SIZE * EVENT_BYTES, np.uint8)
         row[State.EVENTS] = address_of(self._events)
         self._log_bytes = buffers.slots * (buffers.room + LOG_OVERHEAD)
-        self.applications = (
-            None if state.applications is None else LocalApplications(state.applications, row, buffers.room)
-        )
 
     # Batches.
 
@@ -160,9 +148,7 @@ class DataPlane:
             self._lay_out_clock()
             at = self._clock.now()
         self._prepare(hold, at)
-        # What is left to be laid out does not wait for input.
-        behind = self.applications is not None and not self.applications.ready
-        state[_EPOLL], state[_DEADLINE] = epoll, 0 if behind else deadline_ns
+        state[_EPOLL], state[_DEADLINE] = epoll, deadline_ns
         state[_COUNT] = state[_OUT] = state[_SENT] = 0
         serve(self._address)
         self._finish()
@@ -248,17 +234,11 @@ class DataPlane:
         state = self._state
         return state[_WOKEN] / 1e9, state[_WOKEN_CPU] / 1e9
 
-    def take_requests(self, number: int) -> None:
-        """Serves the requests that the socket of an application has, as `wait` does, but holds."""
-        self._forward(hold=True, fresh=0, app=number)
-
-    def _forward(self, hold: bool, fresh: int, app: int | None = None) -> bytes | None:
+    def _forward(self, hold: bool, fresh: int) -> bytes | None:
         at = self._clock.now()
         self._prepare(hold, at)
         self._reals[_NOW] = at
-        # Rows are laid out in `_prepare`.
-        row = 0 if app is None or self.applications is None else self.applications.address(app)
-        number: int = forward(self._address, fresh, row)
+        number: int = forward(self._address, fresh)
         self._finish()
         return self._buffers.frame(number) if number < self._state[_COUNT] else None
 
@@ -275,11 +255,9 @@ class DataPlane:
         state[_TABLE] = self._matcher.table
         state[_BODY_ROOM] = self._matcher.body_room if self._routing_seen >= 0 else -1
         state[_HOLD] = hold
-        if self.applications is not None:
-            self.applications.prepare()
-            if not self.applications.ready or source.messages.busy:
-                # Compiled code leaves messages and requests to the core.
-                state[_BODY_ROOM] = -1
+        if source.messages.busy:
+            # Compiled code leaves messages to the core.
+            state[_BODY_ROOM] = -1
         log = self.log
         if log is None:
             state[_LOG] = 0
@@ -295,8 +273,6 @@ class DataPlane:
         length = self._state[_LOG_AT]
         if length and self.log is not None:
             self.log.written(length)
-        if self.applications is not None:
-            self.applications.finish()
 
     # Layout.
 
@@ -313,23 +289,11 @@ class DataPlane:
         self._tables_seen = source.tables.changes
         self._epochs = LaidOutEpochs(source)
         row[State.EPOCHS], row[State.EPOCH_COUNT] = address_of(self._epochs.rows), len(self._epochs.rows)
-        self._lay_out_own_tree()
         if source.counts is not None:
             for table in source.tables.held():
                 source.counts.fit(max(table.neighbours, default=0))
             row[State.COUNTED], row[State.COUNTED_SIZE] = source.counts.counts.buffer_info()
             row[State.COUNT_DUE], _ = source.counts.due.buffer_info()
-
-    def _lay_out_own_tree(self) -> None:
-        """Lays out the router's own tree in the current epoch, and the head of messages that it sends."""
-        source, row = self._source, self._row
-        current = source.tables.current
-        row[State.OWN_CLASS] = 0 if current is None else self._epochs.own_class(current)
-        if current is not None:
-            frame = Frame(FrameType.MSG, source.node, 0, current.epoch, source.hop_limit, EncodedMessage(b""))
-            head = bytes(ETHERNET_HEADER_LENGTH) + encode(frame)
-            self._own_frame = np.frombuffer(head, np.uint8)
-            row[State.OWN_FRAME] = address_of(self._own_frame)
 
     def _lay_out_predicates(self) -> None:
         """Lays out which number the matcher has for which entry of the routing table."""
@@ -361,12 +325,5 @@ class DataPlane:
         counters.messages_received += done
         counters.messages_forwarded += forwarded
         counters.messages_unwanted += unwanted
-        counters.messages_delivered += int(row[State.DELIVERED])
-        self.requests += int(row[State.MESSAGES_SENT])
-        counters.messages_sent += int(row[State.MESSAGES_SENT])
-        counters.messages_unmatched += int(row[State.UNMATCHED])
-        if row[State.DUPLICATES]:
-            counters.dropped[Drop.MESSAGE_DUPLICATE.value] += int(row[State.DUPLICATES])
-            row[State.DUPLICATES] = 0
-        row[first : last + 1] = row[State.DELIVERED] = row[State.MESSAGES_SENT] = row[State.UNMATCHED] = 0
+        row[first : last + 1] = 0
         return done, bytes_done, sent, bytes_sent

@@ -31,7 +31,6 @@ class LaidOutEpochs:
     def __init__(self, state: ForwardingState) -> None:
         #: Arrays whose addresses are in the rows.
         self._kept: list[npt.NDArray[np.generic]] = []
-        self._own: dict[int, int] = {}
         # Newest first: most frames are of the current epoch.
         tables = sorted(state.tables.held(), key=lambda table: table.epoch, reverse=True)
         self.rows: _Longs = np.zeros((len(tables), EPOCH_WIDTH), np.int64)
@@ -45,14 +44,6 @@ class LaidOutEpochs:
                 address_of(classes),
             )
             self._kept += [class_of, classes, children]
-            own = class_of[state.node] if state.node < len(class_of) else 0
-            branch = table.branch(state.node)
-            decided = branch is not None and state.scheme.deciding_entries(table, branch) is not None
-            self._own[table.epoch] = address_of(classes) + classes.strides[0] * int(own) if decided else 0
-
-    def own_class(self, table: EpochTable) -> int:
-        """The address of the row of the router's own tree; 0: it has none, or only the core can decide."""
-        return self._own[table.epoch]
 
 
 def _rows(state: ForwardingState, table: EpochTable) -> tuple[_Longs, _Longs]:

@@ -23,15 +23,3 @@ epoll_wait = types.ExternalFunction(
 clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
 #: ioctl(2): descriptor, request, address.
 ioctl = types.ExternalFunction("ioctl", types.int32(types.int32, types.uint64, types.intp))
-#: recv(2): descriptor, address, bytes, flags.
-recv = types.ExternalFunction("recv", types.intp(types.int32, types.intp, types.intp, types.int32))
-#: memchr(3): address, byte, bytes; returns the address of the byte, or 0.
-memchr = types.ExternalFunction("memchr", types.intp(types.intp, types.int32, types.intp))
-#: memcmp(3): two addresses, bytes; returns 0 if they are equal.
-memcmp = types.ExternalFunction("memcmp", types.int32(types.intp, types.intp, types.intp))
-#: writev(2): descriptor, address of iovec[], their number.
-writev = types.ExternalFunction("writev", types.intp(types.int32, types.intp, types.int32))
-#: gcvt(3): a number, significant digits, address of the text; returns that address.
-gcvt = types.ExternalFunction("gcvt", types.intp(types.float64, types.int32, types.intp))
-#: strtod(3): address of a text, address of a pointer (0: none).
-strtod = types.ExternalFunction("strtod", types.float64(types.intp, types.intp))

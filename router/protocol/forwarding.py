@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 from router.protocol.broadcast import BroadcastTables
@@ -26,10 +25,7 @@ class ForwardingState:
         intake: admits RAs and bounds their predicates.
         counts: messages by interface, which a part counts; None: no part does.
         applications: the predicates that decide which applications get a message; None: the service decides.
-        accepted: how many messages of applications were accepted (int64 [1]); compiled code counts there too.
-        delivered: the messages that were delivered last, which compiled code notes too.
-        first_seq: the sequence number before that of the first.
-        hop_limit: of the router's own messages.
+        delivered: the messages that were delivered last.
         messages: while they are busy, the core takes all messages, in their order.
     """
 
@@ -40,8 +36,5 @@ class ForwardingState:
     intake: Intake
     counts: MessageCounts | None
     applications: DecidingPredicates | None
-    accepted: array[int]
     delivered: Delivered
-    first_seq: int
-    hop_limit: int
     messages: Part

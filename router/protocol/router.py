@@ -157,10 +157,7 @@ class Router:
             self._intake,
             counts[0] if counts else None,
             self._service.deciding_predicates(),
-            self._messages.accepted,
             self._messages.delivered,
-            context.sequence_number(0),
-            self.options.hop_limit,
             self._messages,
         )
 

@@ -38,7 +38,7 @@ class LinkCounters(TypedDict):
     messages_compiled: NotRequired[
         Annotated[
             int,
-            "of `messages_received` and `messages_sent`, those that compiled code handled; live routers only",
+            "of `messages_received`, those that compiled code handled; live routers only",
         ]
     ]
     applications_disconnected_slow: NotRequired[

@@ -90,15 +90,6 @@ class RecordFile:
         """Appends a record."""
         self.append_lines(json_line(record).encode("ascii"))
 
-    def extend(self, lines: bytes, since: float) -> None:
-        """Appends records that compiled code has written (`router.forwarding.delivery`).
-
-        Args:
-            since: when the first of them was written, by `time.monotonic`.
-        """
-        if self.append_lines(lines) and self._due is not None:
-            self._due = min(self._due, since + DELAY_S)
-
     def append_lines(self, lines: bytes) -> bool:
         """Appends records that are lines of JSON already.
 

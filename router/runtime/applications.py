@@ -14,9 +14,9 @@ import selectors
 import socket
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from router.content.base import Content
 from router.predicates.model import Message
@@ -32,14 +32,11 @@ from router.protocol.events import (
     Settle,
 )
 from router.protocol.service import Answer, Handle, RequestError, Session, Steps
-from router.records.applications import SERVED, ApplicationRecords, delivery_head
+from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
 from router.runtime.json_lines import json_line, parse_strictly, rows_in_steps
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
-
-if TYPE_CHECKING:  # it comes with Numba
-    from router.forwarding.applications import LocalApplications, Waiting
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
@@ -91,8 +88,6 @@ class _Application:
         self.connected_ns = time.time_ns()
         #: Whether the records name the application, which keeps its name from then on.
         self.recorded = False
-        #: Whether compiled code delivers to it and serves its requests.
-        self.direct = False
         #: Deliveries that the socket has not taken: value of `lines.accepted` at their end, source, seq.
         self.undelivered: deque[tuple[float, int, int]] = deque()
 
@@ -110,7 +105,6 @@ class Applications:
         status: the answer to a `status` request, with tables (true) or without: `table` is then rows.
         records: gets what the applications do; closed with this object.
         output_limit: bytes that may wait for one application.
-        direct: compiled code that delivers; None: the core delivers all messages.
         service_records: gets the records of the service's actions; None: they are not kept. Closed with this
             object.
         fields_of: the fields of a delivery that hold a message.
@@ -133,7 +127,6 @@ class Applications:
         status: Callable[[bool], dict[str, Any]],
         records: ApplicationRecords,
         output_limit: int = OUTPUT_LIMIT,
-        direct: LocalApplications | None = None,
         service_records: ServiceRecords | None = None,
         fields_of: Callable[[Message], Mapping[str, Any]] = Content.delivery,
     ) -> None:
@@ -151,9 +144,6 @@ class Applications:
         #: Number and name of the application that left last: records of its departure name it.
         self._departed: tuple[int, str] | None = None
         self._output_limit = output_limit
-        self._direct = direct
-        if direct is not None:
-            direct.deliverer = self
         self._applications: dict[int, _Application] = {}
         self._connected = 0
         #: The applications with requests that wait, by number; the one whose turn is next comes first.
@@ -259,9 +249,6 @@ class Applications:
         if mask & selectors.EVENT_WRITE and not app.gone:
             app.gone = not app.lines.flush()
             self._record_deliveries(app)
-        if app.direct:
-            # Compiled code has left the socket to this method.
-            self._set_direct(app, False)
         # Requests that wait are served before more are read: their number is bounded.
         if mask & selectors.EVENT_READ and not app.gone and not app.waiting and app.serving is None:
             lines, app.open = app.lines.receive()
@@ -313,23 +300,8 @@ class Applications:
             app.writing = writing
             mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
             self._selector.modify(app.lines, mask, self._selector.get_key(app.lines).data)
-        # Behind what waits; and the records must name the application before they have what it does.
-        serves = app.open and not app.waiting and app.serving is None and not app.lines.has_input
-        if app.direct != (app.recorded and not writing and serves):
-            self._set_direct(app, not app.direct)
-
-    def _set_direct(self, app: _Application, direct: bool) -> None:
-        if self._direct is None:
-            return
-        app.direct = direct
-        if direct:
-            self._direct.open(app.number, app.lines.fileno(), delivery_head(self._node, app.name))
-        else:
-            self._direct.shut(app.number)
 
     def _forget(self, app: _Application) -> None:
-        if app.direct:
-            self._set_direct(app, False)
         del self._applications[app.number]
         self._behind.pop(app.number, None)
         self._selector.unregister(app.lines)
@@ -381,26 +353,6 @@ class Applications:
                     self.records.delivered(time.time_ns(), self._node, app.name, action.source, action.seq)
                 self._settle(app)
 
-    # What compiled code leaves (`router.forwarding.applications.Deliverer`).
-
-    def recorded(self, records: bytes, since: float) -> None:
-        """Keeps the records of deliveries; the first of them was written at `since`."""
-        self.records.extend(records, since)
-
-    def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
-        """Sends what the socket of an application has not taken."""
-        app = self._applications[number]
-        # Compiled code has left the socket to this method, even if the socket takes all now.
-        self._set_direct(app, False)
-        end: float = app.lines.accepted + app.lines.pending
-        self._send(app, lines)
-        for each in deliveries:
-            end = math.inf if app.gone else end + each.length
-            if each.source is not None:
-                app.undelivered.append((end, each.source, each.seq))
-        self._record_deliveries(app)
-        self._settle(app)
-
     def _perform_of_service(self, action: ServiceAction) -> None:
         """Records an action of the service, and passes its line to the application."""
         number = action.application
@@ -416,16 +368,6 @@ class Applications:
         if content is not None:
             assert app is not None
             self._send(app, json_line(dict(content)))
-            self._settle(app)
-
-    def requested(self, number: int, data: bytes) -> None:
-        """Takes what was read from the socket of an application and not served."""
-        app = self._applications.get(number)
-        # Its socket may have broken at an answer before.
-        if app is not None:
-            app.waiting.extend(app.lines.feed(data))
-            if app.waiting:
-                self._behind[number] = app
             self._settle(app)
 
     # Requests.

@@ -199,8 +199,7 @@ class Link:
     Attributes:
         messages, control: the queues of frames to send: messages and publications, and all others.
         changed: whether `next_deadline` or the queues may have changed; for the caller to reset.
-        compiled: messages that the plane has decided or taken from applications, when `collect` was last
-            called.
+        compiled: messages that the plane has decided, when `collect` was last called.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class Link:
             sockets.messages, send_queue_frames, self._count, self._drop_frames, self.control
         )
         self.changed = False
-        self.compiled = self._decided = 0
+        self.compiled = 0
         #: Control frames that were read and not handled.
         self._arrived: deque[bytes] = deque()
         #: Messages likewise: the core handles them.
@@ -284,8 +283,7 @@ class Link:
         if self._plane is None:
             return
         received, bytes_received, sent, bytes_sent = self._plane.collect(counters)
-        self._decided += received
-        self.compiled = self._decided + self._plane.requests
+        self.compiled += received
         if received:
             self._intake.frames[_MESSAGE] += received
             self._intake.bytes += bytes_received

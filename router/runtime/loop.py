@@ -134,7 +134,6 @@ class RouterLoop:
             self._requested,
             self.status,
             records,
-            direct=None if self._plane is None else self._plane.applications,
             service_records=service_records,
             fields_of=router.content.delivery,
         )
@@ -349,7 +348,6 @@ class RouterLoop:
             self._meter.late(lag, self._clock)
         if plane.log_error is not None:
             self._stop_recording(plane.log_error)
-        self._wake_earlier(self._applications.next_deadline())
         return ready
 
     def _is_late(self, now: float) -> bool:

@@ -158,24 +158,9 @@ def test_without_numba_the_core_serves_with_another_engine(
             assert [(each.source, each.seq, each.attributes) for each in got] == [
                 (*sent[x], {"x": x}) for x in range(20, 40)
             ]
-
-            def lacking() -> str | None:
-                """Sends one more message; names the counts until compiled code of both has forwarded one.
-
-                On a busy machine the cores may have forwarded all messages before.
-                """
-                sent = sender.send_message("x = 20")
-                got.append(next(receiver.deliveries(TIMEOUT)))
-                assert (got[-1].source, got[-1].seq, got[-1].attributes) == (*sent, {"x": 20})
-                compiled = [client.status()["counters"]["messages_compiled"] for client in (sender, receiver)]
-                return None if all(compiled) else f"messages forwarded by compiled code: {compiled}"
-
-            if numba:
-                wait_for(lacking)
         counters = made.stop()
     finally:
         made.kill()
-    assert [counters[node]["messages_compiled"] > 0 for node in (0, 1)] == [numba, numba]
     assert counters[1]["messages_received"] == counters[1]["messages_delivered"] == len(got)
     reported = f"matching engine counting in place of compiled: {REASON}\n"
     assert (reported in capfd.readouterr().err) == (not numba)
