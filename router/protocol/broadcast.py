@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.frames import BroadcastTable
-from router.wire.tree_classes import CHILD_MAX, OFF_TREE, TreeClasses
+from router.wire.tree_classes import CHILD_MAX, TreeClasses
 
 #: A router refuses a table whose epoch is farther ahead of the newest known one. The controller counts epochs
 #: one by one; a router that accepted a very high number would ignore all tables of the controller.
@@ -77,24 +77,6 @@ class Branches(Sequence[Branch]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         return self.made[index] or self._make(index)
-
-    @property
-    def arrays(self) -> TreeClasses:
-        """The classes as they are sent, for compiled code."""
-        return self._classes
-
-    def depths(self) -> npt.NDArray[np.uint16]:
-        """`Branch.depth` of each class, for compiled code."""
-        classes = self._classes
-        beyond = np.zeros(MAX_INTERFACE + 1, np.uint16)
-        for interface, count in self._beyond.items():
-            beyond[interface] = count
-        depths = np.where(classes.children & OFF_TREE, 0, beyond[classes.children & CHILD_MAX])
-        found = np.zeros(len(self), np.uint16)
-        filled = classes.first[1:] > classes.first[:-1]
-        if filled.any():
-            found[filled] = np.maximum.reduceat(depths, classes.first[:-1][filled])
-        return found
 
     def numbered(self, number: int) -> Branch:
         """The branch of the class with this number, from 1."""

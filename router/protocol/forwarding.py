@@ -1,4 +1,4 @@
-"""The state of a router that decides about ordinary messages and RAs, for compiled code."""
+"""The state of a router that decides about ordinary messages, for compiled code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from router.protocol.broadcast import BroadcastTables
 from router.protocol.delivered import Delivered
-from router.protocol.intake import Intake
 from router.protocol.parts import MessageCounts, Part
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Scheme
@@ -22,7 +21,6 @@ class ForwardingState:
         tables: broadcast tables by epoch.
         routing: predicates by entry.
         scheme: says which entry decides about which interface.
-        intake: admits RAs and bounds their predicates.
         counts: messages by interface, which a part counts; None: no part does.
         applications: the predicates that decide which applications get a message; None: the service decides.
         delivered: the messages that were delivered last.
@@ -33,7 +31,6 @@ class ForwardingState:
     tables: BroadcastTables
     routing: RoutingTable
     scheme: Scheme
-    intake: Intake
     counts: MessageCounts | None
     applications: DecidingPredicates | None
     delivered: Delivered

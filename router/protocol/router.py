@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from router.content.base import Content
 from router.content.registry import content_of
 from router.matching.common.interface import Matcher
-from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.confirmation import Confirmation
 from router.protocol.context import Context
@@ -154,7 +153,6 @@ class Router:
             context.tables,
             self._routing,
             self._scheme,
-            self._intake,
             counts[0] if counts else None,
             self._service.deciding_predicates(),
             self._messages.delivered,
@@ -180,10 +178,6 @@ class Router:
     def engine_bytes(self) -> int | None:
         """The memory of the matching engine, in bytes; None: the engine does not count it."""
         return self._routing.engine_bytes
-
-    def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
-        """Passes a message to the applications, of which compiled code found that p0 selects it."""
-        return self._messages.deliver(source, seq, message)
 
     def deliver_waiting(self) -> list[Action]:
         """Delivers the messages that wait (`delivers`), however long that takes."""

@@ -22,7 +22,6 @@ from router.matching.common.interface import (
 )
 from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
@@ -75,7 +74,7 @@ class RoutingTable:
         self._predicates: dict[int, PredicateBuilder] = {}
         #: Interface -> number of filters of p_i, as counted in `filters`.
         self._sizes: dict[int, int] = {}
-        #: Interfaces whose change the matcher does not have, or the caller of `take_changes`. While
+        #: Interfaces whose change the matcher does not have. While
         #: predicates spread, p_i changes with every RA and few messages come between: an engine that followed
         #: each change would work in vain.
         self.unsynced: set[int] = set()
@@ -134,17 +133,6 @@ class RoutingTable:
         self._set(interface, predicate)
         return True
 
-    def restore(self, interface: int, members: Bits) -> None:
-        """p_i <- what compiled code has widened it to, in place of `widen`; its callers have the change.
-
-        Args:
-            members: a simplified set of filters, not empty.
-        """
-        self.filters += members.bit_count() - self._sizes.get(interface, 0)
-        self._sizes[interface] = members.bit_count()
-        self._predicates[interface] = self._content.builder(members=members)
-        self.changes += 1
-
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}
@@ -175,21 +163,6 @@ class RoutingTable:
         It gets changes through `match` alone, which a replay of events repeats.
         """
         return self._laid_out
-
-    def take_changes(self) -> dict[int, Bits]:
-        """The filters of p_i of each interface that has changed since the last call.
-
-        Of a table without a matcher, for code that matches in its place.
-        """
-        predicates = self._predicates
-        found = {i: predicates[i].members if i in predicates else 0 for i in self.unsynced}
-        self.unsynced.clear()
-        return found
-
-    @property
-    def pool(self) -> FilterAlgebra:
-        """The filters that p_i are sets of."""
-        return self._content.pool
 
     def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
         """See `FilterAlgebra.bounded`: of a pool that has the filters of this table."""

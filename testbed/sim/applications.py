@@ -30,7 +30,7 @@ from router.protocol.events import (
     SetPredicate,
 )
 from router.protocol.services.subscriptions import Subscriptions
-from router.records.applications import ApplicationRecords, delivery_head
+from router.records.applications import ApplicationRecords
 from testbed.errors import RunError
 from testbed.events.applications import Place
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
@@ -137,15 +137,6 @@ class Applications:
             self._served(place, {"op": "send_message", "attributes": self._pending}, answer)
         else:
             raise RunError(f"node {node}: request refused: {action.reason}")
-
-    def report(self, count: int, records: bytes) -> None:
-        """Takes deliveries that compiled code has made, with their records."""
-        self.delivered += count
-        self._records.append_lines(records)
-
-    def delivery_head(self, node: int, number: int) -> bytes:
-        """See `router.records.applications.delivery_head`."""
-        return delivery_head(node, self._name_of[node, number])
 
     def _of_service(self, node: int, action: ServiceAction) -> None:
         """Counts and records an action of the service."""

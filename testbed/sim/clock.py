@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any, Protocol
+from typing import Any
 
 from router.clock.pieces import Piece
 
@@ -31,21 +31,6 @@ def due_ns(deadline: float) -> int:
     return WALL.time_of(deadline)
 
 
-#: Time and number of an event after all others.
-_NEVER = (2**62, 2**62)
-
-
-class Arrivals(Protocol):
-    """Events that are kept outside the agenda, in the order of its times and numbers."""
-
-    @property
-    def head(self) -> tuple[int, int] | None:
-        """Time and number of the first event."""
-
-    def advance(self, before: tuple[int, int], until_ns: int, most: int) -> None:
-        """Performs events before the event `before`, by a time, at least one and at most so many."""
-
-
 class Agenda:
     """The scheduled events, in order of time.
 
@@ -62,8 +47,6 @@ class Agenda:
         self.done = 0
         #: The number of the event that was scheduled last.
         self.added = 0
-        #: Events that are kept elsewhere.
-        self.arrivals: Arrivals | None = None
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
 
     @property
@@ -80,29 +63,13 @@ class Agenda:
     @property
     def next_ns(self) -> int | None:
         """Returns the time of the next event, or None."""
-        head = self._arrival_before()
-        if head is not None:
-            return head[0]
         return self._heap[0][0] if self._heap else None
-
-    def _arrival_before(self) -> tuple[int, int] | None:
-        """Time and number of the first event that is kept elsewhere, if it is the next of all."""
-        head = self.arrivals.head if self.arrivals is not None else None
-        return head if head is not None and (not self._heap or head < self._heap[0][:2]) else None
-
-    def _advance_arrivals(self, until_ns: int, most: int) -> None:
-        assert self.arrivals is not None
-        self.arrivals.advance(self._heap[0][:2] if self._heap else _NEVER, until_ns, most)
 
     def step(self) -> None:
         """Performs the next event.
 
         Raises IndexError if there is none.
         """
-        head = self._arrival_before()
-        if head is not None:
-            self._advance_arrivals(head[0], 1)
-            return
         self.now, _, run, arguments = heappop(self._heap)
         self.done += 1
         run(*arguments)
@@ -114,12 +81,6 @@ class Agenda:
         """
         heap, enough = self._heap, self.done + most
         while self.done < enough:
-            if self.arrivals is not None and (head := self._arrival_before()) is not None:
-                if head[0] > until_ns:
-                    self.now = max(self.now, until_ns)
-                    return False
-                self._advance_arrivals(until_ns, enough - self.done)
-                continue
             if not heap or heap[0][0] > until_ns:
                 self.now = max(self.now, until_ns)
                 return False

@@ -16,7 +16,7 @@ from the seed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,6 @@ from topos.model import Link, Topology
 
 if TYPE_CHECKING:
     from router.security.guard import Guard
-    from testbed.sim.carrier import BulkCarrier
 
 #: See the module docstring. In an emulation of five routers on a busy machine (userspace datapath) the
 #: fastest tenth of the hops took up to 0.3 ms from router to router and up to 0.3 ms in the router; the
@@ -69,10 +68,9 @@ class Line:
     `cuts` is even while the link is up, and grows with each change.
     """
 
-    __slots__ = ("capture", "cuts", "link", "number")
+    __slots__ = ("capture", "cuts", "link")
 
-    def __init__(self, link: Link, capture: Capture | None, number: int) -> None:
-        self.number = number
+    def __init__(self, link: Link, capture: Capture | None) -> None:
         self.link = link
         self.capture = capture
         self.cuts = 0
@@ -93,15 +91,14 @@ class Wire:
             "lost",
             "lost_bytes",
         ),
-        *("duplicate", "jitter_ns", "link_ns", "ns_per_byte", "number", "port", "random", "receiver"),
+        *("duplicate", "jitter_ns", "link_ns", "ns_per_byte", "port", "random", "receiver"),
         *("reorder", "sender", "shaped"),
     )
 
     def __init__(self, line: Line, sender: int, receiver: int, seed: int) -> None:
         link = line.link
         self.line = line
-        #: Number among all wires, of a fabric that propagates in bulk; the receiver's port.
-        self.number = 0
+        #: The receiver's port.
         self.port = link.u_port if receiver == link.u else link.v_port
         self.sender = sender
         self.receiver = receiver
@@ -195,9 +192,7 @@ class Fabric:
         self._hosts = [Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
         self._lines: dict[frozenset[int], Line] = {}
         for link in topology.links:
-            line = self._lines[frozenset((link.u, link.v))] = Line(
-                link, captures.links.get(link.index), len(self._lines)
-            )
+            line = self._lines[frozenset((link.u, link.v))] = Line(link, captures.links.get(link.index))
             self._hosts[link.u].wires[link.u_port] = Wire(line, link.u, link.v, seed)
             self._hosts[link.v].wires[link.v_port] = Wire(line, link.v, link.u, seed)
         self._receive: list[Receive] = []
@@ -213,18 +208,11 @@ class Fabric:
         self.moved_ns = 0
         #: The wires on which the frame that is being sent arrives at a time.
         self._together: tuple[int, list[tuple[Wire, int]]] = (-1, [])
-        #: Propagates messages in compiled code.
-        self.bulk: BulkCarrier | None = None
 
     def connect(self, routers: list[Receive], controller: Callable[[int, Frame], None]) -> None:
         """Sets the receivers of frames: routers by node, and the controller (node, frame)."""
         self._receive = routers
         self._to_controller = controller
-
-    @property
-    def tags(self) -> bool:
-        """Whether frames have tags of their hops."""
-        return bool(self._guards)
 
     def set_link(self, u: int, v: int, up: bool) -> bool:
         """Takes a link down or up; frames on it are lost.
@@ -235,8 +223,6 @@ class Fabric:
         if (line.cuts % 2 == 0) == up:
             return False
         line.cuts += 1
-        if self.bulk is not None:
-            self.bulk.line_changed(line)
         return True
 
     def shape_link(self, link: Link) -> None:
@@ -313,10 +299,8 @@ class Fabric:
         if not wire.shaped:
             at, last = self._agenda.now + wire.delay_ns, len(sent) - 1
             self.under_way += len(sent)
-            if self.bulk is not None and last == 0 and self.bulk.send(wire, sent[0], at, event.frame):
-                return
             if alone and last == 0:
-                self._agenda.at(at, self.arrive, wire, line.cuts, sent[0], event, True)
+                self._agenda.at(at, self._arrive, wire, line.cuts, sent[0], event, True)
                 return
             if last == 0:
                 # One event for the wires on which a frame is under way for the same time.
@@ -326,7 +310,7 @@ class Fabric:
                 self._together[1].append((wire, line.cuts))
                 return
             for number, data in enumerate(sent):
-                self._agenda.at(at, self.arrive, wire, line.cuts, data, event, number == last)
+                self._agenda.at(at, self._arrive, wire, line.cuts, data, event, number == last)
             return
         arrivals = self._shaped(wire, sent)
         missing = set(range(len(sent)))
@@ -335,7 +319,7 @@ class Fabric:
             missing.discard(number)
             # A frame of one fragment that arrives twice is received twice; of several, the reassembly takes
             # each fragment once.
-            self._agenda.at(at, self.arrive, wire, line.cuts, sent[number], event, not missing)
+            self._agenda.at(at, self._arrive, wire, line.cuts, sent[number], event, not missing)
             if not missing and len(sent) > 1:
                 missing.add(len(sent))
         if arrivals and not missing.isdisjoint(range(len(sent))):
@@ -364,9 +348,9 @@ class Fabric:
         """Delivers an unfragmented frame on several wires, each of which counts as an event."""
         self._agenda.done += len(wires) - 1
         for wire, cuts in wires:
-            self.arrive(wire, cuts, data, event, True)
+            self._arrive(wire, cuts, data, event, True)
 
-    def arrive(self, wire: Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
+    def _arrive(self, wire: Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
         """Delivers an Ethernet frame; `complete`: it is the last fragment of its frame."""
         self.under_way -= 1
         line = wire.line
@@ -421,20 +405,6 @@ class Fabric:
             self._hosts[receiver].dropped[str(refused)] += 1
             return False
         return True
-
-    @property
-    def hosts(self) -> list[Host]:
-        """The host links, by node."""
-        return self._hosts
-
-    @property
-    def lines(self) -> Iterable[Line]:
-        """The links, by number."""
-        return self._lines.values()
-
-    def payload(self, frame: Frame) -> bytes:
-        """The Ethernet payload of the first fragment of a frame."""
-        return self._encode(frame)[0]
 
     # Counters.
 

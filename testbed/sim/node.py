@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from router.predicates.model import Filter, Message
+from router.predicates.model import Filter
 from router.protocol.events import (
     Accepted,
     Action,
-    ControllerFrame,
     Deliver,
     DeliveryPostponed,
     Event,
@@ -25,12 +24,8 @@ from router.protocol.events import (
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.signatures import Verifier
-from router.wire.frames import Frame
 from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
-
-if TYPE_CHECKING:
-    from testbed.sim.carrier import BulkCarrier
 
 #: Called with a node and an action of its router for its application.
 Tell = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
@@ -51,7 +46,7 @@ class SimulatedRouter:
         verifier: verifies the signatures of others; None: frames need none.
     """
 
-    __slots__ = ("_agenda", "_alarm", "_carrier", "_fabric", "_tell", "_unsynced", "core", "node")
+    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node")
 
     def __init__(
         self,
@@ -68,38 +63,22 @@ class SimulatedRouter:
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell
-        state = self.core.forwarding()
-        self._unsynced = state.routing.unsynced if state is not None else frozenset()
-        self._carrier: BulkCarrier | None = None
         self._alarm = Alarm(
             agenda, lambda: self.handle(Tick()), lambda deadline: agenda.piece.time_of(deadline)
         )
 
     def handle(self, event: Event) -> None:
         """Passes an event to the core and performs its actions."""
-        core, carrier = self.core, self._carrier
-        if carrier is not None and carrier.lent[self.node]:
-            carrier.give_back(self.node)
+        core = self.core
         actions = core.handle(event, self._agenda.now_s)
-        if carrier is not None and (carrier.handles_ras or self._unsynced or type(event) is ControllerFrame):
-            carrier.stale[self.node] = 1
         if actions:
             self._perform(actions)
         self._alarm.set(core.next_deadline())
-
-    def carried_by(self, carrier: BulkCarrier) -> None:
-        """Compiled code propagates messages and RAs in place of the router."""
-        self._carrier = carrier
 
     def rate_changed(self) -> None:
         """Sets the alarm for the new rate of the experiment clock."""
         self._alarm.rate_changed()
         self._alarm.set(self.core.next_deadline())
-
-    def deliver(self, frame: Frame) -> None:
-        """Passes a message that p0 selects, as compiled code has found, to the application."""
-        assert isinstance(frame.body, Message)
-        self._perform(self.core.deliver(frame.issuer, frame.seq, frame.body))
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:

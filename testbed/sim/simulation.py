@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import gc
-import math
 import resource
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +21,6 @@ from captures.rundir.routing_tables import write_routing_tables
 from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
-from router.predicates.parser import parse_predicate
 from router.predicates.printer import FilterTexts
 from router.protocol.events import Event, Settle, Started
 from router.protocol.registries import SCHEMES, SERVICES
@@ -33,13 +28,13 @@ from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
 from router.security.registry import SECURITY_MODES
-from router.wire.frames import COUNTER_BITS, Frame
+from router.wire.frames import COUNTER_BITS
 from testbed.config.model import Experiment, SecurityOptions
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.events.fault import steps_of
-from testbed.events.links import LinkImpair, at_worst
+from testbed.events.links import at_worst
 from testbed.events.parts import PartFault
 from testbed.full_disk import naming_a_full_disk
 from testbed.memory import resident_bytes
@@ -56,12 +51,10 @@ from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from testbed.workload.members import members_of
-from testbed.workload.model import Workload
 
 if TYPE_CHECKING:
     from router.protocol.signatures import Verifier
     from router.security.guard import Guard
-    from testbed.sim.carrier import BulkCarrier
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
@@ -70,10 +63,6 @@ _SET_UP_NS = 600 * NS
 #: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
-#: Predicates of the workload whose filters are in the pool before the first is declared.
-_EXPECTED_MAX = 20_000
-#: For fewer nodes, loading Numba takes longer than the messages.
-_WORTH_COMPILING = 100
 
 
 @contextmanager
@@ -97,7 +86,6 @@ def simulate(
     runs: Path,
     progress: Progress,
     captures: Kept = "all",
-    bulk: bool | None = None,
 ) -> Path:
     """Simulates an experiment.
 
@@ -106,7 +94,6 @@ def simulate(
         runs: the folder in which the run folder is made.
         progress: display of the stages.
         captures: the captures to keep.
-        bulk: see `Simulation`.
 
     Returns:
         The run folder, complete except for the accounting.
@@ -128,7 +115,7 @@ def simulate(
             with progress.stage(
                 "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
             ):
-                simulation = Simulation(experiment, run_dir, progress, captures, bulk)
+                simulation = Simulation(experiment, run_dir, progress, captures)
                 simulation.set_up()
             with progress.stage("run_s", "workload in virtual time"):
                 simulation.run()
@@ -151,8 +138,6 @@ class Simulation:
         run_dir: the run folder.
         progress: display of the stages.
         captures: the captures to keep.
-        bulk: whether compiled code propagates messages where it may (`testbed.sim.bulk`), which needs Numba;
-            None: in a large network with messages. The run folder is the same.
         service_records: gets the records of the service; the workload's requests are then in no file either.
             None: both are files of the run folder.
     """
@@ -163,7 +148,6 @@ class Simulation:
         run_dir: Path,
         progress: Progress,
         captures: Kept,
-        bulk: bool | None = None,
         service_records: RecordSink | None = None,
     ) -> None:
         topology = experiment.topology
@@ -227,7 +211,6 @@ class Simulation:
             for node in topology.nodes
         ]
         self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)
-        self._bulk = self._in_bulk() if bulk or (bulk is None and _pays(experiment)) else None
         self._committed = False
         self.network = SimulatedNetwork(topology, self.fabric, self.controller)
         #: Measurements, named as those of an emulation, for summary.json.
@@ -292,8 +275,6 @@ class Simulation:
 
     def finish(self) -> None:
         """Writes the files that are complete only at the end: counters, tables, the list of captures."""
-        if self._bulk is not None:
-            self._bulk.collect()
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
         write_switches_counters(run, self.fabric.switch_counters())
@@ -359,37 +340,6 @@ class Simulation:
     def _handle(self, node: int, event: Event) -> None:
         self.routers[node].handle(event)
 
-    def _in_bulk(self) -> BulkCarrier | None:
-        if any(isinstance(event, LinkImpair) for event in self.experiment.events):
-            return None
-        from testbed.sim.carrier import in_bulk
-
-        cores = [router.core for router in self.routers]
-        issued = weight_of_advertisements(self.experiment, self.workload)
-        # Signatures are verified before a delivery, members open messages, and of p0 with fewer filters the
-        # application may not select a message.
-        experiment = self.experiment
-        simple = not (
-            experiment.security.signs or experiment.privacy.on or experiment.protocol.max_filters is not None
-        )
-        carrier = in_bulk(
-            *(self.fabric, self.agenda, cores, self._delivered),
-            self.applications.report if simple else None,
-            self.applications.delivery_head,
-            issued,
-        )
-        if carrier is not None:
-            declared = (item.predicate for item in self.workload.items if item.predicate is not None)
-            carrier.expect(map(parse_predicate, islice(declared, _EXPECTED_MAX)))
-            for router in self.routers:
-                router.carried_by(carrier)
-        return carrier
-
-    def _delivered(self, node: int, at_ns: int, frame: Frame) -> None:
-        """A message, propagated in bulk, has arrived at a node whose p0 selects it."""
-        self.agenda.now = at_ns
-        self.routers[node].deliver(frame)
-
     def _controller_said(self, event: str) -> None:
         if event == "all_switches_ready":
             for router in self.routers:
@@ -400,30 +350,6 @@ class Simulation:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def weight_of_advertisements(experiment: Experiment, workload: Workload) -> int:
-    """A bound on the weight of all RAs of a node together, over all nodes.
-
-    A constraint takes three characters or more, and simplification makes no predicate longer than twice its
-    text. Each change of p0 and each epoch makes an RA at most; so does each period.
-    """
-    changes: Counter[int] = Counter()
-    declared: Counter[int] = Counter()
-    longest: Counter[int] = Counter()
-    for item in workload.items:
-        if item.action != "send_message":
-            changes[item.node] += 1
-            length = 2 * len(item.predicate or "") + 2
-            if item.action == "subscribe":
-                declared[item.node] += length
-            else:
-                longest[item.node] = max(longest[item.node], length)
-    period = experiment.protocol.ra_period_s
-    further = 2 * len(steps_of(experiment.events)) + 2
-    if period is not None:
-        further += math.ceil(experiment.duration_s / period) + 1
-    return max(((changes[node] + further) * (declared[node] + longest[node]) for node in changes), default=0)
 
 
 def _guard(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:
@@ -440,12 +366,6 @@ def _verifier(security: SecurityOptions, run: RunLayout) -> Verifier | None:
     from router.security.signing_keys import read_verifier
 
     return read_verifier(run.signing_keys, INCARNATION << COUNTER_BITS)
-
-
-def _pays(experiment: Experiment) -> bool:
-    """Whether loading machine code takes less time than it saves."""
-    large = len(experiment.topology.nodes) >= _WORTH_COMPILING
-    return large and SERVICES[experiment.service.kind].sends_messages and find_spec("numba") is not None
 
 
 class _Reporter:

@@ -99,15 +99,6 @@ class Allowance:
             self._at = now
         return int(self._left)
 
-    @property
-    def state(self) -> tuple[float, float]:
-        """The weight that was left at the last question, and its time."""
-        return self._left, self._at
-
-    @state.setter
-    def state(self, left_at: tuple[float, float]) -> None:
-        self._left, self._at = left_at
-
     def use(self, weight: int) -> None:
         """Takes this weight, or all that is left."""
         self._left = max(0.0, self._left - weight)
@@ -156,11 +147,6 @@ class Allowances:
                 self._sweep(now)
             bucket = self._buckets[sender] = Allowance(self._limits, now)
         return bucket
-
-    def state(self, sender: int) -> tuple[float, float]:
-        """Returns the state of a sender's allowance (`Allowance.state`)."""
-        bucket = self._buckets.get(sender)
-        return (float(self._limits.burst), 0.0) if bucket is None else bucket.state
 
     def keep_only(self, senders: Callable[[int], object]) -> None:
         """Forgets the senders for which `senders` returns nothing true."""

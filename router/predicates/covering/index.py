@@ -11,7 +11,7 @@ verify each member with `NormalFilter.failures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 
 from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
@@ -19,7 +19,6 @@ from router.predicates.covering.canonical_order import CanonicalOrder
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex
-from router.predicates.covering.value_matches import ValueMatches
 from router.predicates.covering.values import ValueSet, key_of, next_key, previous_key
 from router.predicates.model import Filter, Message, Type, Value, type_of
 
@@ -86,14 +85,12 @@ class FilterIndex:
 
     Attributes:
         members: the numbers of all members.
-        irregular: those with gaps in a range of values, or with patterns.
         keys: the sort key of each member, by number.
         canonical: the canonical filter of each member, by number.
     """
 
     def __init__(self) -> None:
         self.members: Bits = 0
-        self.irregular: Bits = 0
         self.keys: list[bytes] = []
         self.canonical: list[Filter] = []
         self._order: CanonicalOrder[bytes] = CanonicalOrder()
@@ -104,8 +101,6 @@ class FilterIndex:
         self._families: dict[Family, Bits] = {}
         #: The families of filters whose own key another family has: keys contain hashes.
         self._collided: dict[tuple[NormalFilter, Attribute], Family] = {}
-        #: By attribute and value, those of its members that allow the value; some may have been removed.
-        self._allowed = ValueMatches()
 
     def filter(self, number: int) -> NormalFilter:
         """Returns the member with this number."""
@@ -143,8 +138,6 @@ class FilterIndex:
             if attribute not in self._attributes:
                 self._attributes[attribute] = AttributeIndex(attribute[1])
             self._attributes[attribute].add(values, bit)
-            self._allowed.forget(attribute)
-            self.irregular |= self._attributes[attribute].irregular & bit
         return bit
 
     def _add_to_families(self, filter_: NormalFilter, bit: Bits) -> None:
@@ -165,7 +158,6 @@ class FilterIndex:
         They are in no answer from the first step on; with the last, their numbers can be given to others.
         """
         self.members &= ~gone
-        self.irregular &= ~gone
         yield
         for attribute, index in list(self._attributes.items()):
             yield from index.remove(gone)
@@ -249,18 +241,6 @@ class FilterIndex:
         values = filter_.attributes[attribute[0]]
         return family & self._attributes[attribute].overlapping_or_adjacent(values)
 
-    def containing(self, keys: Iterable[tuple[Attribute, Key]], among: Bits) -> Bits:
-        """Returns those of some members whose range of values of each of these attributes contains the key.
-
-        A member that does not constrain an attribute has all its values.
-        """
-        found = among & self.members
-        for attribute, key in keys:
-            index = self._attributes.get(attribute)
-            if index is not None and found & index.members:
-                found &= ~index.members | index.containing(key)
-        return found
-
     def matching(self, message: Message) -> Bits:
         """Returns the members that the message matches."""
         values = {(name, type_of(value)): value for name, value in message.items()}
@@ -272,18 +252,15 @@ class FilterIndex:
         for attribute, value in values.items():
             present = self._attributes.get(attribute)
             if present is not None:
-                excluded |= present.members & ~self._allowing(attribute, present, value)
+                excluded |= present.members & ~self._allowing(attribute[0], present, value)
         return self.members & ~excluded
 
-    def _allowing(self, attribute: Attribute, index: AttributeIndex, value: Value) -> Bits:
+    def _allowing(self, name: str, index: AttributeIndex, value: Value) -> Bits:
         """The members that constrain an attribute and allow a value."""
         key = key_of(value)
-        found = self._allowed.get(attribute, key)
-        if found is None:
-            in_range, name = index.containing(key), attribute[0]
-            found = in_range & ~index.irregular
-            for number in numbers_in(in_range & index.irregular):
-                if self.filter(number).attributes[name].contains(value, key):
-                    found |= 1 << number
-            self._allowed.keep(attribute, key, found)
+        in_range = index.containing(key)
+        found = in_range & ~index.irregular
+        for number in numbers_in(in_range & index.irregular):
+            if self.filter(number).attributes[name].contains(value, key):
+                found |= 1 << number
         return found

@@ -22,8 +22,7 @@ from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX, covered_jointly
 from router.predicates.covering.index import FilterIndex
-from router.predicates.covering.intervals import Key
-from router.predicates.covering.normal import Attribute, NormalFilter, normalise
+from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.relations import Relations
 from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
 from router.predicates.model import Filter, Message, Predicate
@@ -197,11 +196,6 @@ class FilterPool:
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-    @property
-    def version(self) -> int:
-        """Changes whenever a filter is added or removed: `matching` may then answer otherwise."""
-        return self._version
 
     @property
     def sweeping(self) -> bool:
@@ -433,25 +427,7 @@ class FilterPool:
         _store(self._matched, id(message), (message, self._version, found))
         return found
 
-    def containing(self, keys: Iterable[tuple[Attribute, Key]], among: Bits) -> tuple[Bits, Bits]:
-        """Returns those of some filters whose value sets contain the key of each of these attributes.
-
-        Returns:
-            The filters whose value sets do, and those of which only the ranges of values are known to do.
-        """
-        found = self._index.containing(keys, among)
-        return found & ~self._index.irregular, found & self._index.irregular
-
     # How answers are computed.
-
-    def compared(self, number: int) -> Relations:
-        """Returns the relations of a filter to all filters of the pool, compared, for compiled code."""
-        relations = self._related(number, self._index.members)
-        if new := relations.possible_covers & ~relations.compared_covers:
-            self._compare(number, relations, new)
-        if new := relations.possibly_covered & ~relations.compared_covered:
-            self._compare_covered(number, relations, new)
-        return relations
 
     def covered_members(self, number: int, members: Bits) -> tuple[Bits, Bits]:
         """The members that a filter covers, and those that it covers but for values of one attribute."""

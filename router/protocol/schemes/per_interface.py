@@ -43,16 +43,6 @@ class PerInterface(Scheme):
         """The effect of URs on the table."""
         return ReplyRules(self.context, self.routing)
 
-    @property
-    def ingress(self) -> IngressFilter:
-        """Which RAs go on, for compiled code."""
-        return self._ingress
-
-    @property
-    def asking(self) -> bool:
-        """Whether an SR is outstanding, whose UR must contain the RAs that come in meanwhile."""
-        return not self._pull.idle
-
     def parts(self) -> Sequence[Part]:
         return self._advertising, self._pull
 

@@ -5,41 +5,17 @@ Protocol paper, section 3.5.1, and docs/adr/0002-ingress-filter-by-subtree.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from router.content.base import Content
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.reply_rules import Report
 from router.protocol.routing import RoutingTable
 
-#: F of a class by hops, in the order in which the numbers of hops came up.
+#: F of a class by hops.
 Levels: TypeAlias = dict[int, Bits]
-
-
-def admit(pool: FilterAlgebra, levels: Levels, numbers: Iterable[int], hops: int) -> bool:
-    """Adds an RA with `hops` hops left to F of its class; see `SubtreeFilter`.
-
-    Args:
-        levels: F by hops.
-        numbers: the filters of the RA.
-
-    Returns:
-        False if F covers the RA.
-    """
-    nearest = min((level for level in levels if level >= hops), default=None)
-    known = 0 if nearest is None else levels[nearest]
-    widened = pool.add(known, numbers)
-    if widened == known:
-        return False
-    for level, before in levels.items():
-        if level <= hops:
-            levels[level] = widened if before == known else pool.add(before, numbers)
-    levels[hops] = widened
-    return True
 
 
 class SubtreeFilter:
@@ -102,8 +78,6 @@ class SubtreeFilter:
         # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> hops -> F.
         # An entry of a number of hops holds what is known to all entries of more hops as well.
         self._advertised: dict[int, dict[int, dict[int, Levels]]] = {}
-        #: Returns what was lent.
-        self._recall: Callable[[], None] | None = None
         #: How many filters all F have at most, and how many they had when they were counted.
         self._most = self._counted = 0
         self._pool.register(self)
@@ -138,13 +112,11 @@ class SubtreeFilter:
         self._most = self._counted = self.members.bit_count()
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
-        self.recall()
         self._routing.widen(branch.parent, predicate)
         return self.widened(epoch, branch, predicate, hops)
 
     def widened(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         """Widens F by an RA; returns whether F did not cover it."""
-        self.recall()
         if self.are_as_many(self._limit):
             self._advertised.clear()
             self._most = self._counted = 0
@@ -152,52 +124,30 @@ class SubtreeFilter:
         levels = classes.setdefault(branch.subtree_id, {})
         numbers = self._pool.numbers(predicate)
         self._most += len(numbers)
-        return admit(self._pool, levels, numbers, hops)
+        nearest = min((level for level in levels if level >= hops), default=None)
+        known = 0 if nearest is None else levels[nearest]
+        widened = self._pool.add(known, numbers)
+        if widened == known:
+            return False
+        for level, before in levels.items():
+            if level <= hops:
+                levels[level] = widened if before == known else self._pool.add(before, numbers)
+        levels[hops] = widened
+        return True
 
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:  # noqa: ARG002
         """Intersects F with the report in every class of the interface: any may hold the SR's issuer."""
-        self.recall()
         bound = report[interface].members
         for interfaces in self._advertised.values():
             for levels in interfaces.get(interface, {}).values():
                 self._restrict(levels, bound)
 
-    def _restrict(self, levels: dict[int, Bits], bound: Bits) -> None:
+    def _restrict(self, levels: Levels, bound: Bits) -> None:
         for hops, known in levels.items():
             if not self._pool.covers_all(bound, known):
                 levels[hops] = restricted = self._pool.restricted(known, bound)
                 self._most += restricted.bit_count()
 
-    def lend(self, epoch: int, recall: Callable[[], None]) -> list[int]:
-        """Lets compiled code keep F of an epoch.
-
-        Args:
-            recall: is called before F is needed next; it returns F by `restore`. Until then, the borrower is
-                a holder of the filters in F.
-
-        Returns:
-            The classes of which F is not empty: `take` hands over each.
-        """
-        self.recall()
-        self._recall = recall
-        return [number for classes in self._advertised.get(epoch, {}).values() for number in classes]
-
-    def take(self, epoch: int, parent: int, subtree_id: int) -> Levels:
-        """Hands over F of a class whose parent is an interface."""
-        return self._advertised[epoch][parent].pop(subtree_id)
-
-    def restore(self, epoch: int, parent: int, subtree_id: int, levels: Levels) -> None:
-        """Takes back F of a class whose parent is an interface."""
-        self._advertised.setdefault(epoch, {}).setdefault(parent, {})[subtree_id] = levels
-        self._most += sum(map(int.bit_count, levels.values()))
-
-    def recall(self) -> None:
-        """Takes back what was lent."""
-        recall, self._recall = self._recall, None
-        if recall is not None:
-            recall()
-
     def retire(self, epochs: frozenset[int]) -> None:
-        self.recall()
         for epoch in self._advertised.keys() - epochs:
             del self._advertised[epoch]

@@ -4,10 +4,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from router.predicates.covering.algebra import covers, disjoin, simplify
-from router.predicates.covering.bitset import bits_of, numbers_in
-from router.predicates.covering.pool import FilterPool
-from router.predicates.covering.values import constraints_of, includes, key_of, value_set
-from router.predicates.model import Filter, Message, Predicate, Type, type_of
+from router.predicates.covering.values import constraints_of, includes, value_set
+from router.predicates.model import Filter, Message, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches, matches_filter
@@ -30,29 +28,6 @@ from tests.support.predicate_worlds import (
 def test_covering_of_conjunctions_is_exact(a: Filter, b: Filter) -> None:
     witnesses = [m for m in SMALL_WORLD if matches_filter(b, m) and not matches_filter(a, m)]
     assert covers_filter(a, b) == (not witnesses)
-
-
-@given(st.lists(predicates("xy", MIXED), max_size=4), st.sampled_from(MIXED_WORLD))
-@settings(max_examples=300, deadline=None)
-def test_the_index_finds_the_filters_that_match_the_values_of_a_message(
-    wanted: list[Predicate], message: Message
-) -> None:
-    pool = FilterPool()
-    members = bits_of({number for predicate in wanted for number in pool.numbers(predicate)})
-    keys = [((name, type_of(value)), key_of(value)) for name, value in message.items()]
-    # The index is asked about filters that constrain no attribute of another name or type.
-    asked = bits_of(
-        [
-            number
-            for number in numbers_in(members)
-            if pool.filter(number).signature <= {attribute for attribute, _ in keys}
-        ]
-    )
-    matching = pool.matching(message) & asked
-    sure, near = pool.containing(keys, asked)
-    assert sure & near == 0
-    assert sure & ~matching == 0
-    assert matching & ~(sure | near) == 0
 
 
 @given(st.sampled_from(Type), st.data())

@@ -249,7 +249,8 @@ def test_a_comparison_knows_corners_and_covers(text: str) -> None:
     members = bits_of(numbers)
     found = 0
     for number in numbers:
-        relations = pool.compared(number)
+        pool.covers(members & ~(1 << number), number, jointly=False)
+        relations = pool._relations[number]
         mine = pool.filter(number)
         for other in numbers_in(members & relations.compared_covers):
             failed = pool.filter(other).failures(mine)
