@@ -101,10 +101,8 @@ make_environment() {
         fail "${python[0]} has no module mininet: apt-get install --reinstall -y mininet"
     echo "$root" >"$site/cbcb-testbed.pth"
     ln -sfn "$mininet" "$site/mininet"
-    # Compiled now, so that the first run does not wait for it; without it a slower engine serves.
-    { "${venv_python[@]}" -m router.matching.compiled.warm && "${venv_python[@]}" -m router.forwarding.warm &&
-        "${venv_python[@]}" -m router.matching.bloom.warm; } 2>/dev/null ||
-        say "the compiled matching engine and data plane do not work here: cbcb doctor says why"
+    # Compiled now, so that the first run does not wait for it.
+    "${venv_python[@]}" -m testbed.machine.compiled || fail "matching and forwarding cannot be compiled"
     environment_stamp >"$venv/stamp"
 }
 

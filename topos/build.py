@@ -16,8 +16,7 @@ from topos.plane import MAX_NODES
 #: A topology may have so many links; the number of its nodes is bounded by `MAX_NODES`.
 MAX_LINKS = 1_000_000
 #: Greatest sum of the costs of all links, and so of the cost of any path. The sum of a path and a further
-#: link (`testbed.controller.compiled_trees`), and that of all links in both directions (`plain_trees`), fit
-#: in a signed integer of 64 bits.
+#: link (`testbed.controller.paths`) fit in a signed integer of 64 bits.
 MAX_TOTAL_COST = 2**62 - 1
 #: So many unreachable nodes are named in an error; the rest are counted.
 _NAMED_AT_MOST = 10

@@ -26,7 +26,3 @@ def warm() -> None:
     # No descriptor is valid: nothing is ready, and nothing is received.
     if left != bytes(60) or plane.wait(-1, 0, hold=False) or plane.receive(hold=False) is not None:
         raise RuntimeError("compiled forwarding took a frame that is no message")
-
-
-if __name__ == "__main__":
-    warm()

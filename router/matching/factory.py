@@ -6,15 +6,12 @@ A new one joins by one line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from router.matching.common.interface import Matcher
 from router.registry import Registry
 
 COMPILED = "compiled"
 DEFAULT = COMPILED
-#: The engine that serves where `COMPILED` cannot.
-FALLBACK = "counting"
 
 #: Makes an empty engine from the text of its options: ``OPTION=VALUE,...``, empty for none. Raises ValueError
 #: for an option that it does not have.
@@ -35,12 +32,11 @@ ENGINES.register_lazily("naive", "router.matching.naive:make", "Every filter is 
 def factory(spec: str = DEFAULT) -> Matcher:
     """A new, empty engine: ``NAME``, or ``NAME:OPTION=VALUE,...`` for an engine that has options.
 
-    `FALLBACK` in place of `COMPILED` where nothing can be compiled (`why_not_compiled`).
-
     Raises:
         ValueError: there is no engine of that name, or no such option.
     """
-    name, _, options = serving(spec).partition(":")
+    check_engine(spec)
+    name, _, options = spec.partition(":")
     return ENGINES[name](options)
 
 
@@ -53,37 +49,10 @@ def check_engine(spec: str) -> None:
         ENGINES[name](options)
 
 
-def serving(spec: str = DEFAULT) -> str:
-    """The engine that `factory` makes: another one than was asked for where nothing can be compiled.
-
-    Raises:
-        ValueError: as `factory`.
-    """
-    check_engine(spec)
-    return FALLBACK if spec == COMPILED and why_not_compiled() is not None else spec
-
-
 def compiles_first(spec: str = DEFAULT) -> bool:
     """Whether this engine is compiled when it is first made, which takes some ten seconds, once."""
     if spec != COMPILED:
         return False
-    try:
-        from router.matching.compiled.compiler import COMPILER
-    except ImportError:
-        return False
+    from router.matching.compiled.compiler import COMPILER
+
     return not COMPILER.has_code
-
-
-@cache
-def why_not_compiled() -> str | None:
-    """Why the compiled engine cannot serve, or None.
-
-    Loads it; compiles it where that was not done before.
-    """
-    try:
-        from router.matching.compiled.warm import warm
-
-        warm()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-    return None

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import COMPILED, DEADLINE, NOTHING, REQUEST, Meter
-from router.forwarding.factory import data_plane
 from router.forwarding.layout import NEVER
+from router.matching import factory
 from router.protocol.events import (
     Action,
     Event,
@@ -112,15 +112,12 @@ class RouterLoop:
         # The selector's own `select` costs more than some wake-ups' work.
         self._epoll = select.epoll.fromfd(self._selector.fileno())
         self._plane = None
-        if guard is None:
-            self._plane = data_plane(
-                router,
-                matcher,
-                self._clock,
-                sockets.buffers,
-                sockets.messages.fileno(),
-                sockets.mtu,
-                recorder,
+        compiles = guard is None and matcher == factory.COMPILED and router.sends_messages
+        if compiles and (state := router.forwarding()) is not None:
+            from router.forwarding.plane import DataPlane  # it comes with Numba
+
+            self._plane = DataPlane(
+                state, self._clock, sockets.buffers, sockets.messages.fileno(), sockets.mtu, recorder
             )
         self._guard = guard
         self._link = Link(

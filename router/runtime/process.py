@@ -22,8 +22,7 @@ from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
 from router.content.registry import OFF, content_of
-from router.forwarding.factory import why_no_data_plane
-from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
+from router.matching.factory import COMPILED, DEFAULT, check_engine
 from router.namespaces import die_with, enter_network_namespace, returning_to_its_namespace
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
@@ -112,10 +111,7 @@ class RouterSpec:
 
 
 def load_engines(specs: Sequence[RouterSpec]) -> None:
-    """Loads the compiled code that the routers use, once for all of them.
-
-    Reports a failure to load it on standard error.
-    """
+    """Loads the compiled code that the routers use, once for all of them."""
     for mode in {spec.security for spec in specs}:
         # The look-up loads the code of the mode.
         SECURITY_MODES[mode]
@@ -124,10 +120,11 @@ def load_engines(specs: Sequence[RouterSpec]) -> None:
         # Making an engine loads its code.
         content_of(private[0].options.covering, private[0].options.privacy).matcher(private[0].matcher)
     if any(spec.matcher == COMPILED for spec in specs):
-        if (reason := why_not_compiled()) is not None:
-            print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
-        elif (reason := why_no_data_plane()) is not None:
-            print(f"messages forwarded by the core, not by compiled code: {reason}", file=sys.stderr)
+        from router.forwarding.warm import warm as warm_forwarding  # it comes with Numba
+        from router.matching.compiled.engine import warm as warm_matching
+
+        warm_matching()
+        warm_forwarding()
 
 
 class _Prepared:
@@ -364,7 +361,7 @@ def _run(spec: RouterSpec, loop: RouterLoop, ready_descriptor: int) -> None:
         "event": "ready",
         "node": spec.node,
         "pid": os.getpid(),
-        "matcher": serving(spec.matcher),
+        "matcher": spec.matcher,
     }
     # A line shorter than PIPE_BUF is written whole, whoever else writes to the same pipe.
     os.write(ready_descriptor, json.dumps(ready).encode() + b"\n")

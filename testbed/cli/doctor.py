@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.machine.checks import check_machine, data_plane, matching_engine
+from testbed.machine.checks import check_machine, compiled_code
 
 
 def add_arguments(_parser: ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def main(_arguments: Namespace) -> int:
 
     Returns 3 if something is missing that `cbcb run` needs.
     """
-    checks = [*check_machine(), matching_engine(), data_plane()]
+    checks = [*check_machine(), compiled_code()]
     table = Table(box=None, pad_edge=False, show_header=False)
     for check in checks:
         mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]not here[/]"

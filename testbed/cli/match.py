@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from router.matching.factory import DEFAULT, ENGINES, compiles_first, serving, why_not_compiled
+from router.matching.factory import DEFAULT, ENGINES, compiles_first
 from testbed.errors import InputError
 from testbed.siena_ff.reader import read_chunks
 from testbed.siena_ff.session import Session
@@ -34,8 +34,6 @@ def main(arguments: Namespace) -> int:
         session = Session(arguments.engine, sys.stdout)
     except ValueError as error:
         raise InputError(f"--engine: {error}") from error
-    if (server := serving(arguments.engine)) != arguments.engine:
-        put(f"cbcb: nothing can be compiled ({why_not_compiled()}): {server} serves", file=sys.stderr)
     if arguments.file == "-":
         session.run(read_chunks(sys.stdin.buffer, "standard input"), "standard input")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,12 +10,13 @@ import numpy.typing as npt
 from router.wire.frames import BroadcastTable
 from router.wire.tree_classes import CLASS_DTYPE, CLASS_MAX, OFF_TREE, REUSABLE, TreeClasses
 from testbed.controller.adjacency import NO_PARENT, Adjacency
+from testbed.controller.paths import subtree_classes
 
 _Array: TypeAlias = npt.NDArray[Any]
 
 
 def tables_of(
-    adjacency: Adjacency, sources: _Array, parents: _Array, floods: bool, subtree_classes: Callable[..., Any]
+    adjacency: Adjacency, sources: _Array, parents: _Array, floods: bool
 ) -> dict[int, BroadcastTable]:
     """Returns the tables of the nodes that are sources.
 
@@ -27,7 +27,6 @@ def tables_of(
     Args:
         parents: int32 [n, n], by source and node.
         floods: see `trees.Forest`.
-        subtree_classes: of `compiled_trees` or `plain_trees`.
 
     Raises:
         ValueError: a router has more classes than `CLASS_MAX`.

@@ -13,11 +13,8 @@ failure changes no path that it does not cut.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +23,7 @@ from router.registry import Registry
 from router.wire.frames import BroadcastTable
 from testbed.controller.adjacency import NO_PARENT, Adjacency
 from testbed.controller.classes import tables_of
+from testbed.controller.paths import hops_from_sources, shortest_paths
 from topos.model import Link, Topology
 
 __all__ = [
@@ -40,9 +38,6 @@ __all__ = [
     "spanning_trees",
     "spt_trees",
 ]
-
-#: For fewer nodes, plain Python takes less time than loading Numba.
-_WORTH_COMPILING = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +110,7 @@ def spt_trees(
     adjacency = Adjacency.of(count, links)
     sources = _sources_up(count, down_nodes)
     parents = np.full((count, count), NO_PARENT, np.int32)
-    loops(count).shortest_paths(
-        adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents
-    )
+    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents)
     return Forest(sources, parents, links)
 
 
@@ -159,9 +152,7 @@ def spanning_trees(
     sources = _sources_up(count, down_nodes)
     parents = np.full((count, count), NO_PARENT, np.int32)
     # The paths of an acyclic graph are its shortest paths.
-    loops(count).shortest_paths(
-        adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents
-    )
+    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents)
     return Forest(sources, parents, links)
 
 
@@ -171,7 +162,7 @@ def hops_on_trees(
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
     forest = layer(topology, down_links, down_nodes)
     hops = np.full(forest.parents.shape, -1, np.int32)
-    loops(len(hops)).hops_from_sources(forest.sources, forest.parents, hops)
+    hops_from_sources(forest.sources, forest.parents, hops)
     return hops
 
 
@@ -187,18 +178,7 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
     """
     count = len(topology.nodes)
     adjacency = Adjacency.of(count, forest.links)
-    return tables_of(adjacency, forest.sources, forest.parents, forest.floods, loops(count).subtree_classes)
-
-
-def loops(count: int) -> ModuleType:
-    """The loops for a network of `count` nodes: compiled, or in plain Python."""
-    if find_spec("numba") is not None and (count >= _WORTH_COMPILING or "numba" in sys.modules):
-        from testbed.controller import compiled_trees
-
-        return compiled_trees
-    from testbed.controller import plain_trees
-
-    return plain_trees
+    return tables_of(adjacency, forest.sources, forest.parents, forest.floods)
 
 
 def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> tuple[Link, ...]:

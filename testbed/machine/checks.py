@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from router.forwarding.factory import why_no_data_plane
-from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.config.model import Experiment
 from testbed.errors import MachineError
 from testbed.events.links import at_worst
@@ -110,39 +108,17 @@ def _packages() -> list[Check]:
     ]
 
 
-def matching_engine() -> Check:
-    """Names the engine with which routers match messages.
+def compiled_code() -> Check:
+    """Names the place of the machine code; loads it, which takes a second."""
+    try:
+        from router.forwarding.compiler import COMPILER
+        from testbed.machine.compiled import warm
 
-    Loads the compiled engine, which takes a second.
-    """
-    reason = why_not_compiled()
-    if reason is None:
-        from router.matching.compiled.compiler import COMPILER
-
-        return Check(
-            "matching engine", True, f"{COMPILED}; machine code in {COMPILER.code_directory}", required=False
-        )
-    return Check(
-        "matching engine",
-        False,
-        f"{FALLBACK}, for {COMPILED} cannot serve: {reason}",
-        "matching is slower by far, and the same; numba and llvmlite come with `./run.sh setup`",
-        required=False,
-    )
-
-
-def data_plane() -> Check:
-    """Says whether compiled code forwards messages in live routers; loads it, which takes a second."""
-    reason = why_no_data_plane()
-    if reason is None:
-        return Check("data plane", True, "compiled code forwards messages", required=False)
-    return Check(
-        "data plane",
-        False,
-        f"the protocol core forwards every message: {reason}",
-        "routers are slower by far, and do the same; numba and llvmlite come with `./run.sh setup`",
-        required=False,
-    )
+        warm()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Check("compiled code", False, reason, "`./run.sh setup` installs numba and llvmlite")
+    return Check("compiled code", True, str(COMPILER.code_directory))
 
 
 def _rights() -> Check:

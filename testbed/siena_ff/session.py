@@ -20,7 +20,7 @@ import numpy as np
 from router.matching.common.columns import to_predicates
 from router.matching.common.interface import EncodedMatcher, Matcher, TableMatcher
 from router.matching.common.loading import load
-from router.matching.factory import factory, serving
+from router.matching.factory import factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
 from testbed.memory import resident_bytes
@@ -41,7 +41,7 @@ class Session:
     """
 
     def __init__(self, engine: str, out: TextIO) -> None:
-        self._engine = serving(engine)
+        self._engine = engine
         self._out = out
         self._matcher: Matcher = factory(self._engine)
         self._collector = FilterCollector()

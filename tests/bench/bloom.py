@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from router.matching.bloom.engine import TreeMatcher
+from router.matching.bloom.engine import TreeMatcher, warm
 from router.matching.bloom.table import BitTable
-from router.matching.bloom.warm import warm
 from tests.bench.bit_engines.patricia import PatriciaMatcher
 from tests.bench.bit_engines.rebuilt import RebuiltMatcher
 from tests.bench.bit_engines.scan import ScanMatcher

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 from router.matching.common.columns import ConstraintColumns, to_predicates
-from router.matching.compiled.engine import CompiledMatcher
-from router.matching.compiled.warm import warm
+from router.matching.compiled.engine import CompiledMatcher, warm
 from router.predicates.model import Filter, Predicate
 from router.wire.message import encode_message
 from testbed.siena_ff.generate import draw_messages, draw_table

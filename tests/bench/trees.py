@@ -1,9 +1,8 @@
 """Broadcast trees and tables of Waxman networks, two links a node: CPU, memory, classes, bytes of a TABLE.
 
-Each size runs in a process of its own. `trees` and `tables` are CPU seconds, with compiled loops (compiled
-before) where Numba is installed; `peak` is the memory of the process. `plain` is the CPU time of both in
-plain Python, for networks of at most 1,000 nodes. `subtrees` is the bytes of all TABLEs with SUBTREES, which
-the schemes psf, ips and pif-classes need, over the bytes without. `HELLO` is the CPU time of the controller's
+Each size runs in a process of its own. `trees` and `tables` are CPU seconds, with loops compiled before;
+`peak` is the memory of the process. `subtrees` is the bytes of all TABLEs with SUBTREES, which the schemes
+psf, ips and pif-classes need, over the bytes without. `HELLO` is the CPU time of the controller's
 state machine for the HELLO of a router, all switches being there: microseconds, the mean over the routers.
 """
 
@@ -13,13 +12,10 @@ import resource
 import subprocess
 import sys
 import time
-from unittest.mock import patch
 
 import numpy as np
 
 from topos.model import Topology
-
-_PLAIN_MOST = 1_000
 
 
 def main(*sizes: int) -> None:
@@ -28,7 +24,6 @@ def main(*sizes: int) -> None:
         "nodes",
         "trees, s",
         "tables, s",
-        "plain, s",
         "peak, MB",
         "classes",
         "most",
@@ -45,7 +40,7 @@ def main(*sizes: int) -> None:
 def measure(nodes: int) -> None:
     """Prints the line of one network."""
     from router.wire.table import encode_table
-    from testbed.controller import plain_trees, trees
+    from testbed.controller import trees
     from testbed.controller.subtrees import with_subtrees
     from topos.generators import waxman
 
@@ -60,14 +55,8 @@ def measure(nodes: int) -> None:
     classes = np.array([len(table.classes) for table in tables.values()])
     lengths = np.array([len(encode_table(table)) for table in tables.values()])
     with_sets = sum(len(encode_table(table)) for table in with_subtrees(tables, forest).values())
-    plain = ""
-    if nodes <= _PLAIN_MOST:
-        with patch.object(trees, "loops", return_value=plain_trees):
-            again = time.process_time()
-            trees.broadcast_tables(topology, trees.spt_trees(topology))
-            plain = f"{time.process_time() - again:.2f}"
     print(
-        f"{nodes:12,}{between - started:12.2f}{ended - between:12.2f}{plain:>12}{peak:12,.0f}"
+        f"{nodes:12,}{between - started:12.2f}{ended - between:12.2f}{peak:12,.0f}"
         f"{classes.mean():12,.0f}{classes.max():12,}{lengths.mean():12,.0f}{lengths.max():12,}"
         f"{with_sets / lengths.sum():12.2f}{_hello_s(topology) * 1e6:12.1f}",
         flush=True,

@@ -189,3 +189,18 @@ class TreeMatcher:
         if self._unsynced:
             self._sync()
         self._segments.wait(self._interfaces.retired)
+
+
+def warm() -> None:
+    """Loads the machine code, or compiles it, and tests it on a small table.
+
+    Raises:
+        RuntimeError: an answer is wrong.
+    """
+    matcher = TreeMatcher(64)
+    answers = []
+    for interface, filter_ in ((1, 0b11), (2, 0b100), (1, 0b100)):
+        matcher.change(interface, (), [filter_.to_bytes(8, "little")])
+        answers.append(matcher.match(0b101.to_bytes(8, "little")))
+    if answers != [set(), {2}, {1, 2}]:
+        raise RuntimeError(f"matching of sets of bits gave {answers}")

@@ -14,7 +14,7 @@ from router.matching.compiled.laying_out import MOST_STEPS, CompiledLayout
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import normal_table
 from router.matching.compiled.scratch import working_memory
-from router.predicates.model import Filter, Message, Predicate
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
 
 _NONE: frozenset[int] = frozenset()
@@ -228,3 +228,22 @@ def make(options: str) -> CompiledMatcher:
     if options:
         raise ValueError("the engine compiled has no options")
     return CompiledMatcher()
+
+
+def warm() -> None:
+    """Loads the machine code, or compiles it (within a minute), and tests it on a small table.
+
+    Raises:
+        RuntimeError: an answer is wrong.
+    """
+    matcher = CompiledMatcher()
+    wants = Predicate((Filter((Constraint("a", Type.STRING, Operator.SUBSTRING, "b"),)),))
+    rest = Predicate((Filter((Constraint("c", Type.DOUBLE, Operator.LT, 1.0),)),))
+    answers = []
+    message = Message({"a": "abc", "c": 0.5, "d": True})
+    for interface, predicate in ((1, wants), (2, rest), (1, rest)):
+        matcher.set_predicate(interface, predicate)
+        answers.append(matcher.match(message))
+    matcher.finish_merges()
+    if answers != [{1}, {1, 2}, {1, 2}]:
+        raise RuntimeError(f"compiled matching gave {answers}")

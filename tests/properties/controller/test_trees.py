@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from functools import cache
 from heapq import heappop, heappush
-from types import ModuleType
 
 import networkx as nx
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
-from testbed.controller import compiled_trees, plain_trees, trees
+from testbed.controller import classes, paths, trees
 from testbed.controller.subtrees import router_tables
 from testbed.controller.trees import (
     LAYERS,
@@ -26,6 +25,7 @@ from testbed.controller.trees import (
     spanning_trees,
     spt_trees,
 )
+from tests.support import plain_trees
 from tests.support.tree_entries import TreeEntry, entries_of, table_of
 from topos.build import MAX_TOTAL_COST, LinkSpec, build
 from topos.model import Node, Topology
@@ -255,15 +255,24 @@ def test_a_failed_link_leaves_the_trees_that_do_not_use_it(topology: Topology, d
             assert after.tree(source).parents == tree.parents
 
 
+#: Where `trees` and `classes` name the functions of `paths`.
+_USED = (
+    (trees, "shortest_paths"),
+    (trees, "hops_from_sources"),
+    (classes, "subtree_classes"),
+)
+
+
 @settings(max_examples=60, deadline=None)
 @given(topologies(), st.data())
 def test_compiled_loops_give_what_plain_ones_give(topology: Topology, data: st.DataObject) -> None:
     nodes = data.draw(st.frozensets(st.integers(0, len(topology.nodes) - 1), max_size=2))
     for layer in LAYERS.values():
         found = []
-        for loops in (plain_trees, compiled_trees):
+        for loops in (plain_trees, paths):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(trees, "loops", lambda _count, loops=loops: loops)
+                for module, name in _USED:
+                    patch.setattr(module, name, getattr(loops, name))
                 forest = layer(topology, NONE, nodes)
                 hops = hops_on_trees(topology, layer, NONE, nodes)
                 found.append((forest.parents.tolist(), broadcast_tables(topology, forest), hops.tolist()))
@@ -273,7 +282,6 @@ def test_compiled_loops_give_what_plain_ones_give(topology: Topology, data: st.D
 _MOST, _PART = MAX_TOTAL_COST, MAX_TOTAL_COST // 4
 
 
-@pytest.mark.parametrize("loops", [plain_trees, compiled_trees])
 @pytest.mark.parametrize(
     "links",
     [
@@ -285,10 +293,7 @@ _MOST, _PART = MAX_TOTAL_COST, MAX_TOTAL_COST // 4
         [(0, 1, _PART + 1), (1, 2, _PART + 1), (2, 0, _MOST - 2 * (_PART + 1))],
     ],
 )
-def test_trees_at_the_greatest_sum_of_costs(
-    links: list[tuple[int, int, int]], loops: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trees, "loops", lambda _count: loops)
+def test_trees_at_the_greatest_sum_of_costs(links: list[tuple[int, int, int]]) -> None:
     assert sum(cost for *_, cost in links) == MAX_TOTAL_COST
     count = 1 + max(max(u, v) for u, v, _ in links)
     topology = build("t", [Node(node) for node in range(count)], [LinkSpec(*link) for link in links])

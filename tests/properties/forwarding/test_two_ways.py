@@ -26,8 +26,6 @@ from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import random_graph, shortest_path_tables
 from tests.support.two_ways import MTU, CompiledRouter, CoreRouter, ethernet
 
-pytest.importorskip("numba")
-
 NODE, NODES = 0, 7
 #: Applications of the router.
 APPLICATIONS = 3

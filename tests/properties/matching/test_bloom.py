@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.bloom.engine import TreeMatcher
+from router.matching.bloom.engine import TreeMatcher, warm
 from router.matching.bloom.predicates import BloomMatcher
 from router.matching.bloom.segment import Segment
 from router.matching.bloom.table import BitTable, rows_of
-from router.matching.bloom.warm import warm
 from router.matching.common import segments
 from router.predicates.encoded.model import (
     ANY_FILTER,

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from router.matching.common import segments
 from router.matching.compiled import merging
-from router.matching.compiled.engine import CompiledMatcher
+from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.compiled.normal import texts_of
-from router.matching.compiled.warm import warm
 from router.matching.naive import NaiveMatcher
 from router.predicates.model import (
     INTEGER_MAX,

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-pytest.importorskip("numba")
-
 from router.clock.clock import FixedClock
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane

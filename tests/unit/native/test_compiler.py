@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numba")
-
 from captures.pcap.compiling import compiler as captures_compiler
 from router.matching.compiled.compiler import COMPILER
 from router.native import compiler

@@ -146,7 +146,6 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
     wire: Wire, loops: Loops, tmp_path: Path
 ) -> None:
     """No event is recorded behind messages that compiled code has forwarded without a record."""
-    pytest.importorskip("numba")
     recorder = FullDisk(tmp_path / "r.rec", ORIGIN)
     loop = loops.of(ORIGIN.router(), recorder)
     frame = Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1}))
@@ -408,7 +407,6 @@ def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
 def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frames(
     loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("numba")
     loop = loops.of(ORIGIN.router())
     plane, held = loop._plane, list[bool]()
     assert plane is not None
@@ -451,7 +449,6 @@ def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: p
 
 
 def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
-    pytest.importorskip("numba")
     router = new_router(RouterOptions(), COMPILED)
     control(router, FrameType.TABLE, 1, TABLE)
     control(router, FrameType.COMMIT, 1, Commit(1))

@@ -36,7 +36,6 @@ from tests.support import live_routers
 from tests.support.live_routers import PARENT, Routers
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
-from tests.support.without_numba import REASON, python_path
 
 pytestmark = pytest.mark.root
 
@@ -134,16 +133,7 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
     assert counters[1]["messages_delivered"] == 2
 
 
-@pytest.mark.parametrize("numba", [True, False])
-def test_without_numba_the_core_serves_with_another_engine(
-    numba: bool,
-    wire: Wire,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    if not numba:
-        monkeypatch.setenv("PYTHONPATH", python_path(tmp_path / "without"))
+def test_compiled_code_forwards_messages_of_live_routers(wire: Wire, tmp_path: Path) -> None:
     made = Routers(_specs(wire, tmp_path), tmp_path)
     try:
         wire.set_up_routers()
@@ -162,8 +152,6 @@ def test_without_numba_the_core_serves_with_another_engine(
     finally:
         made.kill()
     assert counters[1]["messages_received"] == counters[1]["messages_delivered"] == len(got)
-    reported = f"matching engine counting in place of compiled: {REASON}\n"
-    assert (reported in capfd.readouterr().err) == (not numba)
     for spec in made.specs:
         assert check(Path(str(spec.recording_path))).difference is None
 

@@ -1,6 +1,6 @@
-"""Shortest paths and classes of subtrees in plain Python, for small networks and where Numba is missing.
+"""Shortest paths and classes of subtrees in plain Python: the oracle of `testbed.controller.paths`.
 
-The functions have the arguments and results of `testbed.controller.compiled_trees`.
+The functions have the arguments and results of those of that module.
 """
 
 from __future__ import annotations

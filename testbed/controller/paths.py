@@ -1,6 +1,6 @@
-"""Shortest paths and classes of subtrees in compiled code, held equal to `testbed.controller.plain_trees`.
+"""Shortest paths and classes of subtrees in compiled code; `tests.support.plain_trees` is the oracle.
 
-A network is given by the arrays of `testbed.controller.adjacency`. Imports Numba.
+A network is given by the arrays of `testbed.controller.adjacency`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from router.native.compiler import I64, Array, Compiler, Tuple
 
-_COMPILER = Compiler("trees", "testbed.controller.compiled_trees")
+_COMPILER = Compiler("trees", "testbed.controller.paths")
 kernel, callee = _COMPILER.kernel, _COMPILER.callee
 
 _NONE = -1

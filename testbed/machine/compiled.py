@@ -1,0 +1,26 @@
+"""Compilation of everything that a run needs (`python -m testbed.machine.compiled`), at set-up."""
+
+from __future__ import annotations
+
+from router.forwarding.warm import warm as warm_forwarding
+from router.matching.bloom.engine import warm as warm_bloom
+from router.matching.compiled.engine import warm as warm_matching
+from testbed.controller.trees import broadcast_tables, spt_trees
+from topos.generators import waxman
+
+
+def warm() -> None:
+    """Loads the machine code of matching, forwarding and trees, or compiles it (within two minutes).
+
+    Raises:
+        RuntimeError: the machine code gives a wrong answer.
+    """
+    warm_matching()
+    warm_bloom()
+    warm_forwarding()
+    topology = waxman(3)
+    broadcast_tables(topology, spt_trees(topology))
+
+
+if __name__ == "__main__":
+    warm()
