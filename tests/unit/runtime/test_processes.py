@@ -133,7 +133,7 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
     assert counters[1]["messages_delivered"] == 2
 
 
-def test_compiled_code_forwards_messages_of_live_routers(wire: Wire, tmp_path: Path) -> None:
+def test_messages_reach_the_application_of_another_live_router(wire: Wire, tmp_path: Path) -> None:
     made = Routers(_specs(wire, tmp_path), tmp_path)
     try:
         wire.set_up_routers()
