@@ -56,7 +56,7 @@ SERVICES.register_lazily(
 )
 SERVICES.register_lazily(
     "attention",
-    "router.protocol.attention.service:Attention",
+    "router.protocol.services.attention.service:Attention",
     "Subscriptions with a maximum, a lifetime and a freshness, served from caches in the network.",
 )
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from router.predicates.model import Message
 from router.predicates.printer import format_message, format_predicate, predicate_from_json
-from router.protocol.attention.events import (
+from router.protocol.events import ServiceAction
+from router.protocol.services.attention.events import (
     DeliverPublication,
     IndexChanged,
     Refresh,
@@ -19,7 +20,6 @@ from router.protocol.attention.events import (
     Upload,
     Uploaded,
 )
-from router.protocol.events import ServiceAction
 from router.recording.actions import ActionFormat, register_action
 from router.recording.contents import predicate_content
 from router.recording.events import EventFormat, register_event

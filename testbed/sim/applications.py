@@ -11,15 +11,6 @@ from router.predicates.encoded.model import BloomMessage
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.privacy.member import Member
-from router.protocol.attention.events import (
-    DeliverPublication,
-    Refresh,
-    Register,
-    Registered,
-    Unregister,
-    Upload,
-    Uploaded,
-)
 from router.protocol.events import (
     Accepted,
     Deliver,
@@ -28,6 +19,15 @@ from router.protocol.events import (
     SendMessage,
     ServiceAction,
     SetPredicate,
+)
+from router.protocol.services.attention.events import (
+    DeliverPublication,
+    Refresh,
+    Register,
+    Registered,
+    Unregister,
+    Upload,
+    Uploaded,
 )
 from router.protocol.services.subscriptions import Subscriptions
 from router.records.applications import ApplicationRecords

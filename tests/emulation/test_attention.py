@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -16,7 +16,7 @@ from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from captures.tables.query import ask
-from router.protocol.attention.strategies import STRATEGIES
+from router.protocol.services.attention.dissemination import StrategyName
 from router.recording.replay import check
 from router.wire.header import decode_header
 from tests.support.attention_experiment import DELIVERIES, FAULTS, deliveries, experiment, outcomes
@@ -53,12 +53,12 @@ def _held(run: RunLayout) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.parametrize("strategy", tuple(STRATEGIES))
+@pytest.mark.parametrize("strategy", get_args(StrategyName))
 def test_real_routers_deliver_as_simulated_routers_do(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     emulated: Callable[..., Path],
-    strategy: str,
+    strategy: StrategyName,
 ) -> None:
     path = experiment(tmp_path_factory.getbasetemp() / f"{strategy}.toml", strategy, 3)
     run = RunLayout(emulated(str(path), "--engine", "duckdb"))

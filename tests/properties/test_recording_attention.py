@@ -5,16 +5,14 @@ from __future__ import annotations
 import random
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.protocol.attention.fan_out import FAN_OUTS
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.schedulers import SCHEDULERS
-from router.protocol.attention.strategies import STRATEGIES
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
+from router.protocol.services.attention.dissemination import AttentionOptions, FanOut, Scheduler, StrategyName
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check
 from tests.support.attention_network import AttentionNetwork, play
@@ -22,14 +20,14 @@ from tests.support.protocol_network import Graph, random_graph
 
 _OPTIONS = st.builds(
     AttentionOptions,
-    strategy=st.sampled_from(tuple(STRATEGIES)),
+    strategy=st.sampled_from(get_args(StrategyName)),
     remote=st.sampled_from(["pending", "all"]),
-    fan_out=st.sampled_from(tuple(FAN_OUTS)),
+    fan_out=st.sampled_from(get_args(FanOut)),
     cache_publications=st.sampled_from([1, 1000]),
     en_route=st.booleans(),
     flushing=st.sampled_from(["off", "neighbour"]),
     pace_mbps=st.sampled_from([None, 0.01]),
-    scheduler=st.sampled_from(tuple(SCHEDULERS)),
+    scheduler=st.sampled_from(get_args(Scheduler)),
     top_up_s=st.sampled_from([None, 0.3]),
     record_caches=st.booleans(),
 )

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches
-from router.protocol.attention.cache import PublicationId
-from router.protocol.attention.events import (
+from router.protocol.events import Action, Event, Send
+from router.protocol.options import RouterOptions
+from router.protocol.services.attention.cache import PublicationId
+from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.events import (
     DeliverPublication,
     Index,
     Outcome,
@@ -28,11 +31,8 @@ from router.protocol.attention.events import (
     Upload,
     Uploaded,
 )
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.service import Attention
-from router.protocol.attention.state import State
-from router.protocol.events import Action, Event, Send
-from router.protocol.options import RouterOptions
+from router.protocol.services.attention.rounds import State
+from router.protocol.services.attention.service import Attention
 from router.wire.frames import FrameType, Publication, PublicationFlags
 from tests.support.protocol_network import Graph, Network
 

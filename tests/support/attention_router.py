@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.attention.events import Register, Registered, Upload
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.service import Attention
-from router.protocol.attention.state import State
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.services.attention.cache import Cache, Cached
+from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
+from router.protocol.services.attention.events import Index, Register, Registered, Upload
+from router.protocol.services.attention.rounds import State
+from router.protocol.services.attention.service import Attention
 from router.wire.frames import Body, Frame, FrameType, Subscription
-from tests.support.one_router import sent, set_up
+from tests.support.one_router import received, sent, set_up
 
 #: A SUB of 10 s for two publications of at most 100 s.
 SUB = Subscription(0, 1, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"))
@@ -61,3 +63,18 @@ def register(
 def types(actions: list[Action]) -> list[str]:
     """Returns the types of the frames that are sent."""
     return [frame.type.name for _, frame in sent(actions)]
+
+
+def crowd(router: Router) -> None:
+    """500 SUBs of node 11 fill the table, with the heaviest predicates; no publication matches them.
+
+    So the router releases two publications at once for a further SUB.
+    """
+    predicate = parse_predicate(" or ".join(f"other > {n}" for n in range(64)))
+    for seq in range(100, 600):
+        received(router, 11, sub(seq=seq, body=replace(SUB, predicate=predicate)))
+
+
+def put(cache: Cache, cached: Cached, index: Index) -> None:
+    """Adds a publication to a cache, in an index."""
+    cache.add(cached, Transition("", Trigger.UPLOAD, {}, index), 0.0)

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from router.protocol.attention.boxes import Box
-from router.protocol.attention.cache import PublicationId
-from router.protocol.attention.fan_out import FAN_OUTS
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.policies import POLICIES
-from router.protocol.attention.schedulers import SCHEDULERS
-from router.protocol.attention.strategies import STRATEGIES
+from router.protocol.services.attention.cache import PublicationId
+from router.protocol.services.attention.dissemination import (
+    AttentionOptions,
+    FanOut,
+    PolicyName,
+    Scheduler,
+    StrategyName,
+)
+from router.protocol.services.attention.subscriptions import Box
 from tests.support.attention_network import AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
 
 _ANY = st.builds(
     AttentionOptions,
-    strategy=st.sampled_from(tuple(STRATEGIES)),
+    strategy=st.sampled_from(get_args(StrategyName)),
     remote=st.sampled_from(["pending", "all"]),
-    fan_out=st.sampled_from(tuple(FAN_OUTS)),
+    fan_out=st.sampled_from(get_args(FanOut)),
     cache_publications=st.sampled_from([1, 2, 5, 1000]),
-    selection=st.sampled_from(tuple(POLICIES)),
+    selection=st.sampled_from(get_args(PolicyName)),
     selection_types=st.booleans(),
-    replacement=st.sampled_from(tuple(POLICIES)),
+    replacement=st.sampled_from(get_args(PolicyName)),
     replacement_types=st.sampled_from(["ignored", "pending-first", "disseminated-first"]),
     en_route=st.booleans(),
     flushing=st.sampled_from(["off", "neighbour"]),
     pace_mbps=st.sampled_from([None, 0.01]),
-    scheduler=st.sampled_from(tuple(SCHEDULERS)),
+    scheduler=st.sampled_from(get_args(Scheduler)),
     queue_publications=st.sampled_from([1, 3, 64]),
     beta_s=st.sampled_from([0.0, 0.2, 1.0]),
     top_up_s=st.sampled_from([None, 0.3]),
@@ -57,12 +60,12 @@ def test_no_subscription_gets_what_it_must_not(
     play(network, rng, 60)
 
 
-@pytest.mark.parametrize("strategy", tuple(STRATEGIES))
+@pytest.mark.parametrize("strategy", get_args(StrategyName))
 @given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
 @example(1609, False, True, False).via("a copy without the flag PENDING overtakes the one with it")
 @settings(deadline=None, max_examples=15)
 def test_without_loss_and_eviction_no_subscription_starves(
-    strategy: str, seed: int, en_route: bool, everything: bool, reordering: bool
+    strategy: StrategyName, seed: int, en_route: bool, everything: bool, reordering: bool
 ) -> None:
     """Also if other frames of a link overtake its PUBs, as in the queues of a router."""
     options = AttentionOptions(
@@ -102,7 +105,7 @@ def test_without_loss_and_eviction_no_subscription_starves(
 
 
 @given(
-    st.sampled_from(tuple(STRATEGIES)),
+    st.sampled_from(get_args(StrategyName)),
     st.booleans(),
     st.booleans(),
     st.integers(0, 2**32),
@@ -110,7 +113,7 @@ def test_without_loss_and_eviction_no_subscription_starves(
 )
 @settings(deadline=None, max_examples=40)
 def test_a_subscription_that_outlives_its_router_gets_nothing_twice(
-    strategy: str, exact: bool, everything: bool, seed: int, reordering: bool
+    strategy: StrategyName, exact: bool, everything: bool, seed: int, reordering: bool
 ) -> None:
     """Routers restart; the applications register their subscriptions as refreshed ones."""
     options = AttentionOptions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import networkx as nx
 import pytest
@@ -14,9 +15,8 @@ from hypothesis import strategies as st
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import write_topology
 from router.content.registry import CONTENTS
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.strategies import STRATEGIES
 from router.protocol.registries import SCHEMES, SERVICES
+from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
 from testbed.config.dump import dump_experiment
 from testbed.config.load import load_experiment
 from testbed.config.model import (
@@ -92,7 +92,7 @@ _services = st.builds(ServiceOptions, st.sampled_from([each for each in SERVICES
         st.just("attention"),
         st.builds(
             AttentionOptions,
-            strategy=st.sampled_from(tuple(STRATEGIES)),
+            strategy=st.sampled_from(get_args(StrategyName)),
             cache_publications=st.integers(1, 10_000_000),
             en_route=st.booleans(),
             top_up_s=st.none() | _positive,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
-from router.protocol.attention.events import Whence
+from router.protocol.services.attention.events import Origin
 from testbed.controller.trees import spt_trees
 from testbed.oracle.attention.history import ORIGINS, Collector, History
 from testbed.oracle.attention.judge import exhaustive_cost
@@ -113,7 +113,7 @@ def test_deliveries_are_counted_by_where_the_publication_was() -> None:
     history = history_of([delivered(1.0, seq, whence=each) for seq, each in enumerate(whences)])
     assert history.deliveries_from() == {"upload": 1, "ppt": 0, "dpt": 2, "opt": 0, "remote": 1}
     assert history.remote.tolist() == [False, True, False, False]
-    assert tuple(each.value for each in Whence) == ORIGINS
+    assert tuple(each.value for each in Origin) == ORIGINS
     with pytest.raises(ValueError, match="whence: 'nowhere'; expected upload or ppt or dpt or opt or remote"):
         history_of([delivered(1.0, 1, whence="nowhere")])
 

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,6 @@ from hypothesis import strategies as st
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches_filter
-from router.protocol.attention.boxes import MOST_OF_AN_APPLICATION
-from router.protocol.attention.cache import Cache, Cached
-from router.protocol.attention.events import (
-    DeliverPublication,
-    Index,
-    Refresh,
-    Register,
-    Registered,
-    Unregister,
-    Upload,
-)
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN
 from router.protocol.events import (
     ApplicationGone,
     ControllerFrame,
@@ -40,8 +26,19 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.service import RequestError
+from router.protocol.services.attention.cache import Cache, Cached
+from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.events import (
+    DeliverPublication,
+    Index,
+    Refresh,
+    Register,
+    Registered,
+    Unregister,
+    Upload,
+)
+from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.frames import describe_frame
 from router.recording.replay import check, describe
@@ -60,20 +57,14 @@ from router.wire.frames import (
 )
 from router.wire.predicate import encode_predicate
 from tests.support.attention_network import AttentionNetwork
-from tests.support.attention_router import SUB, attention_router, frame_of, state_of, sub, upload
-from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent, set_up
+from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, upload
+from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent
 from tests.support.one_router import TABLE as TREES
 from tests.support.protocol_network import random_graph
 
 
 def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: float = 0.0) -> list[Cached]:
-    search = cache.select(predicate, most, frozenset(Index), oldest_at, lambda _: True)
-    while True:
-        try:
-            next(search)
-        except StopIteration as end:
-            found: list[Cached] = end.value
-            return found
+    return cache.select(predicate, most, frozenset(Index), oldest_at, lambda _: True)
 
 
 def _types(actions: list[Any]) -> list[str]:
@@ -204,7 +195,7 @@ def test_policies_say_which_publication_leaves_first() -> None:
             [(5.0, 10.0, Index.PPT), (1.0, 11.0, Index.DPT), (9.0, 12.0, Index.OPT), (7.0, 13.0, Index.PPT)]
         ):
             cached = Cached((0, number), Message({"x": 1}), at, now)
-            cache.add(cached, index)
+            put(cache, cached, index)
             if number == 1:
                 cache.used(cached, 14.0)
         (evicted,) = cache.evict()
@@ -223,10 +214,10 @@ def test_each_filter_of_a_subscription_is_compared_once_with_each_publication(
         compared["filters"] += 1
         return matches_filter(filter_, message)
 
-    monkeypatch.setattr("router.protocol.attention.cache.matches_filter", counted)
+    monkeypatch.setattr("router.protocol.services.attention.cache.matches_filter", counted)
     cache = Cache(AttentionOptions())
     for number in range(40):
-        cache.add(Cached((0, number), Message({"x": number, "y": 1}), 0.0, 0.0), Index.OPT)
+        put(cache, Cached((0, number), Message({"x": number, "y": 1}), 0.0, 0.0), Index.OPT)
     filters = [f"y = 1 and x > {100 + n}" for n in range(30)] + [f"x > {50 + n}" for n in range(30)]
     predicate = parse_predicate(" or ".join([*filters, "x = 7", "x < 2 and y < 2", "y = 1 and x < 1"]))
     found = _selected(cache, predicate)
@@ -235,41 +226,19 @@ def test_each_filter_of_a_subscription_is_compared_once_with_each_publication(
 
 
 @pytest.mark.parametrize(
-    ("text", "comparisons"), [("x = 1", 3000), ("y = 2 or x = 1", 3000), ("y = 1 or x = 1", 4500)]
-)
-def test_a_selection_by_an_equality_that_many_publications_match_takes_turns(
-    text: str, comparisons: int
-) -> None:
-    """No turn compares more than it may where an equality is all of a filter."""
-    cache = Cache(AttentionOptions(cache_publications=10_000))
-    for number in range(3000):
-        cache.add(Cached((0, number), Message({"x": 1, "y": number % 2}), 0.0, 0.0), Index.OPT)
-    search = cache.select(parse_predicate(text), 9000, frozenset(Index), 0.0, lambda _: True)
-    ends = [0]
-    with pytest.raises(StopIteration) as end:
-        while True:
-            next(search)
-            ends.append(cache.compared)
-    ends.append(cache.compared)
-    assert max(after - before for before, after in pairwise(ends)) <= COMPARISONS_A_TURN
-    assert ends[-1] == comparisons
-    assert [cached.id[1] for cached in end.value.value] == list(range(3000))
-
-
-@pytest.mark.parametrize(
     "text", ["x = 1 or y = 2", "y = 2 or x = 1", "x = 1 or y > 1", "x = 1 or y = 2 or x > 0"]
 )
 def test_a_publication_that_several_filters_select_is_selected_once(text: str) -> None:
     cache = Cache(AttentionOptions())
     for number, attributes in enumerate(({"x": 1, "y": 2}, {"x": 1, "y": 0}, {"y": 2}, {"x": 0, "y": 0})):
-        cache.add(Cached((0, number), Message(attributes), 0.0, 0.0), Index.OPT)
+        put(cache, Cached((0, number), Message(attributes), 0.0, 0.0), Index.OPT)
     assert [cached.id[1] for cached in _selected(cache, parse_predicate(text))] == [0, 1, 2]
 
 
 def test_selection_by_index_comes_before_the_policy() -> None:
     cache = Cache(AttentionOptions(selection="mf", selection_types=True))
     for number, index in enumerate((Index.PPT, Index.OPT, Index.DPT)):
-        cache.add(Cached((0, number), Message({"x": 1}), float(-number), 0.0), index)
+        put(cache, Cached((0, number), Message({"x": 1}), float(-number), 0.0), index)
     found = _selected(cache, parse_predicate("x = 1"), 2, -10.0)
     assert [cached.id[1] for cached in found] == [2, 1]
 
@@ -284,6 +253,16 @@ def test_an_application_that_leaves_ends_no_more_subscriptions_than_it_may_have(
     ended = Counter(type(action).__name__ for action in router.handle(ApplicationGone(1), 1.0))
     assert ended == dict.fromkeys(("RoundEnded", "Send", "Unregistered"), MOST_OF_AN_APPLICATION)
     assert isinstance(router.handle(one, 1.0)[0], Registered)
+
+
+def test_a_subscription_beyond_the_greatest_weight_is_refused() -> None:
+    router = attention_router()
+    predicate = parse_predicate(" or ".join(f"x < {n}" for n in range(65)))
+    assert router.handle(Register(1, predicate, 1, 9.0, 9.0), 0.0) == [
+        Refused(1, "predicate: filters and constraints: 130; at most 128")
+    ]
+    assert received(router, 11, sub(body=replace(SUB, predicate=predicate))) == []
+    assert router.counters.dropped["sub_refused"] == 1
 
 
 def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
@@ -301,12 +280,8 @@ def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
     # A subscription does not become a heavy one, and applications have the same limits.
     received(light, 11, sub(seq=2))
     assert received(light, 11, sub(seq=2, body=replace(heavy, round=1))) == []
-    narrow = set_up(RouterOptions(service="attention", service_options=AttentionOptions(), turn_weight=60))
-    for each in (light, narrow):
-        (answer,) = each.handle(Register(1, heavy.predicate, 1, 5.0, 5.0), 0.0)
-        assert isinstance(answer, Refused)
-    assert received(narrow, 11, sub(body=heavy)) == []
-    assert narrow.counters.dropped["sub_refused"] == 1
+    (answer,) = light.handle(Register(1, heavy.predicate, 1, 5.0, 5.0), 0.0)
+    assert isinstance(answer, Refused)
     # The room is free again after the deadlines.
     router.handle(Tick(), 11.0)
     router.handle(ApplicationGone(1), 11.0)
@@ -494,79 +469,17 @@ def test_no_frame_harms_a_router(
     assert router.idle
 
 
-def _turns(router: Router, actions: list[Any], now: float = 0.0) -> list[list[Any]]:
-    """The actions of an event, and those of the turns that follow at once."""
-    turns = [actions]
-    while (due := router.next_deadline()) is not None and due <= now:
-        turns.append(router.handle(Tick(), now))
-    return turns
-
-
-def _all(turns: list[list[Any]]) -> list[Any]:
-    return [action for turn in turns for action in turn]
-
-
-def test_one_sub_releases_many_publications_in_turns_of_few() -> None:
+def test_one_sub_releases_many_publications() -> None:
     router = attention_router()
     for _ in range(200):
         upload(router, x=1)
-    turns = _turns(router, received(router, 11, sub(body=replace(SUB, remaining=150))))
-    sends = [len(sent(actions)) for actions in turns]
-    assert len(turns) > 1
-    assert max(sends) <= SENDS_A_TURN
-    assert sum(sends) == 150
-    assert _types(_all(turns)) == ["PUB"] * 150
+    assert _types(received(router, 11, sub(body=replace(SUB, remaining=150)))) == ["PUB"] * 150
     assert not len(state_of(router).table._active)
-    # What is left goes to the next subscription, and the SUB goes on, once.
-    turns = _turns(router, received(router, 11, sub(seq=2, body=replace(SUB, remaining=150))))
-    ((_, onward),) = [each for each in sent(_all(turns)) if each[1].type is FrameType.SUB]
+    # What is left goes to the next subscription, and the SUB goes on.
+    *pubs, (_, onward) = sent(received(router, 11, sub(seq=2, body=replace(SUB, remaining=150))))
+    assert len(pubs) == 50
     assert isinstance(onward.body, Subscription)
     assert onward.body.remaining == 100
-
-
-def test_pending_publications_are_compared_with_a_large_table_in_turns() -> None:
-    router = attention_router()
-    for _ in range(6):
-        upload(router, x=1)
-    predicate = parse_predicate(" or ".join(f"x > {10 + n}" for n in range(10)))
-    for seq in range(10, 110):
-        received(router, 11, sub(seq=seq, body=replace(SUB, predicate=predicate)))
-        _turns(router, [])
-    # 1,000 constraints: with every third publication a turn is over.
-    turns = _turns(router, received(router, 11, sub(body=replace(SUB, remaining=6))))
-    assert [len(sent(actions)) for actions in turns] == [3, 3]
-    for seq in range(10, 110):
-        _turns(router, received(router, 11, frame_of(FrameType.OVERLOAD, 11, seq, Overload(0))))
-    assert state_of(router).table._active._others_weight == 0
-
-
-def test_what_happens_between_two_turns_of_a_sub_counts() -> None:
-    router = attention_router()
-    for _ in range(100):
-        upload(router, x=1)
-    first = received(router, 11, sub(body=replace(SUB, remaining=100)))
-    assert len(sent(first)) == SENDS_A_TURN
-    router.handle(Upload(1, Message({"x": 1})), 0.0)
-    received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))
-    assert not [each for turn in _turns(router, []) for each in sent(turn)]
-    assert router.idle
-
-
-def test_a_subscription_is_compared_with_a_large_cache_in_turns() -> None:
-    router = attention_router(cache_publications=10_000)
-    for number in range(3000):
-        upload(router, x=number)
-    predicate = parse_predicate(" or ".join(f"x > {10**6 + n}" for n in range(9)) + " or x > 2998")
-    turns = _turns(router, received(router, 11, sub(body=replace(SUB, predicate=predicate))))
-    assert len(turns) > 3000 * 10 // COMPARISONS_A_TURN
-    assert _types(_all(turns)) == ["PUB", "SUB"]
-    # A local subscription as well.
-    event = Register(1, predicate, 2, 9.0, 100.0)
-    turns = _turns(router, router.handle(event, 0.0))
-    assert [type(each) for each in turns[0]] == [Registered]
-    delivered = [each for each in _all(turns) if isinstance(each, DeliverPublication)]
-    assert [each.seq & 0xFFFFFFFF for each in delivered] == [3000]
-    assert _types(turns[-1]) == ["SUB"]
 
 
 def test_a_neighbour_leaves_room_for_the_subscriptions_of_others() -> None:
@@ -581,24 +494,6 @@ def test_a_neighbour_leaves_room_for_the_subscriptions_of_others() -> None:
     assert not any(
         isinstance(each, Refused) for each in router.handle(Register(1, SUB.predicate, 1, 9.0, 9.0), 0.0)
     )
-
-
-def test_a_neighbour_leaves_room_for_others_to_be_served() -> None:
-    router = attention_router()
-    for _ in range(2 * SENDS_A_TURN):
-        upload(router, x=1)
-    # Each would take all; none of them gets a turn but its first.
-    body = replace(
-        SUB, remaining=1000, predicate=parse_predicate(" or ".join(f"x < {n}" for n in range(2, 32)))
-    )
-    for seq in range(64):
-        received(router, 11, sub(seq=seq, body=body))
-    assert router.counters.dropped["sub_refused"] == 32
-    received(router, 12, sub(issuer=12, body=body))
-    assert router.counters.dropped["sub_refused"] == 32
-    assert isinstance(router.handle(Register(1, SUB.predicate, 1, 9.0, 9.0), 0.0)[0], Registered)
-    _turns(router, [])
-    assert router._service.state.turns._of_interface.total() == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", [FrameType.SUB, FrameType.PUB, FrameType.FLUSH])
@@ -621,8 +516,8 @@ def test_a_body_that_is_too_long_for_a_turn_is_refused_undecoded(kind: FrameType
 
 
 def test_a_predicate_that_no_sub_may_carry_is_refused() -> None:
-    router = set_up(RouterOptions(service="attention", turn_weight=1000))
-    predicate = parse_predicate(" or ".join(f'x = "{n}{"y" * 400}"' for n in range(60)))
+    router = attention_router()
+    predicate = parse_predicate(" or ".join(f'x = "{n}{"y" * 800}"' for n in range(18)))
     (refused,) = router.handle(Register(1, predicate, 1, 9.0, 9.0), 0.0)
     assert isinstance(refused, Refused)
     assert "bytes in a SUB" in refused.reason

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from router.predicates.model import Message
-from router.protocol.attention.events import Index
 from router.protocol.events import Action, Tick
 from router.protocol.router import Router
+from router.protocol.services.attention.events import Index
 from router.wire.frames import FrameType, Publication, PublicationFlags
 from tests.support.attention_router import (
     attention_router,

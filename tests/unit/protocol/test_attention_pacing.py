@@ -9,13 +9,13 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.attention.events import Upload
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.pacing import Waiting
-from router.protocol.attention.service import Attention
 from router.protocol.events import Settle, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.events import Upload
+from router.protocol.services.attention.pacing import Waiting
+from router.protocol.services.attention.service import Attention
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Overload, Publication, PublicationFlags, Subscription
 from tests.support.one_router import received, sent, set_up

@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 
 from router.predicates.model import Message
-from router.predicates.parser import parse_predicate
-from router.protocol.attention.events import Index, Outcome, RoundEnded, Unregister
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.turns import DEADLINES_A_TURN, SENDS_A_TURN
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
+from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.events import Index, Outcome, RoundEnded
 from router.wire.frames import (
     Body,
     Commit,
@@ -26,6 +24,7 @@ from router.wire.frames import (
 from tests.support.attention_router import (
     SUB,
     attention_router,
+    crowd,
     frame_of,
     register,
     state_of,
@@ -76,29 +75,31 @@ def test_the_end_of_a_lifetime_is_not_announced() -> None:
     assert types(actions) == []
 
 
-def test_a_sub_that_takes_turns_goes_on_with_the_lifetime_that_is_left() -> None:
+def test_a_sub_that_releases_many_publications_goes_on_with_the_lifetime_that_is_left() -> None:
     router = attention_router()
-    for _ in range(SENDS_A_TURN + 1):
+    crowd(router)
+    for _ in range(3):
         upload(router, x=1)
-    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB"] * SENDS_A_TURN
-    *_, (_, onward) = sent(router.handle(Tick(), 2.0))
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB", "PUB"]
+    actions = router.handle(Tick(), 2.0)
+    assert types(actions) == ["PUB", "SUB"]
+    *_, (_, onward) = sent(actions)
     assert isinstance(onward.body, Subscription)
-    assert (onward.body.lifetime_left_us, onward.body.remaining) == (8_000_000, 99 - SENDS_A_TURN)
+    assert (onward.body.lifetime_left_us, onward.body.remaining) == (8_000_000, 97)
 
 
-def test_a_sub_whose_deadline_passes_between_two_turns_goes_no_further() -> None:
-    """Although a tick, which removes so many entries and no more, has left its entry."""
+@pytest.mark.parametrize("until", [0.0, 10.0])
+def test_a_sub_that_ends_between_two_searches_goes_no_further(until: float) -> None:
     router = attention_router()
-    for _ in range(SENDS_A_TURN + 1):
+    crowd(router)
+    for _ in range(9):
         upload(router, x=1)
-    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB"] * SENDS_A_TURN
-    earlier = replace(SUB, predicate=parse_predicate("x = 2"), lifetime_left_us=9_000_000)
-    for seq in range(DEADLINES_A_TURN):
-        received(router, 12, sub(issuer=12, seq=2 + seq, body=earlier))
-    actions = router.handle(Tick(), 10.0)
-    assert [entry.id for entry in state_of(router).table] == [(11, 1)]
-    assert types(actions) == []
-    assert router.counters.subs_forwarded == DEADLINES_A_TURN
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB", "PUB"]
+    forwarded = router.counters.subs_forwarded
+    if not until:
+        received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))
+    assert types(router.handle(Tick(), until)) == []
+    assert router.counters.subs_forwarded == forwarded
 
 
 def test_an_entry_is_removed_within_a_second_of_its_deadline() -> None:
@@ -184,17 +185,6 @@ def test_a_sub_waits_for_the_first_epoch() -> None:
     assert isinstance(asked.body, Subscription)
     assert asked.body.lifetime_left_us == 6_000_000
     assert router.idle
-
-
-def test_subs_that_waited_for_the_first_epoch_are_sent_in_several_turns() -> None:
-    router = new_router(RouterOptions(service="attention", service_options=AttentionOptions()))
-    numbers = [register(router, 5)[0] for _ in range(100)]
-    control(router, FrameType.TABLE, 1, TABLE, 3.0)
-    turns = [control(router, FrameType.COMMIT, 1, Commit(1), 4.0)]
-    router.handle(Unregister(1, numbers[-1]), 4.0)
-    while not router.idle:
-        turns.append(router.handle(Tick(), 4.0))
-    assert [len(_asked(actions)) for actions in turns] == [SENDS_A_TURN, SENDS_A_TURN, 99 - 2 * SENDS_A_TURN]
 
 
 def test_publications_for_a_home_without_a_tree_stay_pending() -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from router.predicates.model import Message
-from router.protocol.attention.options import AttentionOptions
 from router.protocol.options import RouterOptions
+from router.protocol.services.attention.dissemination import AttentionOptions
 from tests.support.adversary import random_predicate
 from tests.support.attention_network import AttentionNetwork, play
 from tests.support.protocol_network import Network, random_graph

@@ -16,7 +16,7 @@ from captures.rundir.attention import read_attention
 from captures.rundir.layout import RunLayout
 from captures.rundir.subscriptions import read_subscriptions
 from captures.rundir.topology import read_topology
-from router.protocol.attention.events import Whence
+from router.protocol.services.attention.events import Origin
 from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand
 from testbed.attention.traffic import traffic_of_table_1
@@ -165,7 +165,7 @@ def test_deliveries_by_where_the_publications_were(ran: Any) -> None:
     _, run, _, summary = ran
     found = summary["attention"]
     whence = Counter(record["whence"] for _, record in read_attention(run) if record["event"] == "deliver")
-    assert found["deliveries_from"] == {each.value: whence[each.value] for each in Whence}
+    assert found["deliveries_from"] == {each.value: whence[each.value] for each in Origin}
     assert sum(found["deliveries_from"].values()) == found["deliveries"]
 
 

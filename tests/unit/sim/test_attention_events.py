@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from rich.console import Console
 
-from router.protocol.attention.strategies import STRATEGIES
+from router.protocol.services.attention.dissemination import StrategyName
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.sim.simulation import simulate
@@ -15,8 +16,8 @@ from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records
 
 
-@pytest.mark.parametrize("strategy", tuple(STRATEGIES))
-def test_a_simulation_plays_the_events_of_the_service(tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize("strategy", get_args(StrategyName))
+def test_a_simulation_plays_the_events_of_the_service(tmp_path: Path, strategy: StrategyName) -> None:
     loaded = load_experiment(experiment(tmp_path / "e.toml", strategy, 3))
     with (tmp_path / "output").open("w") as output:
         run_dir = simulate(loaded, tmp_path / "runs", Progress(Console(file=output)), "none")

@@ -1,20 +1,29 @@
-"""The home of subscriptions: registers them, delivers to their boxes, asks other routers for what is missing.
+"""The home of subscriptions: begins and ends their rounds, delivers to their boxes, asks for what is missing.
 
 Attention paper, sections 3.1, 4.1 and 4.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
-from router.protocol.attention.boxes import MOST_OF_AN_APPLICATION, NEVER, UNKNOWN, Box, BoxState
-from router.protocol.attention.cache import Cached, PublicationId
-from router.protocol.attention.events import (
+from router.protocol.context import Context
+from router.protocol.events import Action, ApplicationGone, Refused, Send
+from router.protocol.services.attention.cache import Cache, Cached, PublicationId, Recent
+from router.protocol.services.attention.dissemination import (
+    AttentionOptions,
+    Strategy,
+    Trigger,
+    fan_out,
+    transition,
+)
+from router.protocol.services.attention.events import (
     DeliverPublication,
     Index,
+    Origin,
     Outcome,
     Refresh,
     Register,
@@ -22,24 +31,82 @@ from router.protocol.attention.events import (
     RoundEnded,
     Unregister,
     Unregistered,
-    Whence,
 )
-from router.protocol.attention.state import State
-from router.protocol.attention.transitions import Occasion, transition
-from router.protocol.attention.turns import SENDS_A_TURN, Work, ended
-from router.protocol.events import Action, ApplicationGone, Refused, Send
+from router.protocol.services.attention.subscriptions import (
+    ENDED_AT_ONCE,
+    MAX_WEIGHT,
+    MOST_OF_AN_APPLICATION,
+    NEVER,
+    UNKNOWN,
+    Box,
+    Boxes,
+    Entry,
+    SubscriptionTable,
+    Timers,
+)
 from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES
 from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
 from router.wire.predicate import encode_predicate
 
+#: Publications that were delivered, that a router remembers at least.
+_REMEMBERED = 4096
 _ALL = frozenset(Index)
-_WHENCE = {index: Whence(index.value) for index in Index}
-_STATES = {Outcome.SATISFIED: BoxState.FULL, Outcome.EXPIRED: BoxState.EXPIRED}
+_UNTOUCHED = frozenset({Index.OPT, Index.PPT})
 
 
 def microseconds(seconds: float) -> int:
     """A time span of a frame."""
     return max(0, round(seconds * 1e6))
+
+
+class State:
+    """The memory that the parts of the service at one router share.
+
+    Attributes:
+        searches: timers that search the cache for a subscription, one in a tick.
+        delivered: publications that were delivered here. One that was evicted since is no new one, even if a
+            frame calls it pending, which an overtaken frame may.
+        settled: nothing more is to be started unasked.
+    """
+
+    def __init__(self, context: Context) -> None:
+        options = context.options.service_options
+        assert isinstance(options, AttentionOptions)
+        self.context = context
+        self.options = options
+        self.strategy = Strategy(options)
+        self.cache = Cache(options)
+        self.boxes = Boxes()
+        self.table = SubscriptionTable()
+        self.timers = Timers(ENDED_AT_ONCE)
+        self.searches = Timers(1)
+        remembered = max(_REMEMBERED, 4 * options.cache_publications)
+        self.delivered: Recent[PublicationId] = Recent(remembered)
+        self.settled = False
+
+    def keeps(self, weight: int, before: Entry | None = None, interface: int | None = None) -> bool:
+        """Whether the router may keep a subscription of this weight.
+
+        A neighbour may fill as much of the table as it leaves free (the dynamic threshold of Choudhury and
+        Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998): a single one half
+        of it, two of them a third each, so that there is room for the next.
+
+        Args:
+            before: the entry that it replaces; None: it is a further one.
+            interface: the SUB came in on it; None: it is an application's.
+        """
+        options, table = self.options, self.table
+        old = 0 if before is None else before.weight
+        free = options.subscriptions - len(self.boxes) - len(table) + (before is not None)
+        free_weight = options.subscriptions_weight - self.boxes.weight - table.weight + old
+        if weight > MAX_WEIGHT or free < 1 or free_weight < weight:
+            return False
+        if interface is None:
+            return True
+        same = before is not None and before.interface == interface
+        own = table.of_interface[interface] - same
+        own_weight = table.weight_of_interface[interface] - (old if same else 0)
+        return own < free and own_weight + weight <= free_weight
 
 
 class Homes:
@@ -58,24 +125,23 @@ class Homes:
 
     def register(self, event: Register, now: float) -> list[Action]:
         """A new subscription: takes from the cache, then asks other routers."""
-        state = self._state
-        weight = max(1, total_weight(event.predicate))
-        most = self._context.options.turn_weight
-        if weight > most:
-            return [Refused(event.app, f"predicate: filters and constraints: {weight}; at most {most}")]
-        size = len(encode_predicate(event.predicate))
+        state, predicate = self._state, event.predicate
+        weight = max(1, total_weight(predicate))
+        if weight > MAX_WEIGHT:
+            return [Refused(event.app, f"predicate: filters and constraints: {weight}; at most {MAX_WEIGHT}")]
+        size = len(encode_predicate(predicate))
         if size > MAX_SUB_PREDICATE_BYTES:
             most = MAX_SUB_PREDICATE_BYTES
             return [Refused(event.app, f"predicate: {size} bytes in a SUB; at most {most}")]
-        if not state.boxes.room_for(event.app):
+        if len(state.boxes.of(event.app)) >= MOST_OF_AN_APPLICATION:
             return [Refused(event.app, f"subscriptions of the application: at most {MOST_OF_AN_APPLICATION}")]
-        if not state.keeps(weight, None):
+        if not state.keeps(weight):
             return [Refused(event.app, "the router keeps no more subscriptions")]
-        if not state.turns.room_for(None):
-            return [Refused(event.app, "the router serves too many subscriptions at this time")]
         self._registered += 1
         number = self._context.sequence_number(self._registered)
-        box = Box(number, event, weight, remembers=state.options.history == "exact")
+        limits = (event.max, event.lifetime_s, event.freshness_s)
+        ever = set[PublicationId]() if state.options.history == "exact" and not event.refreshed else None
+        box = Box(number, event.app, predicate, *limits, weight, 0 if event.refreshed else -1, ever)
         state.boxes.add(box)
         return self._begin(box, now)
 
@@ -84,10 +150,8 @@ class Homes:
         box = self._state.boxes.get(event.app, event.subscription)
         if box is None:
             return [_unknown(event)]
-        if box.state is BoxState.COLLECTING:
+        if box.collecting:
             return [Refused(event.app, f"subscription {box.number}: round {box.round} is not over")]
-        if not self._state.turns.room_for(None):
-            return [Refused(event.app, "the router serves too many subscriptions at this time")]
         return self._begin(box, now)
 
     def unregister(self, event: Unregister, now: float) -> list[Action]:
@@ -101,7 +165,7 @@ class Homes:
 
     def epoch_changed(self, now: float) -> list[Action]:
         """Sends the SUBs that waited for the first epoch."""
-        return self._state.turns.start(self._ask_unsent(now), None)
+        return [action for box in self._state.boxes if box.unsent for action in self._ask(box, now)]
 
     @property
     def idle(self) -> bool:
@@ -116,7 +180,7 @@ class Homes:
         id_: PublicationId,
         message: Message,
         age_s: float,
-        whence: Whence,
+        whence: Origin,
         now: float,
     ) -> list[Action]:
         """Delivers a publication to boxes that may get it, and ends the rounds of those that are full."""
@@ -128,7 +192,7 @@ class Homes:
             if box.ever is not None:
                 box.ever.add(id_)
             box.count += 1
-            box.remote += whence is Whence.REMOTE
+            box.remote += whence is Origin.REMOTE
             actions.append(
                 DeliverPublication(box.app, box.number, box.round, *id_, age_s, whence, message, now)
             )
@@ -136,67 +200,39 @@ class Homes:
                 actions += self._end(box, Outcome.SATISFIED, now)
         return actions
 
+    def taken(self, cached: Cached, now: float) -> list[Action]:
+        """A cached publication is used for a local subscription (row L1)."""
+        return self._state.cache.move(cached, transition(Trigger.TAKEN, cached.index is Index.PPT), now)
+
     # Rounds.
 
     def _begin(self, box: Box, now: float) -> list[Action]:
+        """Delivers from the cache (row L1), then asks other routers for the rest."""
         state = self._state
         state.boxes.begin(box, now, state.delivered.added)
         self._context.counters.rounds_begun += 1
-        actions: list[Action] = [
-            Registered(
-                box.app,
-                box.number,
-                box.round,
-                box.predicate,
-                box.max,
-                box.lifetime_s,
-                box.freshness_s,
-                now,
-            )
-        ]
+        limits = (box.max, box.lifetime_s, box.freshness_s)
+        actions: list[Action] = [Registered(box.app, box.number, box.round, box.predicate, *limits, at_s=now)]
         box.timers.append(state.timers.set(box.deadline, lambda at: self._end(box, Outcome.EXPIRED, at)))
         top_up_s = state.options.top_up_s
         if top_up_s is not None and top_up_s < box.lifetime_s:
             box.timers.append(state.timers.set(box.deadline - top_up_s, lambda at: self._top_up(box, at)))
-        return actions + state.turns.start(self._serve(box, now), None)
-
-    def _serve(self, box: Box, now: float) -> Work:
-        """Delivers from the cache (row L1), then asks other routers for the rest."""
-        state, round_ = self._state, box.round
-        indexes = _ALL if not box.refreshed or box.ever is not None else {Index.OPT, Index.PPT}
-        got = box.got
-        fit: Callable[[Cached], bool] = lambda cached: cached.id not in got  # noqa: E731
-        if box.refreshed or box.ever is not None:
-            fit = lambda cached: box.lacks(cached.id, NEVER if cached.untouched else UNKNOWN)  # noqa: E731
-        search = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
-        found, now = yield from ended(search, now)
-        actions: list[Action] = []
+        found = state.cache.select(
+            box.predicate,
+            box.max,
+            _ALL if not box.refreshed or box.ever is not None else _UNTOUCHED,
+            now - box.freshness_s,
+            lambda cached: box.lacks(cached.id, NEVER if cached.untouched else UNKNOWN),
+        )
         for cached in found:
-            if len(actions) >= SENDS_A_TURN:
-                now = yield actions
-                actions = []
-            if not box.collects(round_, now):
-                return actions
-            # Between two turns it may have been sent, used or replaced, and it grows old.
-            oldest_at = now - box.freshness_s
-            usable = cached.place is not None and cached.index in indexes
-            if usable and cached.uploaded_at >= oldest_at and fit(cached):
-                age_s = now - cached.uploaded_at
-                whence = _WHENCE[cached.index]
-                actions += self.taken(cached, now)
-                actions += self.deliver([box], cached.id, cached.message, age_s, whence, now)
-        if not box.collects(round_, now):
-            return actions
-        return actions + self._ask(box, now)
-
-    def taken(self, cached: Cached, now: float) -> list[Action]:
-        """A cached publication is used for a local subscription (row L1)."""
-        row = transition(Occasion.TAKEN, cached.index is Index.PPT, cached.index is Index.OPT)
-        return self._state.move(cached, row, now)
+            whence, age_s = Origin(cached.index.value), now - cached.uploaded_at
+            actions += self.taken(cached, now)
+            actions += self.deliver([box], cached.id, cached.message, age_s, whence, now)
+        return actions + self._ask(box, now) if box.collecting else actions
 
     def _end(self, box: Box, outcome: Outcome, now: float) -> list[Action]:
         forwarded_to = box.forwarded_to
-        self._state.boxes.end(box, _STATES.get(outcome, BoxState.EXPIRED))
+        self._state.boxes.end(box)
         counters = self._context.counters
         counters.rounds_satisfied += outcome is Outcome.SATISFIED
         actions: list[Action] = [
@@ -212,8 +248,7 @@ class Homes:
         return actions
 
     def _withdraw(self, box: Box, now: float) -> list[Action]:
-        collecting = box.state is BoxState.COLLECTING
-        actions = self._end(box, Outcome.WITHDRAWN, now) if collecting else []
+        actions = self._end(box, Outcome.WITHDRAWN, now) if box.collecting else []
         self._state.boxes.remove(box)
         return [*actions, Unregistered(box.app, box.number, now)]
 
@@ -222,28 +257,17 @@ class Homes:
     def _top_up(self, box: Box, now: float) -> list[Action]:
         return [] if self._state.settled else self._ask(box, now, SubscriptionFlags.TOP_UP)
 
-    def _ask_unsent(self, now: float) -> Work:
-        actions: list[Action] = []
-        for box in (box for box in list(self._state.boxes) if box.unsent):  # as each is at its turn
-            if len(actions) >= SENDS_A_TURN:
-                now, actions = (yield actions), []
-            actions += self._ask(box, now)
-        return actions
-
     def _ask(self, box: Box, now: float, flags: SubscriptionFlags = SubscriptionFlags.NONE) -> list[Action]:
         """Sends the SUB of a round to the children on this router's tree."""
-        context = self._context
-        if context.tables.current is None:
-            box.unsent = True
-            return []
-        box.unsent = False
+        context, options = self._context, self._state.options
+        box.unsent = context.tables.current is None
         interfaces = context.own_branch().on_tree
-        if not interfaces:
+        if box.unsent or not interfaces:
             return []
         if box.refreshed:
             flags |= SubscriptionFlags.REFRESHED
         # Others may offer what the box has, only where they offer more than pending publications.
-        offered = box.got if self._state.options.remote == "all" and not box.refreshed else ()
+        offered = box.got if options.remote == "all" and not box.refreshed else ()
         body = Subscription(
             box.round,
             context.rng.getrandbits(32),
@@ -256,7 +280,7 @@ class Homes:
         )
         context.counters.subs_issued += 1
         actions: list[Action] = []
-        for asked, through in self._state.fan_out(box.remaining, interfaces).items():
+        for asked, through in fan_out(options.fan_out, box.remaining, interfaces).items():
             box.forwarded_to |= through
             part = replace(body, remaining=asked)
             actions.append(Send(through, context.issued(FrameType.SUB, box.number, part)))

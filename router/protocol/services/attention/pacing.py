@@ -8,15 +8,14 @@ and FLUSHes leave at once; their time is taken from the publications of the inte
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from router.predicates.semantics import matches
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.schedulers import SCHEDULERS
-from router.protocol.attention.table import SubscriptionTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
+from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.subscriptions import SubscriptionTable
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Publication
@@ -29,6 +28,7 @@ _LATE_S = 5e-3
 _AGE_MAX_US = 2**64 - 1
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
     """A PUB that waits at an interface.
 
@@ -37,20 +37,19 @@ class Waiting:
         since: when it came, seconds.
         number: of its arrival.
         duration_s: that the interface needs to send it.
-        deadlines: of the subscriptions behind the interface for which it is, ascending; empty if the
-            scheduler does not use them.
+        deadlines: of the subscriptions behind the interface for which it is, ascending; empty under fifo,
+            where all scores are 0.
     """
 
-    __slots__ = ("deadlines", "duration_s", "frame", "number", "since")
+    frame: Frame
+    since: float
+    number: int
+    duration_s: float
+    deadlines: list[float]
 
-    def __init__(
-        self, frame: Frame, since: float, number: int, duration_s: float, deadlines: list[float]
-    ) -> None:
-        self.frame = frame
-        self.since = since
-        self.number = number
-        self.duration_s = duration_s
-        self.deadlines = deadlines
+    def priority(self, now: float) -> tuple[float, int]:
+        """The greatest leaves first, the least is dropped; of equal scores, the earlier PUB leaves first."""
+        return self.cbf(now), -self.number
 
     def cbf(self, now: float) -> float:
         """Cbf(P), equation (4): subscriptions, by the time until the first of them ends; 0 without any."""
@@ -59,14 +58,12 @@ class Waiting:
         return left / max(_LEAST_S, self.deadlines[first] - now) if left else 0.0
 
 
+@dataclass(slots=True)
 class _Interface:
     """An interface: the time at which it is free, and the PUBs that wait."""
 
-    __slots__ = ("free_at", "queue")
-
-    def __init__(self) -> None:
-        self.free_at = 0.0
-        self.queue: list[Waiting] = []
+    free_at: float = 0.0
+    queue: list[Waiting] = field(default_factory=list)
 
 
 class Pacing:
@@ -83,8 +80,7 @@ class Pacing:
         self._context = context
         self._table = table
         self._seconds_per_byte = 8e-6 / options.pace_mbps
-        scheduler = SCHEDULERS[options.scheduler]
-        self._priority, self._by_deadlines = scheduler.priority, scheduler.by_deadlines
+        self._by_deadlines = options.scheduler == "cbf"
         self._most = options.queue_publications
         self._interfaces: dict[int, _Interface] = {}
         self._number = 0
@@ -122,7 +118,7 @@ class Pacing:
         actions: list[Action] = []
         for number, interface in self._interfaces.items():
             while interface.queue and interface.free_at <= now:
-                best = max(interface.queue, key=lambda each: (self._priority(each, now), -each.number))
+                best = max(interface.queue, key=lambda each: each.priority(now))
                 interface.queue.remove(best)
                 table = self._context.tables.get(best.frame.epoch)
                 if table is None or number not in table.neighbours:
@@ -138,7 +134,7 @@ class Pacing:
         deadlines = self._deadlines(frame, now) if self._by_deadlines else []
         interface.queue.append(Waiting(frame, now, self._number, duration_s, deadlines))
         if len(interface.queue) > self._most:
-            worst = min(interface.queue, key=lambda each: (self._priority(each, now), -each.number))
+            worst = min(interface.queue, key=lambda each: each.priority(now))
             interface.queue.remove(worst)
             self._context.drop(Drop.QUEUE_FULL)
 

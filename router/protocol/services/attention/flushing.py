@@ -12,13 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router.predicates.model import Message
-from router.protocol.attention.cache import Cached, PublicationId
-from router.protocol.attention.events import Index
-from router.protocol.attention.homes import microseconds
-from router.protocol.attention.state import State
-from router.protocol.attention.timers import Timer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
+from router.protocol.services.attention.cache import Cached, PublicationId
+from router.protocol.services.attention.events import Index
+from router.protocol.services.attention.rounds import State, microseconds
+from router.protocol.services.attention.subscriptions import Timer
 from router.wire.frames import Frame, FrameType, Publication, PublicationFlags
 
 #: FLUSHes of one custody that are sent to a neighbour before it is given up, and seconds between them.
@@ -62,13 +61,25 @@ class Flushing:
         """True if no custody is open."""
         return not self._open
 
-    def evicted(self, cached: Cached, now: float) -> list[Action]:
-        """The cache has replaced a publication."""
+    def evict(self, now: float, flush: bool = True) -> list[Action]:
+        """Makes the cache no larger than its capacity.
+
+        Args:
+            flush: what the cache replaces may be flushed.
+        """
+        actions: list[Action] = []
+        for cached in self._state.cache.evict():
+            self._context.counters.publications_evicted += 1
+            actions += self._evicted(cached, flush, now)
+        return actions
+
+    def _evicted(self, cached: Cached, flush: bool, now: float) -> list[Action]:
         state = self._state
         interfaces = self._interfaces()
-        if state.options.flushing == "off" or cached.flushed or not interfaces or state.settled:
-            return state.left(cached, "evicted", now)
-        actions = state.left(cached, "flushed", now)
+        flush = flush and state.options.flushing != "off" and not cached.flushed and not state.settled
+        if not flush or not interfaces:
+            return state.cache.left(cached, "evicted", now)
+        actions = state.cache.left(cached, "flushed", now)
         if cached.index is not Index.PPT or cached.dispatched:
             return [*actions, self._flush(frozenset(interfaces), cached, PublicationFlags.NONE, now)]
         if len(self._open) >= _OPEN_MAX:

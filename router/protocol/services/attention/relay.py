@@ -12,20 +12,16 @@ from dataclasses import replace
 from router.options import SECONDS_MAX
 from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
-from router.protocol.attention.boxes import NEVER, UNKNOWN
-from router.protocol.attention.cache import Cached, PublicationId
-from router.protocol.attention.events import Index, Upload, Uploaded, Whence
-from router.protocol.attention.flushing import Flushing
-from router.protocol.attention.homes import Homes, microseconds
-from router.protocol.attention.recent import Recent
-from router.protocol.attention.state import State
-from router.protocol.attention.table import Entry
-from router.protocol.attention.transitions import Occasion, transition
-from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN, Work, ended
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.partition import partition
+from router.protocol.services.attention.cache import Cached, PublicationId, Recent
+from router.protocol.services.attention.dissemination import Trigger, fan_out, transition
+from router.protocol.services.attention.events import Index, Origin, Upload, Uploaded
+from router.protocol.services.attention.flushing import Flushing
+from router.protocol.services.attention.rounds import Homes, State, microseconds
+from router.protocol.services.attention.subscriptions import NEVER, UNKNOWN, Entry
 from router.wire.attention import MAX_OFFERED
 from router.wire.frames import (
     Frame,
@@ -39,15 +35,20 @@ from router.wire.frames import (
 
 _PENDING = frozenset({Index.PPT})
 _ALL = frozenset(Index)
+#: Constraints of the table with which publications that a SUB releases are compared at once, about.
+_COMPARED_AT_ONCE = 2**16
 #: SUBs of one round that a router takes; a home sends one, and one to top up.
 _SUBS_A_ROUND = 8
 _SEQ_BITS = 64
+_ANSWERS = PublicationFlags.TAKEN | PublicationFlags.REFUSED
+#: Answers to offers of custody that a router remembers: the FLUSH may be repeated.
+_ANSWERS_REMEMBERED = 4096
 #: PUBs of which a router remembers issuer and number.
 _PUBS_REMEMBERED = 16_384
 
 
 class Relay:
-    """Takes uploads, SUBs, PUBs and OVERLOADs.
+    """Takes uploads, SUBs, PUBs, OVERLOADs and FLUSHes.
 
     Args:
         state: of the router.
@@ -64,6 +65,8 @@ class Relay:
         #: Issuer and number, as one integer, of the PUBs that came: a copy may come after the publication was
         #: evicted.
         self._came: Recent[int] = Recent(_PUBS_REMEMBERED)
+        #: Interface and publication -> the answer to the FLUSH that offered custody.
+        self._answers: dict[tuple[int, PublicationId], PublicationFlags] = {}
         #: SUBs that came so far, and home -> the number of its last one.
         self._subs = 0
         self._last_sub: dict[int, int] = {}
@@ -76,14 +79,14 @@ class Relay:
         self._context.counters.publications_uploaded += 1
         id_ = (self._context.node, self._context.sequence_number(self._uploaded))
         answer = Uploaded(event.app, *id_, event.message, now)
-        return [answer, *self.admit(id_, event.message, now, Whence.UPLOAD, now)]
+        return [answer, *self._admit(id_, event.message, now, Origin.UPLOAD, now)]
 
-    def admit(
+    def _admit(
         self,
         id_: PublicationId,
         message: Message,
         uploaded_at: float,
-        whence: Whence,
+        whence: Origin,
         now: float,
         flushed: bool = False,
     ) -> list[Action]:
@@ -95,27 +98,15 @@ class Relay:
         state, age_s = self._state, now - uploaded_at
         boxes = state.boxes.takers(id_, message, age_s, NEVER, now)
         entries = self._reachable(state.table.matching(message, age_s, now))
-        pushed = state.strategy.pushes(entries, now)
-        row = transition(Occasion.UPLOAD, bool(boxes), pushed)
-        cached, actions = state.enter(id_, message, uploaded_at, row, now, flushed)
+        pushed = state.strategy.pushes((entry.deadline for entry in entries), now)
+        cached = Cached(id_, message, uploaded_at, now, flushed)
+        actions = state.cache.add(cached, transition(Trigger.UPLOAD, bool(boxes), pushed), now)
         actions += self._homes.deliver(boxes, id_, message, age_s, whence, now)
         if pushed:
             if state.strategy.counts_pushes:
                 self._count(entries)
             actions += self._send(cached, entries, PublicationFlags.PENDING, now)
-        return actions + self.evict(now, not flushed)
-
-    def _push(self, entry: Entry, now: float) -> list[Action]:
-        """Sends the pending publications that a subscription may need, before its deadline (row P1)."""
-        state = self._state
-        if not entry.active or state.settled or not self._reachable([entry]):
-            return []
-        return state.turns.start(self._offer(entry, _PENDING, frozenset(), [], now), entry.interface)
-
-    def _select(self, cached: Cached, entries: Iterable[Entry], now: float) -> list[Action]:
-        """Sends a pending publication for the first time, to all homes at once (row P1)."""
-        row = transition(Occasion.SELECTED, cached.dispatched)
-        return self._state.move(cached, row, now) + self._send(cached, entries, PublicationFlags.PENDING, now)
+        return actions + self._flushing.evict(now, not flushed)
 
     def _count(self, entries: Iterable[Entry]) -> None:
         """A publication goes to subscriptions; those that lack no further one are satisfied."""
@@ -168,7 +159,7 @@ class Relay:
             return context.drop(Drop.SUB_OLD)
         weight = max(1, total_weight(body.predicate))
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
-        keeps = state.turns.room_for(branch.parent) and state.keeps(weight, known, branch.parent)
+        keeps = state.keeps(weight, known, branch.parent)
         if again or not keeps or not body.lifetime_left_us or not body.remaining:
             return context.drop(Drop.SUB_REFUSED)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
@@ -183,27 +174,33 @@ class Relay:
         state.table.add(entry)
         self._subs += 1
         self._last_sub[frame.issuer] = self._subs
-        state.table.activate(entry)
-        push_at = state.strategy.push_at(entry)
+        push_at = state.strategy.push_at(deadline)
         if push_at is not None and push_at > now:
-            entry.timers = (state.timers.set(push_at, lambda at: self._push(entry, at)),)
-        return state.turns.start(self._serve(entry, frame, body, now), branch.parent)
+            entry.push = state.searches.set(push_at, lambda at: self._push(entry, at))
+        return self._serve(entry, frame, body.offered, now)
 
-    def _serve(self, entry: Entry, frame: Frame, body: Subscription, now: float) -> Work:
-        """Sends a subscription what it may take here, and the SUB on with the rest."""
-        state, context = self._state, self._context
-        everything = state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED
-        came_at, offered = now, list[PublicationId]()
-        actions: list[Action] = []
-        if self._reachable([entry]):
-            indexes = _ALL if everything else _PENDING
-            actions = yield from self._offer(entry, indexes, frozenset(body.offered), offered, now)
-            now = context.now
+    def _serve(
+        self, entry: Entry, frame: Frame, known: tuple[PublicationId, ...], now: float
+    ) -> list[Action]:
+        """Sends a subscription what it may take here, and the SUB on with the rest (section 4.2).
+
+        Args:
+            known: publications that the subscription has been offered before.
+        """
+        options, context, body = self._state.options, self._context, frame.body
+        assert isinstance(body, Subscription)
+        everything = options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED
+        actions, offered, more = self._offer(entry, _ALL if everything else _PENDING, known, now)
+        if everything:
+            known += offered
+        if more:
+            entry.rest = self._state.searches.set(now, lambda at: self._serve(entry, frame, known, at))
+            return actions
         if not entry.active or now >= entry.deadline:
             return actions
         # The SUB came in an epoch that may have been retired since.
         table = context.tables.get(frame.epoch)
-        branch = table.branch(frame.issuer) if table is not None else None
+        branch = None if table is None else table.branch(frame.issuer)
         if branch is None:
             return actions + context.drop(Drop.UNKNOWN_EPOCH)
         if not branch.on_tree:
@@ -211,67 +208,62 @@ class Relay:
         if frame.hop_limit <= 1:
             return actions + context.drop(Drop.HOP_LIMIT)
         context.counters.subs_forwarded += 1
-        ids = body.offered + tuple(offered) if everything else body.offered
-        left_us = body.lifetime_left_us if now == came_at else microseconds(entry.deadline - now)
-        for asked, through in state.fan_out(entry.remaining, branch.on_tree).items():
+        left_us = min(body.lifetime_left_us, microseconds(entry.deadline - now))
+        for asked, through in fan_out(options.fan_out, entry.remaining, branch.on_tree).items():
             entry.forwarded_to |= through
-            onward = frame.one_hop_less()
-            if asked != body.remaining or len(ids) != len(body.offered) or now != came_at:
-                rest = replace(body, remaining=asked, offered=ids[:MAX_OFFERED], lifetime_left_us=left_us)
-                onward = _carrying(rest, frame)
-            actions = [*actions, Send(through, onward)]
+            rest = replace(body, remaining=asked, offered=known[:MAX_OFFERED], lifetime_left_us=left_us)
+            actions.append(Send(through, frame.one_hop_less() if rest == body else _carrying(rest, frame)))
+        return actions
+
+    def _push(self, entry: Entry, now: float) -> list[Action]:
+        """Sends the pending publications that a subscription may need, before its deadline (row P1)."""
+        if not entry.active or self._state.settled:
+            return []
+        actions, _, more = self._offer(entry, _PENDING, (), now)
+        if more:
+            entry.rest = self._state.searches.set(now, lambda at: self._push(entry, at))
         return actions
 
     def _offer(
-        self,
-        entry: Entry,
-        indexes: frozenset[Index],
-        known: frozenset[PublicationId],
-        offered: list[PublicationId],
-        now: float,
-    ) -> Work:
-        """Sends a subscription what it may take from the cache.
+        self, entry: Entry, indexes: frozenset[Index], known: tuple[PublicationId, ...], now: float
+    ) -> tuple[list[Action], tuple[PublicationId, ...], bool]:
+        """Sends a subscription what it may take from the cache, as much at once as the table allows.
+
+        A pending publication is compared with the whole table, so that other events come in between.
 
         Args:
             indexes: those that may be used.
-            known: publications that it has been offered before.
-            offered: gets the publications that are sent.
+            known: publications that the subscription has been offered before.
+
+        Returns:
+            The actions, the publications that are sent, and whether the cache may have more.
         """
-        state, began, home = self._state, self._subs, entry.id[0]
-        search = state.cache.select(
+        state, before = self._state, frozenset(known)
+        if not entry.active or now >= entry.deadline or not self._reachable([entry]):
+            return [], (), False
+        most = 1 + _COMPARED_AT_ONCE // (64 + state.table.weight)
+        found = state.cache.select(
             entry.predicate,
-            entry.remaining,
+            min(entry.remaining, most),
             indexes,
             now - entry.freshness_s,
-            lambda cached: cached.id not in known,
+            lambda cached: cached.id not in before,
         )
-        found, now = yield from ended(search, now)
         actions: list[Action] = []
-        enough = state.compared + COMPARISONS_A_TURN
         for cached in found:
-            # A pending publication is compared with the whole table.
-            if len(actions) >= SENDS_A_TURN or state.compared >= enough:
-                now = yield actions
-                actions = []
-                enough = state.compared + COMPARISONS_A_TURN
-            if not entry.active or now >= entry.deadline:
-                break
-            # Between two turns it may have been sent, used or replaced, and it grows old.
-            stale = cached.place is None or cached.uploaded_at < now - entry.freshness_s
-            if stale or cached.index not in indexes or cached.served.get(home, -1) >= began:
-                continue
-            offered.append(cached.id)
             if cached.index is Index.PPT:
+                # Row P1: for the first time, and to all homes at once.
                 matching = state.table.matching(cached.message, now - cached.uploaded_at, now)
                 # Rounding must not leave the subscription itself out.
                 others = [each for each in self._reachable(matching) if each is not entry]
                 if state.strategy.counts_pushes:
                     self._count(others)
-                actions += self._select(cached, [entry, *others], now)
+                actions += state.cache.move(cached, transition(Trigger.SELECTED, cached.dispatched), now)
+                actions += self._send(cached, [entry, *others], PublicationFlags.PENDING, now)
             else:
                 actions += self._send(cached, [entry], PublicationFlags.NONE, now)
             self._count([entry])
-        return actions
+        return actions, tuple(cached.id for cached in found), entry.active and len(found) == most
 
     # OVERLOADs.
 
@@ -300,22 +292,22 @@ class Relay:
         context.counters.pubs_received += 1
         if not self._came.add(frame.issuer << _SEQ_BITS | frame.seq):
             return context.drop(Drop.PUB_DUPLICATE)
-        if self.forged(body):
+        if self._forged(body):
             return context.drop(Drop.PUBLICATION_FORGED)
         parts = partition(context, branch, frame.epoch, self._unserved(body))
         addressed = context.node in body.homes
         # Most have no flag, and enumerations combine flags in Python.
         pending = body.flags is not PublicationFlags.NONE and bool(body.flags & PublicationFlags.PENDING)
-        actions = self.arrived(body, now, pending, addressed, parts, self._state.options.en_route)
+        actions = self._arrived(body, now, pending, addressed, parts, self._state.options.en_route)
         if parts:
             if frame.hop_limit > 1:
                 context.counters.pubs_forwarded += 1
                 actions += _sends(frame, body, parts, 1)
             else:
                 context.drop(Drop.HOP_LIMIT)
-        return actions + self.evict(now)
+        return actions + self._flushing.evict(now)
 
-    def forged(self, body: Publication) -> bool:
+    def _forged(self, body: Publication) -> bool:
         """Whether a publication claims an identifier that an upload at this router is still to get."""
         context = self._context
         return body.source == context.node and body.seq > context.sequence_number(self._uploaded)
@@ -333,7 +325,7 @@ class Relay:
                 homes.append(home)
         return homes
 
-    def arrived(
+    def _arrived(
         self,
         body: Publication,
         now: float,
@@ -374,9 +366,10 @@ class Relay:
         else:
             # A flushed copy is for others, although it goes no further now: row T4 or T5.
             beyond = bool(parts) or flushed
-            row = transition(Occasion.ARRIVAL, bool(boxes), new, beyond, addressed, en_route)
+            row = transition(Trigger.ARRIVAL, bool(boxes), new, beyond, addressed, en_route)
             if row.after is not None:
-                cached, actions = state.enter(id_, body.message, now - age_s, row, now, flushed)
+                cached = Cached(id_, body.message, now - age_s, now, flushed)
+                actions = state.cache.add(cached, row, now)
         if cached is not None:
             for homes in parts.values():
                 for home in homes:
@@ -386,26 +379,46 @@ class Relay:
             self._count(
                 [each for each in state.table.matching(body.message, age_s, now) if each.id[0] in onward]
             )
-        return actions + self._homes.deliver(boxes, id_, body.message, age_s, Whence.REMOTE, now)
+        return actions + self._homes.deliver(boxes, id_, body.message, age_s, Origin.REMOTE, now)
 
-    # The cache.
+    # FLUSHes.
 
-    def evict(self, now: float, flush: bool = True) -> list[Action]:
-        """Makes the cache no larger than its capacity.
-
-        Args:
-            flush: what it replaces may be flushed.
-        """
-        evicted = self._state.cache.evict()
-        if not evicted:
-            return []
-        actions: list[Action] = []
-        self._context.counters.publications_evicted += len(evicted)
-        for cached in evicted:
-            if flush:
-                actions += self._flushing.evicted(cached, now)
-            else:
-                actions += self._state.left(cached, "evicted", now)
+    def flush_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        """A neighbour flushes a publication, or answers (section 4.1.2)."""
+        state, body = self._state, frame.body
+        assert isinstance(body, Publication)
+        self._context.counters.flushes_received += 1
+        if body.flags & _ANSWERS:
+            return self._flushing.answered(interface, body, now)
+        if self._forged(body):
+            return self._context.drop(Drop.PUBLICATION_FORGED)
+        id_, custody = (body.source, body.seq), bool(body.flags & PublicationFlags.CUSTODY)
+        uploaded_at = now - min(body.age_us / 1e6, SECONDS_MAX)
+        cached = Cached(id_, body.message, uploaded_at, now)
+        admitted = state.cache.admits(cached, Index.PPT if custody else Index.DPT)
+        known = state.cache.get(id_) is not None
+        if not custody:
+            if known:
+                return []
+            # Row T4, or T1 if a local subscription takes it: a copy whose history is not known.
+            actions = self._arrived(body, now, False, False, {}, admitted, flushed=True)
+            return actions + self._flushing.evict(now, flush=False)
+        # The first answer holds: the neighbour asks others after a refusal, and may have repeated its FLUSH.
+        answered = self._answers.get((interface, id_))
+        if answered is not None:
+            return self._flushing.answer(interface, body, answered)
+        # A publication that this router cached or delivered cannot be pending at the neighbour.
+        known = known or id_ in state.delivered
+        if known:
+            self._context.drop(Drop.FLUSH_UNEXPECTED)
+        taken = admitted and not known
+        answer = PublicationFlags.TAKEN if taken else PublicationFlags.REFUSED
+        if len(self._answers) >= _ANSWERS_REMEMBERED:
+            del self._answers[next(iter(self._answers))]
+        self._answers[interface, id_] = answer
+        actions = self._flushing.answer(interface, body, answer)
+        if taken:
+            actions += self._admit(id_, body.message, uploaded_at, Origin.REMOTE, now, flushed=True)
         return actions
 
 

@@ -8,28 +8,43 @@ frames of its own beside those of the routing scheme, whose predicates stay empt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from router.content.base import Content
+from router.options import SECONDS_MAX
 from router.predicates.model import Message
-from router.protocol.attention.events import Refresh, Register, Unregister, Upload
-from router.protocol.attention.flush_intake import FlushIntake
-from router.protocol.attention.flushing import Flushing
-from router.protocol.attention.homes import Homes
-from router.protocol.attention.options import AttentionOptions
-from router.protocol.attention.pacing import Pacing
-from router.protocol.attention.relay import Relay
-from router.protocol.attention.session import AttentionSession
-from router.protocol.attention.state import State
 from router.protocol.clock import earlier
 from router.protocol.context import Context
-from router.protocol.events import Action, ApplicationGone
+from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent
 from router.protocol.frame_table import FrameHandler, FromNeighbour, Handle, OnTree
 from router.protocol.messages import Messages
 from router.protocol.parts import EventHandler
 from router.protocol.routing import RoutingTable
-from router.protocol.service import Service, Session
+from router.protocol.service import Command, Request, RequestError, Service, Session
+from router.protocol.service import Handle as HandleEvent
+from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.events import (
+    Refresh,
+    Register,
+    Registered,
+    Unregister,
+    Unregistered,
+    Upload,
+    Uploaded,
+)
+from router.protocol.services.attention.flushing import Flushing
+from router.protocol.services.attention.pacing import Pacing
+from router.protocol.services.attention.relay import Relay
+from router.protocol.services.attention.rounds import Homes, State
+from router.protocol.services.requests import integer_in, seconds_in
+from router.wire.attention import MAX_PUBLICATION_BYTES
 from router.wire.frames import FrameType, Overload, Publication, Subscription
+from router.wire.message import encode_message
+
+#: Of the attributes of a PUB; beside them it has its homes.
+_MESSAGE_BYTES = MAX_PUBLICATION_BYTES // 2
+_U32_MAX, _U64_MAX = 2**32 - 1, 2**64 - 1
 
 
 class Attention(Service):
@@ -50,7 +65,6 @@ class Attention(Service):
         self._homes = Homes(state)
         self._flushing = Flushing(state)
         self._relay = Relay(state, self._homes, self._flushing)
-        self._intake = FlushIntake(state, self._relay, self._flushing)
         paced = state.options.pace_mbps is not None
         self._pacing = Pacing(context, state.table, state.options) if paced else None
 
@@ -69,26 +83,24 @@ class Attention(Service):
             FrameType.SUB: OnTree((Subscription,), self._paced(self._relay.sub_received)),
             FrameType.PUB: OnTree((Publication,), self._paced(self._relay.pub_received)),
             FrameType.OVERLOAD: OnTree((Overload,), self._paced(self._relay.overload_received)),
-            FrameType.FLUSH: FromNeighbour((Publication,), self._paced(self._intake.received)),
+            FrameType.FLUSH: FromNeighbour((Publication,), self._paced(self._relay.flush_received)),
         }
 
     @property
     def idle(self) -> bool:
         waits = self._pacing is not None and not self._pacing.idle
-        return self._homes.idle and self._flushing.idle and self.state.turns.idle and not waits
+        return self._homes.idle and self._flushing.idle and not waits
 
     def next_deadline(self) -> float | None:
         state = self.state
-        at = state.turns.next_deadline()
-        if at is None:
-            at = earlier(state.timers.next_deadline(), state.table.next_deadline())
+        at = earlier(state.timers.next_deadline(), state.searches.next_deadline())
+        at = earlier(at, state.table.next_deadline())
         return at if self._pacing is None else earlier(at, self._pacing.next_deadline())
 
     def tick(self, now: float) -> list[Action]:
         state = self.state
         state.table.tick(now)
-        actions = state.timers.tick(now, lambda: state.compared)
-        actions += state.turns.tick(now)
+        actions = state.timers.tick(now) + state.searches.tick(now)
         if self._pacing is None:
             return actions
         # What waits goes before what is new.
@@ -122,3 +134,57 @@ class Attention(Service):
     @classmethod
     def session(cls, number: int, content: Content) -> Session:
         return AttentionSession(number, content)
+
+
+class AttentionSession(Session):
+    """The commands `register`, `refresh`, `unregister` and `publish`."""
+
+    def commands(self) -> Mapping[str, Command]:
+        return {
+            "register": self._register,
+            "refresh": self._refresh,
+            "unregister": self._unregister,
+            "publish": self._publish,
+        }
+
+    def _register(self, request: Request, handle: HandleEvent) -> tuple[dict[str, Any], Iterable[Action]]:
+        refreshed = request.get("refreshed", False)
+        if not isinstance(refreshed, bool):
+            raise RequestError(f"refreshed: expected true or false, got {refreshed!r}")
+        event = Register(
+            self.number,
+            self.content.requested_predicate(request),
+            integer_in(request, "max", 1, _U32_MAX),
+            seconds_in(request, "lifetime_s", SECONDS_MAX),
+            seconds_in(request, "freshness_s", SECONDS_MAX),
+            refreshed,
+        )
+        return _answered(event, handle)
+
+    def _refresh(self, request: Request, handle: HandleEvent) -> tuple[dict[str, Any], Iterable[Action]]:
+        return _answered(Refresh(self.number, integer_in(request, "subscription", 0, _U64_MAX)), handle)
+
+    def _unregister(self, request: Request, handle: HandleEvent) -> tuple[dict[str, Any], Iterable[Action]]:
+        return _answered(Unregister(self.number, integer_in(request, "subscription", 0, _U64_MAX)), handle)
+
+    def _publish(self, request: Request, handle: HandleEvent) -> tuple[dict[str, Any], Iterable[Action]]:
+        message = self.content.requested_message(request)
+        size = len(encode_message(message)) if isinstance(message, Message) else 0
+        if size > _MESSAGE_BYTES:
+            raise RequestError(f"attributes: {size} bytes in a PUB; at most {_MESSAGE_BYTES}")
+        return _answered(Upload(self.number, message), handle)
+
+
+def _answered(event: ServiceEvent, handle: HandleEvent) -> tuple[dict[str, Any], Iterable[Action]]:
+    """Passes an event to the core, whose actions have the answer to it."""
+    actions = list(handle(event))
+    for action in actions:
+        if isinstance(action, Registered):
+            return {"ok": True, "subscription": action.subscription, "round": action.round}, actions
+        if isinstance(action, Uploaded):
+            return {"ok": True, "source": action.source, "seq": action.seq}, actions
+        if isinstance(action, Unregistered):
+            return {"ok": True}, actions
+        if isinstance(action, Refused):
+            raise RequestError(action.reason)
+    raise AssertionError(f"the core did not answer {type(event).__name__}")

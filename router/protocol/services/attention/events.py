@@ -33,7 +33,7 @@ class Index(StrEnum):
     OPT = "opt"
 
 
-class Whence(StrEnum):
+class Origin(StrEnum):
     """Where a router got the publication that it delivers."""
 
     #: An application of the router uploaded it at that moment.
@@ -200,7 +200,7 @@ class DeliverPublication(ServiceAction):
     source: int
     seq: int
     age_s: float
-    whence: Whence
+    whence: Origin
     message: Message
     at_s: float
 
@@ -270,8 +270,7 @@ class IndexChanged(ServiceAction):
 
     Attributes:
         before, after: None: in no index.
-        cause: the row of the table of transitions (`router.protocol.attention.transitions`), or "evicted",
-            "flushed".
+        cause: the row of the table of transitions (`dissemination.TRANSITIONS`), or "evicted", "flushed".
     """
 
     source: int
