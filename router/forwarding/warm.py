@@ -8,8 +8,8 @@ from router.clock.clock import FixedClock
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.matching.factory import COMPILED, factory
+from router.protocol.core.router import Router
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 
 
 def warm() -> None:

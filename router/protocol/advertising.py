@@ -5,19 +5,17 @@ Protocol paper, section 3.5.1. What an RA does to the tables, and whether it goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
-from router.protocol.frame_table import FrameHandler, OnTree
 from router.protocol.parts import Part
 from router.protocol.ra_schedule import AdvertisementSchedule
 from router.protocol.routing import RoutingTable
 from router.wire.addresses import LOCAL_INTERFACE
-from router.wire.frames import Flags, Frame, FrameType
+from router.wire.frames import Flags, Frame
 
 
 class AdvertisementRules(Protocol):
@@ -46,10 +44,6 @@ class Advertising(Part):
         self._rules = rules
         self._schedule = AdvertisementSchedule(context.options, context.rng)
         self._issued = 0
-
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        content = self._context.content
-        return {content.advertisement_frame: OnTree(content.predicate_bodies, self._received)}
 
     @property
     def idle(self) -> bool:
@@ -94,7 +88,8 @@ class Advertising(Part):
         """No more periodic RAs."""
         self._schedule.stop()
 
-    def _received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
+    def received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
+        """An RA of another router came in."""
         context = self._context
         context.counters.ras_received += 1
         reason = self._rules.advertised(branch, frame)

@@ -1,68 +1,66 @@
 """Which part of a router takes a frame, and the checks that a frame passes before.
 
 There are three ways for a frame to reach a router: down its issuer's tree (checked against the reverse path,
-protocol paper, section 3.1), from a neighbour over one hop, and from the controller. A part says for each
-frame type that it takes which way the frame comes, and of which classes its body is.
+protocol paper, section 3.1), from a neighbour over one hop, and from the controller.
+`router.protocol.core.dispatch` says for each frame type which way the frame comes, and of which classes its
+body is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.counters import Counters, Drop
-from router.protocol.events import Action, FrameReceived
+from router.protocol.events import Action, ControllerFrame, FrameReceived
 from router.wire.frames import Frame, FrameType
 
+_TYPES = frozenset(map(int, FrameType))
 #: Types between a router and its controller: such a frame of a router, or of another type of the controller,
 #: is not what its sender may send.
 _CONTROL = frozenset({FrameType.HELLO, FrameType.TABLE, FrameType.COMMIT, FrameType.ACK})
 
 
-@dataclass(frozen=True, slots=True)
-class OnTree:
-    """A frame that travels down its issuer's tree.
+class Way(Enum):
+    """How a frame reaches a router."""
 
-    Attributes:
-        bodies: the classes of its body.
-        handle: takes this router's part in the tree of the frame, the frame, and the time.
-    """
-
-    bodies: tuple[type, ...]
-    handle: Callable[[Branch, Frame, float], list[Action]]
+    TREE = auto()
+    NEIGHBOUR = auto()
+    CONTROLLER = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class FromNeighbour:
-    """A frame that a neighbour made, on no tree or against one.
+class FrameRule:
+    """The rule by which a router takes frames of one type.
 
     Attributes:
-        bodies: the classes of its body.
-        handle: takes the interface that it came in on, the frame, and the time.
+        bodies: the classes of the body.
+        handle: takes a place, the frame, and the time; in `dispatch.FRAMES`, the part of the router before
+            them. The place is this router's part in the frame's tree, the interface on which a neighbour's
+            frame came in, or the node that a frame of the controller names.
     """
 
+    way: Way
     bodies: tuple[type, ...]
-    handle: Callable[[int, Frame, float], list[Action]]
+    handle: Callable[..., list[Action]]
 
 
-@dataclass(frozen=True, slots=True)
-class FromController:
-    """A frame of the controller.
-
-    Attributes:
-        bodies: the classes of its body.
-        handle: takes the frame and the time.
-    """
-
-    bodies: tuple[type, ...]
-    handle: Callable[[Frame, float], list[Action]]
+def on_tree(handle: Callable[[Any, Branch, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame that travels down its issuer's tree."""
+    return FrameRule(Way.TREE, bodies, handle)
 
 
-FrameHandler = OnTree | FromNeighbour | FromController
-#: Takes a place (`FrameTable.admitted`), the frame, and the time.
-Handle = Callable[[Any, Frame, float], list[Action]]
+def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame that a neighbour made, on no tree or against a tree."""
+    return FrameRule(Way.NEIGHBOUR, bodies, handle)
+
+
+def from_controller(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame of the controller."""
+    return FrameRule(Way.CONTROLLER, bodies, handle)
 
 
 class FrameTable:
@@ -72,77 +70,59 @@ class FrameTable:
         node: the router's.
         tables: its broadcast tables.
         counters: what is dropped is counted there.
+        rules: by type; a frame of a type without a rule is dropped.
     """
 
-    def __init__(self, node: int, tables: BroadcastTables, counters: Counters) -> None:
+    def __init__(
+        self, node: int, tables: BroadcastTables, counters: Counters, rules: Mapping[FrameType, FrameRule]
+    ) -> None:
         self._node = node
         self._tables = tables
         self._counters = counters
-        self._handlers: dict[FrameType, FrameHandler] = {}
         #: By frame type: a list, since an enumeration computes its hash in Python.
-        self._on_tree: list[OnTree | None] = [None] * (max(FrameType) + 1)
-
-    def add(self, handlers: Mapping[FrameType, FrameHandler]) -> None:
-        """Adds the frames of a part.
-
-        Raises:
-            ValueError: another part takes a type already.
-        """
-        taken = self._handlers.keys() & handlers.keys()
-        if taken:
-            raise ValueError(f"two parts of a router take {min(taken).name} frames")
-        self._handlers.update(handlers)
-        for kind, each in handlers.items():
-            self._on_tree[kind] = each if isinstance(each, OnTree) else None
+        self._rules = [
+            rules.get(FrameType(kind)) if kind in _TYPES else None for kind in range(max(_TYPES) + 1)
+        ]
 
     def from_router(self, event: FrameReceived, now: float) -> list[Action]:
         """A whole frame came in from the router of node `event.sender`."""
-        frame = event.frame
-        handler = self._on_tree[frame.type]
-        if handler is not None:
-            # As `admitted` has it, with fewer questions: most frames travel down a tree.
-            branch = self._accepted_branch(event.sender, frame)
-            if isinstance(branch, Branch) and isinstance(frame.body, handler.bodies):
-                return handler.handle(branch, frame, now)
-        admitted = self.admitted(event.sender, frame)
+        admitted = self.admitted(event.sender, event.frame)
         if isinstance(admitted, Drop):
             return self._drop(admitted)
         handle, place = admitted
-        return handle(place, frame, now)
+        return handle(place, event.frame, now)
 
-    def admitted(self, sender: int, frame: Frame) -> tuple[Handle, Branch | int] | Drop:
-        """Who takes the frame of the router of node `sender`, and with which place, or why it is dropped.
-
-        The place is this router's part in the frame's tree, or the interface that the frame came in on.
-        """
-        handler = self._handlers.get(frame.type)
+    def admitted(self, sender: int, frame: Frame) -> tuple[Callable[..., list[Action]], Branch | int] | Drop:
+        """The handler of a frame of the router of node `sender` and its place, or why it is dropped."""
+        rule = self._rules[frame.type]
         place: Branch | int | Drop
-        if isinstance(handler, OnTree):
+        if rule is None:
+            return Drop.NOT_FROM_CONTROLLER if frame.type in _CONTROL else Drop.NOT_HANDLED
+        if rule.way is Way.TREE:
             place = self._accepted_branch(sender, frame)
-        elif isinstance(handler, FromNeighbour):
-            place = self._interface(sender, frame)
-        elif handler is not None or frame.type in _CONTROL:
-            return Drop.NOT_FROM_CONTROLLER
+        elif rule.way is Way.NEIGHBOUR:
+            place = self.interface(sender, frame.epoch)
         else:
-            return Drop.NOT_HANDLED
+            return Drop.NOT_FROM_CONTROLLER
         if isinstance(place, Drop):
             return place
-        return (handler.handle, place) if isinstance(frame.body, handler.bodies) else Drop.MALFORMED
+        return (rule.handle, place) if isinstance(frame.body, rule.bodies) else Drop.MALFORMED
 
-    def from_controller(self, frame: Frame, now: float) -> list[Action]:
+    def from_controller(self, event: ControllerFrame, now: float) -> list[Action]:
         """A whole frame came in from the controller."""
-        handler = self._handlers.get(frame.type)
-        if not isinstance(handler, FromController):
+        frame = event.frame
+        rule = self._rules[frame.type]
+        if rule is None or rule.way is not Way.CONTROLLER:
             return self._drop(Drop.NOT_FROM_ROUTER)
         if frame.issuer != self._node:
             return self._drop(Drop.NOT_ADDRESSED)
-        if not isinstance(frame.body, handler.bodies):
+        if not isinstance(frame.body, rule.bodies):
             return self._drop(Drop.MALFORMED)
-        return handler.handle(frame, now)
+        return rule.handle(frame.issuer, frame, now)
 
-    def _interface(self, sender: int, frame: Frame) -> int | Drop:
-        """The interface that leads to `sender` in the frame's epoch; a Drop is no interface's number."""
-        table = self._tables.get(frame.epoch)
+    def interface(self, sender: int, epoch: int) -> int | Drop:
+        """The interface that leads to `sender` in an epoch; a Drop is no interface's number."""
+        table = self._tables.get(epoch)
         if table is None:
             return Drop.UNKNOWN_EPOCH
         return table.interfaces.get(sender, Drop.UNKNOWN_NEIGHBOUR)

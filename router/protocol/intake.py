@@ -20,10 +20,11 @@ from router.predicates.covering.budget import Allowances
 from router.predicates.model import Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
-from router.protocol.events import Action, FrameReceived
+from router.protocol.events import Action, ControllerFrame, FrameReceived, Tick
 from router.protocol.frame_table import FrameTable
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
+from router.wire.addresses import CONTROLLER
 from router.wire.codec import encode_body
 from router.wire.frames import EncodedPredicate, Frame
 from router.wire.header import DecodeError
@@ -102,6 +103,17 @@ class Intake(Part):
             self._neighbours.keep_only(current.interfaces.__contains__)
             self._issuers.keep_only(current.branch)
         return []
+
+    def controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
+        """Handles a frame of the controller."""
+        if self._context.refuses(event.frame, CONTROLLER, CONTROLLER):
+            return []
+        return self._table.from_controller(event, now)
+
+    def tick_all(self, event: Tick, now: float) -> list[Action]:
+        """Does what is due: a UR unites what other routers sent."""
+        with self._routing.bounded(self._limits.turn_pairs):
+            return self._context.parts.tick(event, now)
 
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
         """Handles a frame of another router, or puts it aside until its predicate has been read."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from router.content.base import MOST_ATTRIBUTES
@@ -17,12 +17,12 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.delivered import Delivered
-from router.protocol.events import Accepted, Action, Deliver, DeliveryPostponed, Refused
-from router.protocol.frame_table import FrameHandler, OnTree
+from router.protocol.events import Accepted, Action, Deliver, DeliveryPostponed, Refused, SendMessage
 from router.protocol.message_bounds import MOST_BYTES, is_too_large
 from router.protocol.parts import Part
 from router.protocol.scheme import Scheme
-from router.wire.frames import Frame, FrameType
+from router.protocol.service import Service
+from router.wire.frames import Frame
 from router.wire.header import DecodeError
 
 _TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
@@ -61,17 +61,13 @@ class Messages(Part):
     Attributes:
         accepted: how many messages of applications were accepted, as an array of one number: compiled code
             accepts some (`router.forwarding`).
-        receivers: which applications get a message that p0 selects; the service's.
-        search: `Service.search`.
         delivered: the messages of others that were delivered last.
     """
 
-    receivers: Callable[[Message], tuple[int, ...]]
-    search: Callable[[Message], Iterator[None] | None]
-
-    def __init__(self, context: Context, scheme: Scheme) -> None:
+    def __init__(self, context: Context, scheme: Scheme, service: Service) -> None:
         self._context = context
         self._scheme = scheme
+        self._service = service
         self._counters = context.counters
         self._content = context.content
         self._parts = context.parts
@@ -84,10 +80,6 @@ class Messages(Part):
         self._search: Iterator[None] | None = None
         self.accepted = array("q", [0])
         self.delivered = Delivered()
-
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        bodies = self._scheme.message_bodies
-        return {self._context.content.message_frame: OnTree(bodies, self._received)}
 
     @property
     def idle(self) -> bool:
@@ -123,9 +115,9 @@ class Messages(Part):
             actions += self._originate(*self._held.popleft(), now)
         return actions
 
-    def submit(self, app: int, message: Message, now: float) -> list[Action]:
+    def send(self, event: SendMessage, now: float) -> list[Action]:
         """Takes a message of a local application: `Accepted` with its number, or `Refused`."""
-        context = self._context
+        context, app, message = self._context, event.app, event.message
         if self._content.bounds_messages:
             reason = self._content.refusal(message)
         else:
@@ -165,7 +157,8 @@ class Messages(Part):
             context.counters.messages_unmatched += 1
         return actions
 
-    def _received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+    def received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        """A message came in on its source's tree."""
         counters, content = self._counters, self._content
         if not content.bounds_messages and is_too_large(frame.body):
             # Before it is read.
@@ -220,7 +213,7 @@ class Messages(Part):
 
     def _search_of(self, local: _Local) -> Iterator[None] | None:
         """The work that comes before a delivery; a copy of what was delivered is not compared."""
-        return None if (local.source, local.seq) in self.delivered else self.search(local.message)
+        return None if (local.source, local.seq) in self.delivered else self._service.search(local.message)
 
     def deliver_waiting(self) -> list[Action]:
         """Delivers all messages that wait, however long that takes."""
@@ -249,7 +242,7 @@ class Messages(Part):
         """
         if (source, seq) in self.delivered:
             return self._context.drop(Drop.MESSAGE_DUPLICATE)
-        apps = self.receivers(message)
+        apps = self._service.receivers(message)
         if not apps:
             return []
         if received is not None and self._context.refuses(*received, source):

@@ -1,23 +1,16 @@
 """The parts of a router: what they may hear of, and the list that passes it to them.
 
-A part takes some frames and events of its own, may have deadlines, and hears of what happens to the router as
-a whole. `Router` loops over its parts. A part joins by a line in the list of a scheme, of a service or of the
-router.
+A part may have deadlines, and hears of what happens to the router as a whole. `Router` loops over its parts.
+A part joins by a line in the list of a scheme, of a service or of the router; which frames and events it
+takes stands in `router.protocol.core.dispatch`.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
-from router.protocol.clock import earlier
-from router.protocol.events import Action
-from router.protocol.frame_table import FrameHandler
-from router.wire.frames import FrameType
-
-#: Takes an event of one type and the time.
-EventHandler = Callable[[Any, float], list[Action]]
+from router.protocol.events import Action, Settle, Tick
 
 
 class MessageCounts:
@@ -75,20 +68,6 @@ class Part:
 
     Every method has a default that does nothing.
     """
-
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        """The frames that the part takes.
-
-        Each type has one taker in a router.
-        """
-        return {}
-
-    def events(self) -> Mapping[type, EventHandler]:
-        """The events that the part takes.
-
-        Each type has one taker in a router.
-        """
-        return {}
 
     @property
     def idle(self) -> bool:
@@ -153,11 +132,6 @@ class Parts:
         #: Whether the last `tick` did what was due.
         self._ticked = False
         self._deadlines: list[Callable[[], float | None]] = []
-        #: A part whose frames, events and ticks change no deadline of the others, and make none of them busy.
-        self._apart: Part | None = None
-        #: The deadline of the others, none of which is busy; only if it is known.
-        self._others_at: float | None = None
-        self._others_known = False
         self._message_sent: list[Callable[[frozenset[int], float], list[Action]]] = []
 
     def join(self, parts: Iterable[Part]) -> None:
@@ -179,48 +153,24 @@ class Parts:
     def idle(self) -> bool:
         return all(part.idle for part in self._parts)
 
-    def set_apart(self, part: Part) -> None:
-        """One of the parts changes no deadline of the others, and makes none of them busy.
-
-        Whoever passes an event to another part calls `forget` before.
-        """
-        self._apart = part
-        self._deadlines.remove(part.next_deadline)
-
-    def forget(self) -> None:
-        """The deadlines of all parts may change."""
-        self._others_known = False
-
     def next_deadline(self) -> float | None:
-        if not self._others_known:
-            at: float | None = None
-            for deadline in self._deadlines:
-                due = deadline()
-                if due is not None and (at is None or due < at):
-                    at = due
-            if self._apart is None:
-                return at
-            self._others_at, self._others_known = at, not self._busy()
-        assert self._apart is not None
-        return earlier(self._others_at, self._apart.next_deadline())
+        at: float | None = None
+        for deadline in self._deadlines:
+            due = deadline()
+            if due is not None and (at is None or due < at):
+                at = due
+        return at
 
     @property
     def busy(self) -> bool:
         """Whether a part has work that is too long for one turn."""
-        return not self._others_known and self._busy()
-
-    def _busy(self) -> bool:
         for part in self._steppers:  # noqa: SIM110 - asked after every event
             if part.busy:
                 return True
         return False
 
-    def tick(self, now: float) -> list[Action]:
+    def tick(self, _event: Tick, now: float) -> list[Action]:
         """Does what is due, or makes a step of one part that is busy; in alternation, if there is both."""
-        if self._others_known and (self._others_at is None or self._others_at > now):
-            assert self._apart is not None
-            return self._apart.tick(now)
-        self.forget()
         place = next((place for place, part in enumerate(self._steppers) if part.busy), None)
         if place is not None:
             due = self.next_deadline()
@@ -248,9 +198,11 @@ class Parts:
         found = [part.message_counts() for part in self._parts if _counts(part)]
         return None if None in found else [counts for counts in found if counts is not None]
 
-    def settle(self) -> None:
+    def settle(self, _event: Settle, _now: float) -> list[Action]:
+        """Nothing more is to be started unasked."""
         for part in self._parts:
             part.settle()
+        return []
 
 
 def _counts(part: Part) -> bool:

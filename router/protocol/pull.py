@@ -5,16 +5,13 @@ Protocol paper, sections 3.5.2 to 3.5.5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.clock import earlier
 from router.protocol.context import Context
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
-from router.protocol.frame_table import FrameHandler, FromNeighbour, OnTree
 from router.protocol.ingress import IngressFilter
-from router.protocol.parts import EventHandler, MessageCounts, Part
+from router.protocol.parts import MessageCounts, Part
 from router.protocol.replies import Replies
 from router.protocol.reply_rules import ReplyRules
 from router.protocol.request_policy import RequestPolicy
@@ -41,17 +38,6 @@ class PullRouting(Part):
         lifetime_s = options.sr_timeout_s
         self._replies = Replies(ingress, rules, self._round_trips, counters, content, lifetime_s)
         self._issued = 0
-
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        content = self._context.content
-        return {
-            FrameType.SR: OnTree((SenderRequest,), self._request_received),
-            # A UR goes against its tree: whether it comes from the right side is for its SR to say.
-            content.reply_frame: FromNeighbour(content.predicate_bodies, self._reply_received),
-        }
-
-    def events(self) -> Mapping[type, EventHandler]:
-        return {RequestUpdate: self._update_requested, HandlingTime: self._handling_measured}
 
     @property
     def idle(self) -> bool:
@@ -90,23 +76,26 @@ class PullRouting(Part):
         self._requests.advertised(interface, issuer, predicate)
         self._replies.advertised(interface, issuer, predicate)
 
-    def _update_requested(self, event: RequestUpdate, now: float) -> list[Action]:
+    def update_requested(self, event: RequestUpdate, now: float) -> list[Action]:
         """Issues an SR as far as this router's own tree goes on beyond the interfaces."""
         if event.interfaces is None:
             self._forget_dead_ends()
             return self._issue(self._children(), now)
         return self._issue(self._children() & event.interfaces, now)
 
-    def _handling_measured(self, event: HandlingTime, _now: float) -> list[Action]:
+    def handling_measured(self, event: HandlingTime, _now: float) -> list[Action]:
+        """The driver has measured how long this router took for a frame: t_p."""
         self._round_trips.computed(event.seconds)
         return []
 
-    def _request_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+    def request_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        """An SR came in from the parent on its issuer's tree."""
         assert isinstance(frame.body, SenderRequest)
         self._context.counters.srs_received += 1
         return self._replies.request(branch, frame, frame.body, now)
 
-    def _reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+    def reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        """A UR came in from a neighbour."""
         self._context.counters.urs_received += 1
         predicate = self._context.content.predicate_in(frame)
         reply = Reply(interface, frame.seq, frame.epoch, predicate, Flags.PARTIAL in frame.flags)
@@ -165,8 +154,8 @@ class CountingPullRouting(PullRouting):
         self._policy.set_askable(self._askable())
         return actions
 
-    def _reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
-        actions = super()._reply_received(interface, frame, now)
+    def reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        actions = super().reply_received(interface, frame, now)
         self._policy.set_askable(self._askable())
         return actions
 

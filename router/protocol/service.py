@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Protocol
 from router.content.base import Content
 from router.predicates.model import Message, Predicate
 from router.protocol.context import Context
-from router.protocol.events import Action, Event
-from router.protocol.messages import Messages
+from router.protocol.events import Action, ApplicationGone, Event
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 
@@ -81,29 +80,28 @@ class Service(Part, ABC):
         sends_messages: whether applications send messages of the routing scheme.
         keeps_records: whether its actions have records (`ServiceAction.record`), for which drivers open a
             file.
-        apart: its frames, events and ticks concern no other part of the router, and ask nothing of the
-            algebra of predicates (`router.protocol.parts.Parts.set_apart`).
 
     Args:
         context: of the router.
         routing: its entry for interface 0 is p0, which the service keeps; other entries are the scheme's.
             After a change of p0 the service calls `context.parts.local_changed`.
-        messages: takes the messages of applications.
     """
 
     options: ClassVar[type] = NoOptions
     sends_messages: ClassVar[bool] = True
     keeps_records: ClassVar[bool] = False
-    apart: ClassVar[bool] = False
 
-    def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
         self.context = context
         self.routing = routing
-        self.messages = messages
 
     def parts(self) -> Sequence[Part]:
         """Further parts of the router that the service needs."""
         return ()
+
+    @abstractmethod
+    def application_gone(self, event: ApplicationGone, now: float) -> list[Action]:
+        """An application was disconnected."""
 
     @abstractmethod
     def receivers(self, message: Message) -> tuple[int, ...]:
@@ -118,8 +116,8 @@ class Service(Part, ABC):
 
         Returns:
             The predicates of the applications, in a service whose `receivers` are those whose predicate
-            selects the message, and whose command `send_message` passes a message to `messages.submit` by the
-            event SendMessage. None: only the service can do either.
+            selects the message, and whose command `send_message` passes a message on by the event
+            SendMessage. None: only the service can do either.
         """
         return None
 

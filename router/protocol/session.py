@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, SendToController, Started
-from router.protocol.frame_table import FrameHandler, FromController
-from router.protocol.parts import EventHandler, Part
+from router.protocol.parts import Part
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 
 
@@ -27,14 +24,8 @@ class ControllerSession(Part):
         # When the next HELLO is due; None: no more.
         self._hello_at: float | None = None
 
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        return {
-            FrameType.TABLE: FromController((BroadcastTable,), self._table_received),
-            FrameType.COMMIT: FromController((Commit,), self._commit_received),
-        }
-
-    def events(self) -> Mapping[type, EventHandler]:
-        return {Started: lambda _event, now: self._hello(now)}
+    def started(self, _event: Started, now: float) -> list[Action]:
+        return self._hello(now)
 
     @property
     def idle(self) -> bool:
@@ -57,7 +48,7 @@ class ControllerSession(Part):
         self._hellos += 1
         return self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._context.incarnation))
 
-    def _table_received(self, frame: Frame, _now: float) -> list[Action]:
+    def table_received(self, _node: int, frame: Frame, _now: float) -> list[Action]:
         assert isinstance(frame.body, BroadcastTable)
         if self._is_of_other_run(frame):
             return self._other_run()
@@ -72,7 +63,7 @@ class ControllerSession(Part):
         self._hello_at = None
         return [self._acknowledge(frame, tables.newest)]
 
-    def _commit_received(self, frame: Frame, now: float) -> list[Action]:
+    def commit_received(self, _node: int, frame: Frame, now: float) -> list[Action]:
         assert isinstance(frame.body, Commit)
         if self._is_of_other_run(frame):
             return self._other_run()

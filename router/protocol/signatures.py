@@ -18,8 +18,9 @@ from router.wire.frames import Frame
 from router.wire.window import advanced
 
 #: Numbers of an issuer that are remembered for each type. A router repeats an RA for up to 28 s
-#: (`router.protocol.confirmation`), and one that was stopped sends on what waited: as many newer frames of
-#: its issuer may come before. Of an issuer that has sent few frames, few bytes are kept; 8 KiB at most.
+#: (`router.protocol.core.reliable_control`), and one that was stopped sends on what waited: as many newer
+#: frames of its issuer may come before. Of an issuer that has sent few frames, few bytes are kept; 8 KiB at
+#: most.
 ISSUER_WINDOW = 65_536
 
 

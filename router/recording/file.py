@@ -36,9 +36,10 @@ from typing import IO, Any
 
 from router.clock.clock import ExperimentClock, FixedClock, Reading
 from router.content.registry import content_of
+from router.protocol.core.router import Layer
+from router.protocol.core.stack import make_router
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.recording import attention
 from router.recording.actions import actions_content
 from router.recording.events import decode_event, encode_event, is_event
@@ -95,8 +96,8 @@ class Origin:
     public_keys: str | None = None
     floor: int = 0
 
-    def router(self) -> Router:
-        """Returns a new core.
+    def router(self) -> Layer:
+        """Returns a new router.
 
         Raises:
             ValueError: `matcher` is not the name of a matcher, the incarnation is out of range, or the public
@@ -110,7 +111,7 @@ class Origin:
 
             verifier = PublicKeys(bytes.fromhex(self.public_keys), self.floor)
         matcher = content.matcher(self.matcher)
-        return Router(self.node, self.options, matcher, self.incarnation, jitter, verifier)
+        return make_router(self.node, self.options, matcher, self.incarnation, jitter, verifier)
 
 
 def _options(recorded: dict[str, Any]) -> RouterOptions:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.content.registry import OFF, content_of
+from router.protocol.core.router import Layer, Router
 from router.protocol.events import Action, DeliveryPostponed
-from router.protocol.router import Router
 from router.protocol.scheme import Row
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
@@ -38,7 +38,7 @@ def replay(recording: Recording) -> Iterator[Step]:
     """
     router = new_router(recording)
     for given in recording.inputs():
-        yield Step(given, answer(router, given), router)
+        yield Step(given, answer(router, given), router.core)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ def check(path: Path) -> Replayed:
                 difference = _difference(recording, given, data)
         if difference is not None:
             seconds = (given.t_ns - first_ns) / 1e9
-            return Replayed(inputs, f"event {inputs}, at {seconds:.6f} s: {difference}", None, router)
-    return Replayed(inputs, None, recording.cut, router)
+            return Replayed(inputs, f"event {inputs}, at {seconds:.6f} s: {difference}", None, router.core)
+    return Replayed(inputs, None, recording.cut, router.core)
 
 
-def answer(router: Router, given: RecordedEvent) -> list[Action]:
+def answer(router: Layer, given: RecordedEvent) -> list[Action]:
     """The answer to a recorded event.
 
     The live router may have delivered a message at once that the core alone delivers in later turns: compiled
@@ -99,11 +99,11 @@ def answer(router: Router, given: RecordedEvent) -> list[Action]:
     if actions and isinstance(actions[-1], DeliveryPostponed) and given.actions is not None:
         postponed = encode_actions(given.event, actions[-1:])
         if not given.actions.endswith(postponed):
-            return [*actions[:-1], *router.deliver_waiting()]
+            return [*actions[:-1], *router.core.deliver_waiting()]
     return actions
 
 
-def new_router(recording: Recording) -> Router:
+def new_router(recording: Recording) -> Layer:
     """The router at the begin of a recording; earlier ones of this process are not to be used any more.
 
     Raises:
@@ -187,6 +187,7 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
     """
     recording = Recording(path)
     router = new_router(recording)
+    core = router.core
     inputs = recording.inputs()
     following = next(inputs, None)
     last_ns = None
@@ -197,4 +198,4 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
         while following is not None and following.t_ns <= t_ns:
             answer(router, following)
             following = next(inputs, None)
-        yield RouterState(t_ns, router.epoch, router.interfaces(), router.rows())
+        yield RouterState(t_ns, core.epoch, core.interfaces(), core.rows())

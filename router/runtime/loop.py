@@ -22,6 +22,7 @@ from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import COMPILED, DEADLINE, NOTHING, REQUEST, Meter
 from router.forwarding.layout import NEVER
 from router.matching import factory
+from router.protocol.core.router import Layer
 from router.protocol.events import (
     Action,
     Event,
@@ -32,7 +33,6 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.router import Router
 from router.recording.file import Recorder
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
@@ -68,10 +68,10 @@ _MESSAGE = int(FrameType.MSG)
 
 
 class RouterLoop:
-    """Drives one `Router`.
+    """Drives one router.
 
     Args:
-        router: the protocol core.
+        router: the protocol core, within its layers.
         matcher: the name of its matching engine.
         sockets: on the device that leads to the switch.
         socket_path: where applications connect.
@@ -87,7 +87,7 @@ class RouterLoop:
 
     def __init__(
         self,
-        router: Router,
+        router: Layer,
         matcher: str,
         sockets: PacketSockets,
         socket_path: Path,
@@ -100,6 +100,7 @@ class RouterLoop:
         guard: Guard | None = None,
     ) -> None:
         self._router = router
+        self._core = core = router.core
         self._clock = FixedClock() if clock is None else clock
         self._meter = Meter() if meter is None else meter
         self._lag_look_at = 0.0
@@ -112,27 +113,25 @@ class RouterLoop:
         # The selector's own `select` costs more than some wake-ups' work.
         self._epoll = select.epoll.fromfd(self._selector.fileno())
         self._plane = None
-        compiles = guard is None and matcher == factory.COMPILED and router.sends_messages
-        if compiles and (state := router.forwarding()) is not None:
+        compiles = guard is None and matcher == factory.COMPILED and core.sends_messages
+        if compiles and (state := core.forwarding()) is not None:
             from router.forwarding.plane import DataPlane  # it comes with Numba
 
             self._plane = DataPlane(
                 state, self._clock, sockets.buffers, sockets.messages.fileno(), sockets.mtu, recorder
             )
         self._guard = guard
-        self._link = Link(
-            router.node, sockets, log, plane=self._plane, guard=guard, neighbours=router.neighbours
-        )
+        self._link = Link(core.node, sockets, log, plane=self._plane, guard=guard, neighbours=core.neighbours)
         self._applications = Applications(
-            router.node,
+            core.node,
             socket_path,
             self._selector,
-            router.session,
+            core.session,
             self._requested,
             self.status,
             records,
             service_records=service_records,
-            fields_of=router.content.delivery,
+            fields_of=core.content.delivery,
         )
         self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
         self._masks: dict[int, int] = {}
@@ -163,9 +162,9 @@ class RouterLoop:
     def counters(self) -> dict[str, Any]:
         """Returns the counters of this router: see `router.records.counters`."""
         link = self._link
-        link.collect(self._router.counters)
+        link.collect(self._core.counters)
         return router_counters(
-            self._router.counters,
+            self._core.counters,
             frames_received=link.frames_received,
             frames_sent=link.frames_sent,
             bytes_received=link.bytes_received,
@@ -175,7 +174,7 @@ class RouterLoop:
             applications_disconnected_slow=self._applications.disconnected_slow,
             records_lost=self._applications.records_lost,
             messages_compiled=link.compiled,
-            engine_bytes=self._router.engine_bytes,
+            engine_bytes=self._core.engine_bytes,
             refused=None if self._guard is None else self._guard.refused_by_sender(),
         )
 
@@ -189,16 +188,16 @@ class RouterLoop:
             tables: include `table` (the rows of the routing table, made one by one) and `interfaces`, which
                 may be long.
         """
-        router = self._router
+        core = self._core
         status: dict[str, Any] = {
-            "node": router.node,
-            "epoch": router.epoch,
+            "node": core.node,
+            "epoch": core.epoch,
             "counters": self.counters(),
-            "idle": router.idle and self._link.idle and self._applications.idle,
+            "idle": self._router.idle and self._link.idle and self._applications.idle,
         }
         if tables:
-            status["table"] = router.rows_in_turns()
-            status["interfaces"] = {str(i): node for i, node in sorted(router.interfaces().items())}
+            status["table"] = core.rows_in_turns()
+            status["interfaces"] = {str(i): node for i, node in sorted(core.interfaces().items())}
         return status
 
     # Running.
@@ -296,7 +295,7 @@ class RouterLoop:
     @property
     def _full(self) -> bool:
         """Whether messages are to wait in the socket."""
-        return self._router.full or self._recorder_full
+        return self._core.full or self._recorder_full
 
     @property
     def _behind(self) -> bool:
@@ -306,7 +305,7 @@ class RouterLoop:
         # A turn that began with the deadlines may have changed them since.
         changed = self._changed or link.changed
         records = self._recorder is not None and self._recorder.behind
-        return bool(self._first) or waiting or changed or records or self._router.delivers
+        return bool(self._first) or waiting or changed or records or self._core.delivers
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
@@ -336,7 +335,7 @@ class RouterLoop:
             return ready
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         # Messages that were read come before those that arrive.
-        hold = self._link.holds or self._link.messages_behind or self._router.delivers
+        hold = self._link.holds or self._link.messages_behind or self._core.delivers
         ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
         self._began, self._began_cpu = plane.woken
         wall_s, cpu_s = plane.take_turn()

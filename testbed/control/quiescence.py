@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from router.protocol.confirmation import LONGEST_WAIT, SENDINGS
+from router.protocol.core.reliable_control import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
 from testbed.config.model import Experiment
 from testbed.errors import RunError

@@ -44,7 +44,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
         router = new_router(recording)
         for given in recording.inputs():
             concerns = _concerns(given.event, node, source, seq)
-            before = dict(router.counters.dropped) if concerns else {}
+            before = dict(router.core.counters.dropped) if concerns else {}
             actions = answer(router, given)
             sent = any(
                 isinstance(action, Send)
@@ -59,9 +59,9 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
                     for action in actions
                 )
             if concerns:
-                counted = router.counters.dropped
+                counted = router.core.counters.dropped
                 reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
-                taken = Decision(router.rows(), reasons[0] if reasons else None)
+                taken = Decision(router.core.rows(), reasons[0] if reasons else None)
                 # Of several copies (layer `rpf`), those that came off the tree are dropped, before or after
                 # the copy that came by the tree.
                 if found is None or taken.dropped is None:

@@ -16,8 +16,8 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
+from router.protocol.core.router import Router
 from router.protocol.counters import Drop
-from router.protocol.router import Router
 from router.protocol.scheme import Row, TablePart
 from router.recording.file import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at

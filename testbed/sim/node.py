@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from router.predicates.model import Filter
+from router.protocol.core.stack import make_router
 from router.protocol.events import (
     Accepted,
     Action,
@@ -22,7 +23,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.signatures import Verifier
 from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
@@ -46,7 +46,7 @@ class SimulatedRouter:
         verifier: verifies the signatures of others; None: frames need none.
     """
 
-    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node")
+    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node", "router")
 
     def __init__(
         self,
@@ -59,7 +59,8 @@ class SimulatedRouter:
         verifier: Verifier | None = None,
     ) -> None:
         self.node = node
-        self.core = Router(node, options, None, INCARNATION, Random(f"{seed}/{node}"), verifier)
+        self.router = make_router(node, options, None, INCARNATION, Random(f"{seed}/{node}"), verifier)
+        self.core = self.router.core
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell
@@ -69,16 +70,16 @@ class SimulatedRouter:
 
     def handle(self, event: Event) -> None:
         """Passes an event to the core and performs its actions."""
-        core = self.core
-        actions = core.handle(event, self._agenda.now_s)
+        router = self.router
+        actions = router.handle(event, self._agenda.now_s)
         if actions:
             self._perform(actions)
-        self._alarm.set(core.next_deadline())
+        self._alarm.set(router.next_deadline())
 
     def rate_changed(self) -> None:
         """Sets the alarm for the new rate of the experiment clock."""
         self._alarm.rate_changed()
-        self._alarm.set(self.core.next_deadline())
+        self._alarm.set(self.router.next_deadline())
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:

@@ -306,7 +306,7 @@ class Simulation:
             due = agenda.next_ns
             # After either limit, the network must be quiet.
             if due is None or due > min(quiet_ns, limit_ns):
-                busy = [router.node for router in self.routers if not router.core.idle]
+                busy = [router.node for router in self.routers if not router.router.idle]
                 if not busy and not fabric.under_way and self.controller.settled:
                     agenda.now = quiet_ns
                     return

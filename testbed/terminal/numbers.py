@@ -38,7 +38,7 @@ def message(source: int, seq: int) -> str:
     """Formats the name of a message, such as 3:17: the source and its router's count from 1.
 
     The count is the low half of the sequence number, the incarnation of the router the high half
-    (`router.protocol.router.Router`).
+    (`router.protocol.core.router.Router`).
     """
     return f"{source}:{seq & 0xFFFFFFFF}"
 

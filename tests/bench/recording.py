@@ -9,9 +9,9 @@ from pathlib import Path
 from router.matching.factory import DEFAULT
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.recording.file import Origin, Recorder
 from router.wire.codec import HEADER_LENGTH, decode_header, encode, forwarded_frame, fragment
 from router.wire.frames import Commit, Frame, FrameType
@@ -25,7 +25,7 @@ _ORIGIN = Origin(1, RouterOptions(), DEFAULT, seed=1, incarnation=1)
 
 def _router() -> Router:
     """Returns node 1 between nodes 0 and 2; node 2 and an application select the messages of node 0."""
-    router = _ORIGIN.router()
+    router = _ORIGIN.router().core
     table = table_of(
         ((1, 0), (2, 2)), (TreeEntry(0, 1, (2,), 0), TreeEntry(1, 0, (1, 2), 0), TreeEntry(2, 2, (1,), 0))
     )

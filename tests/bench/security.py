@@ -12,9 +12,9 @@ from router.forwarding.buffers import FrameBuffers
 from router.matching.factory import factory
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.security.guard import Guard
 from router.security.signatures import PublicKeys, Signer
 from router.wire.addresses import CONTROLLER, node_address, port_addresses

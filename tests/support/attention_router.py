@@ -7,9 +7,9 @@ from typing import Any
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
 from router.protocol.services.attention.events import Index, Register, Registered, Upload

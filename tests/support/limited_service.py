@@ -16,9 +16,9 @@ from typing import Any
 from router.content.base import Content
 from router.predicates.model import Message
 from router.protocol.context import Context
+from router.protocol.core.dispatch import EVENTS
 from router.protocol.events import Action, ServiceEvent
-from router.protocol.messages import Messages
-from router.protocol.parts import EventHandler, Part
+from router.protocol.parts import Part
 from router.protocol.registries import SERVICES
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Command, Handle, Request, RequestError, Session
@@ -68,16 +68,13 @@ class _Windows(Part):
 class Limited(Exhaustive):
     """At most a quota of messages for each application and window."""
 
-    def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
-        super().__init__(context, routing, messages)
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
         self._windows = _Windows()
         self._quotas: dict[int, int] = {}
 
     def parts(self) -> Sequence[Part]:
         return (*super().parts(), self._windows)
-
-    def events(self) -> Mapping[type, EventHandler]:
-        return {**super().events(), SetQuota: self._set_quota}
 
     def receivers(self, message: Message) -> tuple[int, ...]:
         delivered = self._windows.delivered
@@ -91,7 +88,7 @@ class Limited(Exhaustive):
     def session(cls, number: int, content: Content) -> Session:
         return LimitedSession(number, content)
 
-    def _set_quota(self, event: SetQuota, _now: float) -> list[Action]:
+    def set_quota(self, event: SetQuota, _now: float) -> list[Action]:
         self._quotas[event.app] = event.messages
         return []
 
@@ -123,8 +120,10 @@ def registered() -> Iterator[None]:
     """The service is registered within the block."""
     SERVICES.register(NAME, Limited)
     register_event(SetQuota, _QUOTA_FORMAT)
+    EVENTS[SetQuota] = Limited.set_quota
     try:
         yield
     finally:
+        del EVENTS[SetQuota]
         unregister_event(SetQuota)
         SERVICES.unregister(NAME)

@@ -7,6 +7,7 @@ import random
 from router.content.registry import content_of
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Layer, Router
 from router.protocol.events import (
     Action,
     ControllerFrame,
@@ -14,7 +15,6 @@ from router.protocol.events import (
     Send,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.wire.frames import (
     Body,
     BroadcastTable,
@@ -67,7 +67,7 @@ def new_router(options: RouterOptions | None = None, matcher: str = "counting") 
     return Router(NODE, options, engine, INCARNATION, random.Random(1))
 
 
-def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float = 0.0) -> list[Action]:
+def control(router: Layer, kind: FrameType, epoch: int, body: Body, now: float = 0.0) -> list[Action]:
     return router.handle(ControllerFrame(Frame(kind, NODE, CONTROL | epoch, epoch, 1, body)), now)
 
 
@@ -76,9 +76,14 @@ def set_up(
 ) -> Router:
     """Returns a router that has committed epoch 1 on `table`."""
     router = new_router(options, matcher)
+    in_first_epoch(router, table)
+    return router
+
+
+def in_first_epoch(router: Layer, table: BroadcastTable = TABLE) -> None:
+    """Lets a router commit epoch 1 on `table`."""
     control(router, FrameType.TABLE, 1, table)
     control(router, FrameType.COMMIT, 1, Commit(1))
-    return router
 
 
 def ra(issuer: int, text: str, epoch: int = 1, hop_limit: int = 9, seq: int = 1) -> Frame:
@@ -93,6 +98,6 @@ def sent(actions: list[Action]) -> list[tuple[set[int], Frame]]:
     return [(set(action.interfaces), action.frame) for action in actions if isinstance(action, Send)]
 
 
-def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> list[Action]:
+def received(router: Layer, sender: int, frame: Frame, now: float = 0.0) -> list[Action]:
     """Passes a frame from the router of node `sender` to the router."""
     return router.handle(FrameReceived(sender, frame), now)

@@ -11,6 +11,8 @@ import networkx as nx
 
 from router.content.registry import content_of
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.protocol.core.router import Layer, Router
+from router.protocol.core.stack import make_router
 from router.protocol.events import (
     Action,
     ControllerFrame,
@@ -27,7 +29,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
 
@@ -153,7 +154,10 @@ class Network:
         self.options = options
         self._seed = seed
         self._matcher = matcher
-        self.routers = {node: self._router(node) for node in sorted(graph)}
+        self._outermost: dict[int, Layer] = {}
+        self.routers: dict[int, Router] = {}
+        for node in sorted(graph):
+            self._make_router(node)
         self.tables: Mapping[int, BroadcastTable] = {}
         self._tables_of_epoch: dict[int, Mapping[int, BroadcastTable]] = {}
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
@@ -174,7 +178,7 @@ class Network:
             self.handle(node, Started())
 
     def handle(self, node: int, event: Event) -> list[Action]:
-        actions = self.routers[node].handle(event, self.now)
+        actions = self._outermost[node].handle(event, self.now)
         for action in actions:
             if isinstance(action, Send):
                 assert action.interfaces and 0 not in action.interfaces
@@ -222,7 +226,7 @@ class Network:
         while True:
             while self.step():
                 pass
-            waiting = [router for router in self.routers.values() if not router.idle]
+            waiting = [router for router in self._outermost.values() if not router.idle]
             if not waiting:
                 return
             deadlines = (router.next_deadline() for router in waiting)
@@ -282,19 +286,20 @@ class Network:
         self.predicates[node] = predicate
         self.handle(node, SetPredicate(1, predicate))
 
-    def _router(self, node: int) -> Router:
-        return Router(
+    def _make_router(self, node: int) -> None:
+        self._outermost[node] = made = make_router(
             node,
             self.options,
             content_of(self.options.covering, self.options.privacy).matcher(self._matcher),
             self._incarnations[node],
             random.Random(f"{self._seed}/{node}"),
         )
+        self.routers[node] = made.core
 
     def forget(self, node: int) -> None:
         """Replaces a router by one that has a greater incarnation and no table."""
         self._incarnations[node] += 1
-        self.routers[node] = self._router(node)
+        self._make_router(node)
         self.predicates.pop(node, None)
         self.handle(node, Started())
 

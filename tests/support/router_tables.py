@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from router.predicates.model import NOTHING, Predicate
-from router.protocol.router import Router
+from router.protocol.core.router import Router
 from router.protocol.scheme import Row
 
 

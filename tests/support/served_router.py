@@ -13,9 +13,9 @@ from captures.rundir.layout import RunLayout
 from router.content.bloom import Bloom
 from router.content.plain import Plain
 from router.matching.factory import factory
+from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, Event, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.records.applications import ConnectionRecords
 from router.runtime.applications import Applications
 from router.runtime.client import Client, Delivery

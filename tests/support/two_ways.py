@@ -53,7 +53,7 @@ class CoreRouter:
     def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
         origin = Origin(node, options, "compiled", 0, 1)
         self.node = node
-        self.core = origin.router()
+        self.core = origin.router().core
         self.clock = _Clock()
         self.recorder = Recorder(recording, origin, self.clock)
         self.intake = FrameIntake(forwarded_frame)

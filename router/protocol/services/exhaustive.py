@@ -15,14 +15,14 @@ from router.predicates.printer import format_predicate
 from router.protocol.context import Context
 from router.protocol.events import (
     Accepted,
+    Action,
     ApplicationGone,
     PredicatePostponed,
     Refused,
     SendMessage,
     SetPredicate,
 )
-from router.protocol.messages import Messages
-from router.protocol.parts import EventHandler, Part
+from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session, Steps
 from router.protocol.services.applications import ApplicationPredicates
@@ -33,20 +33,20 @@ from router.protocol.services.subscriptions import Subscriptions
 class Exhaustive(Service):
     """Predicates of applications make p0; a message goes to all whose predicate selects it."""
 
-    def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
-        super().__init__(context, routing, messages)
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
         self.predicates = ApplicationPredicates(routing, context.content, context.options.limits)
         self._changes = PredicateChanges(context, self.predicates)
 
     def parts(self) -> Sequence[Part]:
         return (self._changes,)
 
-    def events(self) -> Mapping[type, EventHandler]:
-        return {
-            SetPredicate: lambda event, now: self._changes.set(event.app, event.predicate, now),
-            ApplicationGone: lambda event, now: self._changes.leave(event.app, now),
-            SendMessage: lambda event, now: self.messages.submit(event.app, event.message, now),
-        }
+    def set_predicate(self, event: SetPredicate, now: float) -> list[Action]:
+        """An application declares what it asks for, in place of what it has declared."""
+        return self._changes.set(event.app, event.predicate, now)
+
+    def application_gone(self, event: ApplicationGone, now: float) -> list[Action]:
+        return self._changes.leave(event.app, now)
 
     def receivers(self, message: Message) -> tuple[int, ...]:
         return self.predicates.selecting(message)

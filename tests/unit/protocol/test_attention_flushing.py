@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from router.predicates.model import Message
+from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick
-from router.protocol.router import Router
 from router.protocol.services.attention.events import Index
 from router.wire.frames import FrameType, Publication, PublicationFlags
 from tests.support.attention_router import (

@@ -6,8 +6,8 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick
-from router.protocol.router import Router
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions, PolicyName
 from router.protocol.services.attention.events import DeliverPublication, Index, IndexChanged, Refresh

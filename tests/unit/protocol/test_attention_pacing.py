@@ -9,9 +9,9 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import Settle, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.events import Upload
 from router.protocol.services.attention.pacing import Waiting

@@ -11,11 +11,11 @@ import pytest
 from router.forwarding.delivered import note_delivered, was_delivered
 from router.native.memory import address_of
 from router.predicates.model import EVERYTHING, Message
+from router.protocol.core.router import Router
 from router.protocol.delivered import MESSAGES, Delivered
 from router.protocol.events import Deliver, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
-from router.protocol.router import Router
 from router.wire.frames import AddressedMessage
 from tests.support.one_router import NODE, TABLE, msg, received, set_up
 from tests.support.tree_entries import with_subtrees

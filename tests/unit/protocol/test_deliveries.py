@@ -18,6 +18,7 @@ from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPred
 from router.predicates.model import NOTHING, Constraint, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol import messages
+from router.protocol.core.router import Router
 from router.protocol.events import (
     Accepted,
     Action,
@@ -33,7 +34,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.routing import RoutingTable
 from router.protocol.services.applications import ApplicationPredicates
 from router.recording.file import Origin, Recorder
@@ -146,7 +146,7 @@ def test_a_message_that_has_waited_is_compared_in_turns_with_what_was_declared_m
     ticks(router)
     steps = iter([None] * 200)
     with monkeypatch.context() as patch:
-        patch.setattr(router._messages, "search", lambda _: steps)
+        patch.setattr(router._service, "search", lambda _: steps)
         received(router, 11, msg(11, seq=1, s="ab"))
         received(router, 11, msg(11, seq=2, s=LONG + "b"))
     router.handle(SetPredicate(2, parse_predicate(f'{MANY} or s ** "b"')), 0.0)
@@ -162,13 +162,13 @@ def test_a_message_that_has_waited_is_compared_in_turns_with_what_was_declared_m
 
 def test_copies_that_wait_are_not_compared(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[Message] = []
-    search = router._messages.search
+    search = router._service.search
 
     def counted(message: Message) -> Iterator[None] | None:
         searches.append(message)
         return search(message)
 
-    monkeypatch.setattr(router._messages, "search", counted)
+    monkeypatch.setattr(router._service, "search", counted)
     turns = [received(router, 11, msg(11, seq=1, s=LONG + "b")) for _ in range(5)]
     assert delivered([*turns, *ticks(router)]) == [(1, (1,))]
     assert len(searches) == 1
@@ -274,7 +274,7 @@ def test_a_replay_delivers_at_once_what_compiled_code_has_delivered_at_once(tmp_
     """The core alone postpones the delivery; a recording tells how it was."""
     path = tmp_path / "r.rec"
     origin = Origin(NODE, RouterOptions(sr_policy="never"), "counting", 1, INCARNATION)
-    recorder, live = Recorder(path, origin), origin.router()
+    recorder, live = Recorder(path, origin), origin.router().core
 
     def played(event: Event, at_once: bool = False) -> list[Action]:
         recorder.event(event, 0.0)

@@ -9,9 +9,9 @@ import pytest
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import Accepted, Deliver, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.schemes.per_source import PerSource
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType
 from tests.support.one_router import NODE, TABLE, control, msg, new_router, ra, received, sent, set_up

@@ -16,9 +16,9 @@ from router.predicates.covering.normal import NormalFilter
 from router.predicates.covering.pool import POOL, FilterPool
 from router.predicates.model import EVERYTHING, NOTHING, Predicate
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import Action, FrameReceived, RequestUpdate, Send, Tick
 from router.protocol.options import ChosenOptions, RouterOptions
-from router.protocol.router import Router
 from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame, whole_frame
 from router.wire.frames import Commit, EncodedPredicate, Flags, Frame, FrameType, SenderRequest

@@ -1,18 +1,18 @@
-"""The list of parts, and the table of frames that parts contribute to."""
+"""The list of parts, and the table of frames and events that they take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.broadcast import Branch
 from router.protocol.context import Context
-from router.protocol.counters import Counters
+from router.protocol.core.dispatch import EVENTS, FRAMES
 from router.protocol.events import Action, RequestUpdate, Send, Settle, Tick
-from router.protocol.frame_table import FrameHandler, FrameTable, FromController, FromNeighbour, OnTree
+from router.protocol.frame_table import on_tree
 from router.protocol.options import RouterOptions
-from router.protocol.parts import EventHandler, Part, Parts
+from router.protocol.parts import Part, Parts
 from router.protocol.registries import SCHEMES
 from router.protocol.routing import RoutingTable
 from router.protocol.schemes.flooding import Flooding
@@ -27,12 +27,6 @@ class _Beacon(Part):
         self._context = context
         self._due_at: float | None = None
         self.sent_through: list[frozenset[int]] = []
-
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        return {FrameType.SR: OnTree((SenderRequest,), self._received)}
-
-    def events(self) -> Mapping[type, EventHandler]:
-        return {RequestUpdate: lambda _event, now: self._send(now)}
 
     @property
     def idle(self) -> bool:
@@ -59,7 +53,10 @@ class _Beacon(Part):
         frame = self._context.issued(FrameType.SR, 1, SenderRequest(0))
         return [Send(self._context.own_branch().children, frame)]
 
-    def _received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
+    def asked(self, _event: RequestUpdate, now: float) -> list[Action]:
+        return self._send(now)
+
+    def received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
         return [Send(branch.children, frame.one_hop_less())]
 
 
@@ -75,14 +72,16 @@ class _Beacons(Flooding):
 
 
 @pytest.fixture
-def beacons() -> Iterator[None]:
+def beacons(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     SCHEMES.register("beacons", _Beacons)
+    monkeypatch.setitem(FRAMES, FrameType.SR, on_tree(_Beacon.received, SenderRequest))
+    monkeypatch.setitem(EVENTS, RequestUpdate, _Beacon.asked)
     yield
     SCHEMES.unregister("beacons")
 
 
 @pytest.mark.usefixtures("beacons")
-def test_a_part_joins_by_one_line_of_its_scheme() -> None:
+def test_a_part_joins_by_a_line_of_its_scheme_and_one_for_each_frame_and_event() -> None:
     router = set_up(RouterOptions(scheme="beacons"))
     assert not router.idle
     assert router.next_deadline() == 1.0
@@ -114,13 +113,6 @@ def test_frames_from_where_they_may_not_come() -> None:
     assert router.counters.dropped == {"not_from_controller": 1, "not_from_router": 1, "malformed": 1}
 
 
-def test_two_parts_cannot_take_one_type_of_frame() -> None:
-    table = FrameTable(1, BroadcastTables(1), Counters())
-    table.add({FrameType.UR: FromNeighbour((), lambda _interface, _frame, _now: [])})
-    with pytest.raises(ValueError, match="two parts of a router take UR frames"):
-        table.add({FrameType.UR: FromController((), lambda _frame, _now: [])})
-
-
 class _Due(Part):
     def __init__(self, at: float | None) -> None:
         self.at = at
@@ -140,9 +132,9 @@ def test_the_earliest_deadline_of_all_parts_counts_and_all_settle() -> None:
     parts.join([Part(), *due])
     assert parts.next_deadline() == 2.0
     assert parts.idle
-    parts.settle()
+    parts.settle(Settle(), 5.0)
     assert [part.settled for part in due] == [1, 1, 1]
-    assert parts.tick(5.0) == parts.epoch_changed(5.0, True) == parts.local_changed(5.0) == []
+    assert parts.tick(Tick(), 5.0) == parts.epoch_changed(5.0, True) == parts.local_changed(5.0) == []
 
 
 class _Busy(Part):
@@ -178,7 +170,7 @@ def test_parts_that_are_busy_make_one_step_in_a_turn() -> None:
     steps = []
     while parts.busy:
         before = [part.steps for part in busy]
-        parts.tick(1.0)
+        parts.tick(Tick(), 1.0)
         steps.append([was - part.steps for was, part in zip(before, busy, strict=True)])
     assert steps == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1], [1, 0, 0]]
 
@@ -188,5 +180,5 @@ def test_what_is_due_is_not_done_in_the_turn_of_a_step_and_waits_for_one_at_most
     part = _Busy(3, at=1.0)
     parts.join([part])
     for _ in range(6):
-        parts.tick(1.0)
+        parts.tick(Tick(), 1.0)
     assert part.done == ["tick", "step", "tick", "step", "tick", "step"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from router.predicates.model import Filter, Predicate
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import RequestUpdate
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.wire.frames import ClassifiedPredicate, Frame, FrameType
 from tests.support.one_router import BELOW, NODE, TABLE, msg, ra, received, sent, set_up
 from tests.support.tree_entries import with_subtrees

@@ -12,6 +12,7 @@ from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import (
     Action,
     ApplicationGone,
@@ -25,7 +26,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from tests.support.one_router import sent, set_up
 from tests.support.router_tables import predicates_of
 

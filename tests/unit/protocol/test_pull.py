@@ -9,6 +9,7 @@ import pytest
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol import replies, requests
+from router.protocol.core.router import Router
 from router.protocol.events import (
     FrameReceived,
     HandlingTime,
@@ -22,7 +23,6 @@ from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
 from router.protocol.replies import ReplyInput
 from router.protocol.requests import RequestInput
 from router.protocol.round_trips import INITIAL_ROUND_TRIP
-from router.protocol.router import Router
 from router.wire.frames import Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
     FIRST,

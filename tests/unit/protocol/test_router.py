@@ -8,6 +8,7 @@ from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
+from router.protocol.core.router import Router
 from router.protocol.events import (
     Accepted,
     Action,
@@ -24,7 +25,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.wire.frames import (
     Ack,
     Commit,

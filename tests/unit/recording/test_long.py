@@ -12,7 +12,6 @@ from router.predicates.model import Constraint, Filter, Operator, Predicate, Typ
 from router.predicates.printer import predicate_to_json
 from router.protocol.events import ControllerFrame, Event, FrameReceived, SetPredicate, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.recording import contents, file
 from router.recording.contents import predicate_content, read_predicate
 from router.recording.file import Origin, Recorder, Recording, RecordingError
@@ -38,7 +37,7 @@ class _Recorded:
     def __init__(self, path: Path, options: RouterOptions, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
         origin = Origin(NODE, options, "counting", 1, 3)
-        self.router: Router = origin.router()
+        self.router = origin.router().core
         self.recorder = Recorder(path, origin)
         self.turns: list[list[int]] = []
         append = MappedFile.append

@@ -18,9 +18,9 @@ from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.model import Message, Predicate, Value
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.records.applications import ApplicationRecords
 from router.runtime.applications import Applications

@@ -24,10 +24,10 @@ from router.forwarding.plane import DataPlane
 from router.matching.factory import COMPILED
 from router.predicates.model import NOTHING, Message
 from router.protocol import messages
+from router.protocol.core.router import Router
 from router.protocol.events import Event, FrameReceived, SetPredicate, Tick
 from router.protocol.messages import _Local
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.recording import file as recordings
 from router.recording.file import Origin, Recorder
 from router.recording.replay import check
@@ -132,7 +132,7 @@ def test_requests_that_were_read_are_served_before_the_end(
 ) -> None:
     # Each turn serves one request.
     monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     with socket.socket(socket.AF_UNIX) as peer:
         peer.connect(str(loops.path))
         peer.sendall(b"".join(b'{"op": "hello", "id": %d}\n' % number for number in range(9)))
@@ -147,7 +147,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
 ) -> None:
     """No event is recorded behind messages that compiled code has forwarded without a record."""
     recorder = FullDisk(tmp_path / "r.rec", ORIGIN)
-    loop = loops.of(ORIGIN.router(), recorder)
+    loop = loops.of(ORIGIN.router().core, recorder)
     frame = Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1}))
     (payload,) = fragment(frame)
     wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
@@ -166,7 +166,7 @@ def test_a_long_content_is_recorded_in_parts_a_part_in_a_turn(
     # No turn has time for more than it must do.
     monkeypatch.setattr(module, "_TURN_S", 0.0)
     recorder = Recorder(tmp_path / "r.rec", ORIGIN)
-    loop = loops.of(ORIGIN.router(), recorder)
+    loop = loops.of(ORIGIN.router().core, recorder)
     turn, step, written = loop._turn, recorder.step, [0]
 
     def noted() -> None:
@@ -204,7 +204,7 @@ def slow_recording(loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
     monkeypatch.setattr(recordings, "_WAITING", 1)
     recorder = Recorder(tmp_path / "r.rec", ORIGIN)
-    loop = loops.of(ORIGIN.router(), recorder)
+    loop = loops.of(ORIGIN.router().core, recorder)
     record = Recorder.event
 
     def run(kind: type[Event], count: int) -> list[int]:
@@ -275,7 +275,7 @@ def test_objects_that_replace_old_ones_are_not_collected_all_at_once(
     loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collection of all young objects is a part of a turn, and their number is not what starts it."""
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     old = [[number] for number in range(20_000)]
     gc.collect()
     kept: list[list[int]] = []
@@ -306,7 +306,7 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
     """A frame that comes while 40 applications have 25 requests each is handled after a few of them."""
     # Each turn serves one request.
     monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     served: list[int] = []
 
     def status(_tables: bool) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def test_connections_are_read_in_turn_for_a_part_of_each_turn(
     """Of connections that are all ready, each turn reads one, and the next turn reads the next of them."""
     # Each turn reads one connection, and serves one request.
     monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     read: list[list[int]] = [[]]
     turn, applications = loop._turn, loop._applications
     ready = applications._ready
@@ -375,7 +375,7 @@ def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
     """Control frames, requests and deadlines that all take long come up in turn, one of them in each turn."""
     # Every stage takes longer than a turn may last.
     monkeypatch.setattr(module, "_TURN_S", 0.0)
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     stages: list[list[str]] = [[]]
     for name in ("_control_ready", "_applications_ready", "_look_at_deadlines"):
         monkeypatch.setattr(loop, name, _noted(getattr(loop, name), name, stages))
@@ -407,7 +407,7 @@ def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
 def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frames(
     loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     plane, held = loop._plane, list[bool]()
     assert plane is not None
 
@@ -423,7 +423,7 @@ def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frame
 
 
 def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
 
     def status(_tables: bool) -> dict[str, Any]:
         # The turns before, such as that of the start, may have been longer on a busy machine.
@@ -471,7 +471,7 @@ def test_a_turn_that_began_with_deadlines_does_not_sleep_on_what_it_has_made_due
     loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large predicate is set turn by turn, also after a turn that has looked at the deadlines first."""
-    router = ORIGIN.router()
+    router = ORIGIN.router().core
     loop = loops.of(router)
     turn, due = loop._turn, []
 
@@ -498,7 +498,7 @@ def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch
     """They come before messages that have arrived before them, in the first turn and in the next."""
     # No turn is cut short.
     monkeypatch.setattr(module, "_TURN_S", TIMEOUT)
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     handled: list[str] = []
     handle = loop._handle
 
@@ -531,7 +531,7 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
 ) -> None:
     # Every message takes longer than a turn may last.
     monkeypatch.setattr(module, "_TURN_S", 0.0)
-    loop = loops.of(ORIGIN.router())
+    loop = loops.of(ORIGIN.router().core)
     handled: list[list[int]] = []
     turn, handle = loop._turn, loop._handle
     frames = [
@@ -570,7 +570,7 @@ def test_messages_are_forwarded_while_one_is_being_delivered(
     most: int, wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Messages, control frames and requests go on meanwhile; half as many messages as may wait do so."""
-    router = ORIGIN.router()
+    router = ORIGIN.router().core
     loop = loops.of(router)
     handled: list[str] = []
     handle = loop._handle
@@ -593,7 +593,7 @@ def test_messages_are_forwarded_while_one_is_being_delivered(
 
     monkeypatch.setattr(loop, "_handle", noted)
     monkeypatch.setattr(messages, "_MOST_WAITING", most)
-    monkeypatch.setattr(router._messages, "search", lambda _: iter([None] * 20))
+    monkeypatch.setattr(router._service, "search", lambda _: iter([None] * 20))
     for seq in (1, 2):
         (payload,) = fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
         wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.router import Router
 from router.protocol.delivered import MESSAGES
 from router.protocol.events import (
     Action,
@@ -30,7 +31,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.records.counters import router_counters
 from router.security.guard import Guard
 from router.security.signatures import PublicKeys, Signer

@@ -11,11 +11,12 @@ import pytest
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
-from router.protocol import confirmation
+from router.protocol.core import reliable_control
+from router.protocol.core.router import Layer
+from router.protocol.core.stack import make_router
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate, Tick
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.recording.file import Origin
 from router.security.signatures import PublicKeys, Signer
 from router.security.windows import Windows
@@ -34,13 +35,13 @@ def signed(frame: Frame, owner: int) -> Frame:
     return Signer(owner, private_key(owner)).signed(frame)
 
 
-def in_epoch(router: Router, epoch: int = 1, incarnation: int = INCARNATION) -> Router:
+def in_epoch(router: Layer, epoch: int = 1, incarnation: int = INCARNATION) -> Layer:
     """The router in its first epoch, with an application that gets all messages."""
     number = incarnation << COUNTER_BITS | 1
     for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(epoch))):
         frame = signed(Frame(kind, NODE, number, epoch, 1, body), CONTROLLER)
         router.handle(ControllerFrame(frame), 0.0)
-    assert router.epoch == epoch
+    assert router.core.epoch == epoch
     router.handle(SetPredicate(1, EVERYTHING), 0.0)
     return router
 
@@ -57,21 +58,23 @@ def in_epoch(router: Router, epoch: int = 1, incarnation: int = INCARNATION) -> 
 def test_nothing_of_an_earlier_run_under_the_same_keys_is_taken(kind: FrameType, body: Body) -> None:
     """Its issuer signed it, and epochs of all runs have the same numbers."""
     keys = PublicKeys(public_keys(), FLOOR)
-    router = in_epoch(Router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys))
-    rows = router.rows()
+    router = in_epoch(
+        make_router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys)
+    )
+    rows = router.core.rows()
     assert router.handle(FrameReceived(11, signed(Frame(kind, 21, EARLIER, 1, 9, body), 21)), 1.0) == []
-    assert router.counters.dropped == {"issuer_replayed": 1}
-    assert router.rows() == rows
+    assert router.core.counters.dropped == {"issuer_replayed": 1}
+    assert router.core.rows() == rows
     # The first number of this run is taken.
     assert router.handle(FrameReceived(11, signed(Frame(kind, 21, FLOOR | 1, 1, 9, body), 21)), 1.0)
-    assert router.counters.dropped == {"issuer_replayed": 1}
+    assert router.core.counters.dropped == {"issuer_replayed": 1}
 
 
 @pytest.mark.parametrize("newer", [1, 1_024, 50_000])
 def test_an_ra_that_newer_ones_have_overtaken_is_no_replay(newer: int) -> None:
     """It was lost, its sender repeats it; the router never learns of its predicate from any other frame."""
     router = in_epoch(
-        Router(
+        make_router(
             *(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1)),
             PublicKeys(public_keys(), FLOOR),
         )
@@ -82,10 +85,10 @@ def test_an_ra_that_newer_ones_have_overtaken_is_no_replay(newer: int) -> None:
         FrameReceived(11, signed(Frame(FrameType.RA, 21, last, 1, 9, parse_predicate("x = 2")), 21)), 1.0
     )
     router.handle(FrameReceived(11, overtaken), 2.0)
-    assert router.counters.dropped == {}
-    assert router.counters.ras_received == 2
+    assert router.core.counters.dropped == {}
+    assert router.core.counters.ras_received == 2
     router.handle(FrameReceived(11, overtaken), 3.0)
-    assert router.counters.dropped == {"issuer_replayed": 1}
+    assert router.core.counters.dropped == {"issuer_replayed": 1}
 
 
 def test_a_restarted_router_knows_where_the_run_began(tmp_path: Path) -> None:
@@ -99,7 +102,7 @@ def test_a_replay_refuses_what_the_live_router_has_refused() -> None:
     router = in_epoch(origin.router())
     frame = signed(Frame(FrameType.MSG, 21, EARLIER, 1, 9, Message({"a": 1})), 21)
     assert router.handle(FrameReceived(11, frame), 1.0) == []
-    assert router.counters.dropped == {"issuer_replayed": 1}
+    assert router.core.counters.dropped == {"issuer_replayed": 1}
 
 
 def test_without_signatures_a_delivery_does_no_work_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,16 +117,16 @@ def test_a_copy_that_was_sent_again_is_confirmed_and_is_no_replay() -> None:
     """The RECEIPT of a genuine frame may be lost; a frame of a rogue is never confirmed."""
     keys = PublicKeys(public_keys(), FLOOR)
     options = RouterOptions(reliable_control=True)
-    router = in_epoch(Router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
+    router = in_epoch(make_router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
     number = FLOOR | 1
     unsigned = Frame(FrameType.RA, 21, number, 1, 9, EVERYTHING, Flags.RELIABLE)
     assert router.handle(FrameReceived(11, unsigned), 1.0) == []
-    assert router.counters.dropped == {"unsigned": 1}
+    assert router.core.counters.dropped == {"unsigned": 1}
     receipt = Send(frozenset({1}), Frame(FrameType.RECEIPT, 21, number, 1, 1, Ack(FrameType.RA)))
     for _ in range(2):
         assert router.handle(FrameReceived(11, signed(unsigned, 21)), 1.0)[0] == receipt
-    assert router.counters.control_copies == 1
-    assert "issuer_replayed" not in router.counters.dropped
+    assert router.core.counters.control_copies == 1
+    assert "issuer_replayed" not in router.core.counters.dropped
 
 
 class _Counting(PublicKeys):
@@ -136,13 +139,15 @@ class _Counting(PublicKeys):
         return super().stands(frame, signer)
 
 
-def _counting(applications: bool = True) -> tuple[Router, _Counting]:
+def _counting(applications: bool = True) -> tuple[Layer, _Counting]:
     """A router in epoch 1 and its keys, and whether it has an application that gets all messages.
 
     Node 12, behind another link, has advertised.
     """
     keys = _Counting(public_keys(), FLOOR)
-    router = in_epoch(Router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys))
+    router = in_epoch(
+        make_router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys)
+    )
     if not applications:
         router.handle(SetPredicate(1, NOTHING), 0.0)
     router.handle(FrameReceived(12, signed(Frame(FrameType.RA, 12, FLOOR | 1, 1, 9, EVERYTHING), 12)), 0.0)
@@ -162,7 +167,7 @@ def test_a_router_that_only_passes_a_message_on_verifies_no_signature(frame: Fra
     router, keys = _counting(applications=False)
     actions = router.handle(FrameReceived(11, frame), 1.0)
     assert actions == [Send(frozenset({2}), frame.one_hop_less())]
-    assert (keys.verified, router.counters.dropped) == (0, {})
+    assert (keys.verified, router.core.counters.dropped) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -174,7 +179,7 @@ def test_a_forged_message_goes_on_and_is_not_delivered(frame: Frame, reason: str
     router, keys = _counting()
     actions = router.handle(FrameReceived(11, frame), 1.0)
     assert actions == [Send(frozenset({2}), frame.one_hop_less())]
-    assert (keys.verified, router.counters.refused) == (verified, {("11", reason): 1})
+    assert (keys.verified, router.core.counters.refused) == (verified, {("11", reason): 1})
 
 
 @pytest.mark.parametrize(
@@ -194,7 +199,7 @@ def test_the_signature_of_a_frame_is_verified_once_however_often_the_frame_comes
     for _ in range(3):
         router.handle(FrameReceived(11, frame), 1.0)
     reason = "message_duplicate" if kind is FrameType.MSG else "issuer_replayed"
-    assert (keys.verified, router.counters.dropped) == (1, {reason: 2})
+    assert (keys.verified, router.core.counters.dropped) == (1, {reason: 2})
 
 
 def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
@@ -209,15 +214,17 @@ def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
         )
     ]
     keys = PublicKeys(public_keys(), FLOOR)
-    before = in_epoch(Router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys))
+    before = in_epoch(
+        make_router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys)
+    )
     for frame in frames:
         before.handle(FrameReceived(11, frame), 1.0)
-    assert before.counters.dropped == {}
-    again = Router(NODE, RouterOptions(), factory("counting"), INCARNATION + 1, random.Random(1), keys)
+    assert before.core.counters.dropped == {}
+    again = make_router(NODE, RouterOptions(), factory("counting"), INCARNATION + 1, random.Random(1), keys)
     restarted = in_epoch(again, epoch=2, incarnation=INCARNATION + 1)
-    rows = restarted.rows()
+    rows = restarted.core.rows()
     assert [restarted.handle(FrameReceived(11, frame), 1.0) for frame in frames] == [[], [], []]
-    assert restarted.counters.dropped == {"unknown_epoch": 3}
+    assert restarted.core.counters.dropped == {"unknown_epoch": 3}
     # In the name of the new epoch, they are not what their issuer signed.
     renamed = [replace(frame, epoch=2) for frame in frames]
     assert not any(
@@ -225,15 +232,15 @@ def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
         for frame in renamed
         for action in restarted.handle(FrameReceived(11, frame), 1.0)
     )
-    assert restarted.counters.dropped == {"unknown_epoch": 3, "bad_signature": 3}
-    assert restarted.rows() == rows
+    assert restarted.core.counters.dropped == {"unknown_epoch": 3, "bad_signature": 3}
+    assert restarted.core.rows() == rows
 
 
-def _reading(keys: PublicKeys) -> Router:
+def _reading(keys: PublicKeys) -> Layer:
     """A router that reads RAs in turns, one at a time, and cannot widen those for which it has no room."""
     options = RouterOptions(reliable_control=True, covering="none", turn_weight=5, predicates_waiting=1)
     engine = factory("counting")
-    return in_epoch(Router(NODE, options, engine, INCARNATION, random.Random(1), keys))
+    return in_epoch(make_router(NODE, options, engine, INCARNATION, random.Random(1), keys))
 
 
 def _large_ra(number: int) -> Frame:
@@ -247,29 +254,29 @@ def test_a_frame_for_which_there_was_no_room_is_taken_when_it_is_sent_again() ->
     first, second = _large_ra(1), _large_ra(2)
     router.handle(FrameReceived(11, first), 1.0)
     assert router.handle(FrameReceived(11, second), 1.0) == []
-    assert router.counters.dropped == {"intake_full": 1}
+    assert router.core.counters.dropped == {"intake_full": 1}
     while not any(isinstance(each, Send) and each.frame.issuer == 21 for each in router.handle(Tick(), 1.0)):
         pass
     receipt = Send(frozenset({1}), Frame(FrameType.RECEIPT, 21, second.seq, 1, 1, Ack(FrameType.RA)))
     assert router.handle(FrameReceived(11, second), 2.0) == [receipt]
-    assert router.counters.dropped == {"intake_full": 1}
+    assert router.core.counters.dropped == {"intake_full": 1}
 
 
 def test_a_copy_that_comes_after_many_other_frames_counts_as_a_replay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An honest neighbour sends it, whose RECEIPTs were lost: the reason alone accuses nobody."""
-    monkeypatch.setattr(confirmation, "NEIGHBOUR_FRAMES", 2)
+    monkeypatch.setattr(reliable_control, "NEIGHBOUR_FRAMES", 2)
     keys = PublicKeys(public_keys(), FLOOR)
     options = RouterOptions(reliable_control=True)
-    router = in_epoch(Router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
+    router = in_epoch(make_router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
     frames = [
         signed(Frame(FrameType.RA, 21, FLOOR | number, 1, 9, EVERYTHING, Flags.RELIABLE), 21)
         for number in range(1, 4)
     ]
     for frame in frames:
         router.handle(FrameReceived(11, frame), 1.0)
-    before = router.rows()
+    before = router.core.rows()
     assert router.handle(FrameReceived(11, frames[0]), 1.5) == []
-    assert router.rows() == before
-    assert router.counters.refused == {("11", "issuer_replayed"): 1}
+    assert router.core.rows() == before
+    assert router.core.counters.refused == {("11", "issuer_replayed"): 1}

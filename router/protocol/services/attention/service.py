@@ -14,12 +14,10 @@ from typing import Any
 from router.content.base import Content
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
+from router.protocol.broadcast import Branch
 from router.protocol.clock import earlier
 from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent
-from router.protocol.frame_table import FrameHandler, FromNeighbour, Handle, OnTree
-from router.protocol.messages import Messages
-from router.protocol.parts import EventHandler
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Command, Request, RequestError, Service, Session
 from router.protocol.service import Handle as HandleEvent
@@ -39,7 +37,7 @@ from router.protocol.services.attention.relay import Relay
 from router.protocol.services.attention.rounds import Homes, State
 from router.protocol.services.requests import integer_in, seconds_in
 from router.wire.attention import MAX_PUBLICATION_BYTES
-from router.wire.frames import FrameType, Overload, Publication, Subscription
+from router.wire.frames import Frame
 from router.wire.message import encode_message
 
 #: Of the attributes of a PUB; beside them it has its homes.
@@ -57,10 +55,9 @@ class Attention(Service):
     options = AttentionOptions
     sends_messages = False
     keeps_records = True
-    apart = True
 
-    def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
-        super().__init__(context, routing, messages)
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
         self.state = state = State(context)
         self._homes = Homes(state)
         self._flushing = Flushing(state)
@@ -68,23 +65,36 @@ class Attention(Service):
         paced = state.options.pace_mbps is not None
         self._pacing = Pacing(context, state.table, state.options) if paced else None
 
-    def events(self) -> Mapping[type, EventHandler]:
-        handlers: Mapping[type, EventHandler] = {
-            Register: self._homes.register,
-            Refresh: self._homes.refresh,
-            Unregister: self._homes.unregister,
-            ApplicationGone: self._homes.application_gone,
-            Upload: self._relay.upload,
-        }
-        return {event: self._paced_event(handler) for event, handler in handlers.items()}
+    # Applications.
 
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        return {
-            FrameType.SUB: OnTree((Subscription,), self._paced(self._relay.sub_received)),
-            FrameType.PUB: OnTree((Publication,), self._paced(self._relay.pub_received)),
-            FrameType.OVERLOAD: OnTree((Overload,), self._paced(self._relay.overload_received)),
-            FrameType.FLUSH: FromNeighbour((Publication,), self._paced(self._relay.flush_received)),
-        }
+    def register(self, event: Register, now: float) -> list[Action]:
+        return self._paced(self._homes.register(event, now), now)
+
+    def refresh(self, event: Refresh, now: float) -> list[Action]:
+        return self._paced(self._homes.refresh(event, now), now)
+
+    def unregister(self, event: Unregister, now: float) -> list[Action]:
+        return self._paced(self._homes.unregister(event, now), now)
+
+    def application_gone(self, event: ApplicationGone, now: float) -> list[Action]:
+        return self._paced(self._homes.application_gone(event, now), now)
+
+    def upload(self, event: Upload, now: float) -> list[Action]:
+        return self._paced(self._relay.upload(event, now), now)
+
+    # Frames of neighbours.
+
+    def sub_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        return self._paced(self._relay.sub_received(branch, frame, now), now)
+
+    def pub_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        return self._paced(self._relay.pub_received(branch, frame, now), now)
+
+    def overload_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        return self._paced(self._relay.overload_received(branch, frame, now), now)
+
+    def flush_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        return self._paced(self._relay.flush_received(interface, frame, now), now)
 
     @property
     def idle(self) -> bool:
@@ -101,28 +111,16 @@ class Attention(Service):
         state = self.state
         state.table.tick(now)
         actions = state.timers.tick(now) + state.searches.tick(now)
-        if self._pacing is None:
-            return actions
         # What waits goes before what is new.
-        waited = self._pacing.tick(now)
-        return waited + self._pacing.paced(actions, now)
+        waited = [] if self._pacing is None else self._pacing.tick(now)
+        return waited + self._paced(actions, now)
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
-        actions = self._homes.epoch_changed(now)
+        return self._paced(self._homes.epoch_changed(now), now)
+
+    def _paced(self, actions: list[Action], now: float) -> list[Action]:
+        """The actions without the PUBs that must wait at an interface."""
         return actions if self._pacing is None else self._pacing.paced(actions, now)
-
-    def _paced(self, handle: Handle) -> Handle:
-        """The handler of a frame, whose PUBs may wait at an interface."""
-        pacing = self._pacing
-        if pacing is None:
-            return handle
-        return lambda place, frame, now: pacing.paced(handle(place, frame, now), now)
-
-    def _paced_event(self, handle: EventHandler) -> EventHandler:
-        pacing = self._pacing
-        if pacing is None:
-            return handle
-        return lambda event, now: pacing.paced(handle(event, now), now)
 
     def settle(self) -> None:
         self.state.settled = True

@@ -1,5 +1,7 @@
 """Control frames that neighbours confirm: `reliable_control`, an option beside the papers' best effort.
 
+A layer between codec and core (`router.protocol.core.stack`), of which the core does not know.
+
 An RA, SR or UR goes out with the flag RELIABLE. Each neighbour that takes it answers with a RECEIPT; to those
 that do not, the frame is sent again, after waits that double, until it has been sent `SENDINGS` times. A copy
 of a frame that was taken is dropped and confirmed once more, since its RECEIPT may be what was lost.
@@ -21,15 +23,14 @@ The clock is that of the events, and nothing is drawn at random: a replay gives 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from router.protocol.context import Context
+from router.protocol.clock import earlier
+from router.protocol.core.router import Layer
 from router.protocol.counters import Drop
-from router.protocol.events import Action, FrameReceived, Send
-from router.protocol.frame_table import FrameHandler, FromNeighbour
-from router.protocol.parts import EventHandler, Part
+from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send, Tick
 from router.wire.format import CONFIRMED
 from router.wire.frames import Ack, Flags, Frame, FrameType, SenderRequest
 
@@ -82,12 +83,19 @@ class _Awaited:
     size: int
 
 
-class Confirmation(Part):
-    """Sends control frames until they are confirmed, and confirms those of neighbours."""
+class ReliableControl:
+    """Sends the control frames of a router until they are confirmed, and confirms those of neighbours.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._first_wait = context.options.control_retry_s
+    Args:
+        below: the router, or a layer around it.
+    """
+
+    def __init__(self, below: Layer) -> None:
+        self._below = below
+        self.core = core = below.core
+        self._counters = core.counters
+        self._first_wait = core.options.control_retry_s
+        self._epoch = core.epoch
         self._awaited: dict[_Key, _Awaited] = {}
         #: (time, number, key) of what is awaited, and of what was confirmed since.
         self._schedule: list[tuple[float, int, _Key]] = []
@@ -99,71 +107,58 @@ class Confirmation(Part):
         #: Neighbour -> the frames that were taken from it last.
         self._taken: dict[int, OrderedDict[_Key, None]] = {}
 
-    def frames(self) -> Mapping[FrameType, FrameHandler]:
-        return {FrameType.RECEIPT: FromNeighbour((Ack,), self._receipt_received)}
-
     @property
     def idle(self) -> bool:
-        """True if every frame that was sent is confirmed, or given up."""
-        return not self._awaited
+        """True if every frame that was sent is confirmed, or given up, and the router is idle."""
+        return not self._awaited and self._below.idle
 
     def next_deadline(self) -> float | None:
-        schedule = self._schedule
-        while schedule and not self._is_awaited(schedule[0]):
-            heappop(schedule)
-        return schedule[0][0] if schedule else None
+        return earlier(self._below.next_deadline(), self._next_sending())
 
-    def tick(self, now: float) -> list[Action]:
-        """Sends again what is due; what a turn leaves is due in the next."""
-        actions: list[Action] = []
-        while len(actions) < _IN_A_TURN:
-            due = self.next_deadline()
-            if due is None or due > now:
-                break
-            key = heappop(self._schedule)[2]
-            actions += self._send_again(key, self._awaited[key], now)
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """See `Router`."""
+        if type(event) is FrameReceived:
+            return self._frame_received(event, now)
+        actions = self._passed_on(event, now)
+        if type(event) is Tick:
+            actions += self._send_due(now)
         return actions
 
-    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+    def _passed_on(self, event: Event, now: float) -> list[Action]:
+        """The actions of the router, whose control frames are awaited from now on."""
+        actions = self._below.handle(event, now)
+        if type(event) is ControllerFrame and self.core.epoch != self._epoch:
+            self._epoch = self.core.epoch
+            self._epoch_changed()
+        for place, action in enumerate(actions):
+            if type(action) is Send and action.frame.type in CONFIRMED:
+                actions[place] = self._sent(action, now)
+        return actions
+
+    def _epoch_changed(self) -> None:
         """Gives up the frames of older epochs; forgets nodes that are no neighbours any more."""
-        for key in [key for key, each in self._awaited.items() if each.frame.epoch < self._context.epoch]:
+        for key in [key for key, each in self._awaited.items() if each.frame.epoch < self._epoch]:
             self._forget(key)
-        neighbours = set(self._context.tables.neighbours().values())
+        neighbours = set(self.core.neighbours().values())
         self._taken = {node: taken for node, taken in self._taken.items() if node in neighbours}
-        return []
 
     # Frames of this router.
-
-    def confirming(self, handler: EventHandler) -> EventHandler:
-        """A handler of events, the control frames of whose actions are sent until they are confirmed."""
-
-        def handle(event: object, now: float) -> list[Action]:
-            actions = handler(event, now)
-            for place, action in enumerate(actions):
-                if type(action) is Send and action.frame.type in CONFIRMED:
-                    actions[place] = self._sent(action, now)
-            return actions
-
-        return handle
 
     def _sent(self, action: Send, now: float) -> Send:
         """The action by which a frame is sent; it is awaited of the neighbours for which there is room."""
         frame = action.frame
         key = _key(frame)
-        before = self._awaited.get(key)
-        if before is not None and before.frame is frame:
-            return action  # It is sent again.
-        if before is not None:
+        if key in self._awaited:
             self._forget(key)
         size = len(frame.received or b"")
-        share = KEPT_BYTES // max(1, len(self._context.tables.neighbours()))
+        share = KEPT_BYTES // max(1, len(self.core.neighbours()))
         # A neighbour that confirms nothing takes no RECEIPTs from the others.
         interfaces = frozenset(
             each
             for each in action.interfaces
             if self._load[each] < NEIGHBOUR_FRAMES and self._kept_bytes[each] + size <= share
         )
-        self._context.counters.control_unconfirmed += len(action.interfaces) - len(interfaces)
+        self._counters.control_unconfirmed += len(action.interfaces) - len(interfaces)
         if not interfaces:
             return Send(action.interfaces, replace(frame, flags=frame.flags & ~Flags.RELIABLE))
         if Flags.RELIABLE not in frame.flags:
@@ -186,9 +181,26 @@ class Confirmation(Part):
         awaited = self._awaited.get(key)
         return awaited is not None and awaited.due == due
 
+    def _next_sending(self) -> float | None:
+        schedule = self._schedule
+        while schedule and not self._is_awaited(schedule[0]):
+            heappop(schedule)
+        return schedule[0][0] if schedule else None
+
+    def _send_due(self, now: float) -> list[Action]:
+        """Sends again what is due; what a turn leaves is due in the next."""
+        actions: list[Action] = []
+        while len(actions) < _IN_A_TURN:
+            due = self._next_sending()
+            if due is None or due > now:
+                break
+            key = heappop(self._schedule)[2]
+            actions += self._send_again(key, self._awaited[key], now)
+        return actions
+
     def _send_again(self, key: _Key, awaited: _Awaited, now: float) -> list[Action]:
         """Sends a frame where it was not confirmed, or gives it up."""
-        counters = self._context.counters
+        counters = self._counters
         frame = _aged(awaited.frame, now - awaited.sent_at)
         if frame is None or awaited.sendings >= SENDINGS:
             counters.control_unconfirmed += len(awaited.interfaces)
@@ -201,17 +213,19 @@ class Confirmation(Part):
         self._plan(key, awaited)
         return [Send(awaited.interfaces, frame)]
 
-    def _receipt_received(self, interface: int, frame: Frame, _now: float) -> list[Action]:
-        assert isinstance(frame.body, Ack)
+    def _receipt_received(self, interface: int, frame: Frame) -> Drop | None:
+        """Takes a RECEIPT, or returns why it is dropped."""
+        if not isinstance(frame.body, Ack):
+            return Drop.MALFORMED
         key = (frame.body.acknowledged, frame.issuer, frame.seq, frame.epoch)
         awaited = self._awaited.get(key)
         if awaited is None or interface not in awaited.interfaces:
-            return self._context.drop(Drop.RECEIPT_LATE)
+            return Drop.RECEIPT_LATE
         self._charge({interface}, -1, -awaited.size)
         awaited.interfaces -= {interface}
         if not awaited.interfaces:
             self._forget(key)
-        return []
+        return None
 
     def _forget(self, key: _Key) -> None:
         awaited = self._awaited.pop(key)
@@ -225,40 +239,41 @@ class Confirmation(Part):
 
     # Frames of neighbours.
 
-    def confirmed(self, handler: EventHandler) -> EventHandler:
-        """The handler of the frames of neighbours, with RECEIPTs, and without copies."""
-
-        def handle(event: FrameReceived, now: float) -> list[Action]:
-            frame = event.frame
-            if frame.type not in CONFIRMED or Flags.RELIABLE not in frame.flags:
-                return handler(event, now)
-            table = self._context.tables.get(frame.epoch)
-            interface = table.interfaces.get(event.sender) if table is not None else None
-            if interface is None:
-                return handler(event, now)  # It drops the frame.
-            taken = self._taken.setdefault(event.sender, OrderedDict())
-            key = _key(frame)
-            receipt = Send(
-                frozenset((interface,)),
-                Frame(FrameType.RECEIPT, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type)),
-            )
-            if key in taken:
-                self._context.counters.control_copies += 1
-                return [receipt]
-            refused = self._refused()
-            actions = handler(event, now)
-            if self._refused() != refused:
-                return actions
-            taken[key] = None
-            if len(taken) > NEIGHBOUR_FRAMES:
-                taken.popitem(last=False)
-            return [receipt, *actions]
-
-        return handle
+    def _frame_received(self, event: FrameReceived, now: float) -> list[Action]:
+        """Takes a RECEIPT, or passes a frame on that is no copy, and confirms it if it asks for that."""
+        frame = event.frame
+        is_receipt = frame.type is FrameType.RECEIPT
+        if not is_receipt and (frame.type not in CONFIRMED or Flags.RELIABLE not in frame.flags):
+            return self._passed_on(event, now)
+        interface = self.core.interface(event.sender, frame.epoch)
+        if is_receipt:
+            drop = interface if isinstance(interface, Drop) else self._receipt_received(interface, frame)
+            if drop is not None:
+                self._counters.drop(drop)
+            return []
+        if isinstance(interface, Drop):
+            return self._passed_on(event, now)  # The router drops the frame.
+        taken = self._taken.setdefault(event.sender, OrderedDict())
+        key = _key(frame)
+        receipt = Send(
+            frozenset((interface,)),
+            Frame(FrameType.RECEIPT, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type)),
+        )
+        if key in taken:
+            self._counters.control_copies += 1
+            return [receipt]
+        refused = self._refused()
+        actions = self._passed_on(event, now)
+        if self._refused() != refused:
+            return actions
+        taken[key] = None
+        if len(taken) > NEIGHBOUR_FRAMES:
+            taken.popitem(last=False)
+        return [receipt, *actions]
 
     def _refused(self) -> int:
         """How many frames were dropped without a RECEIPT."""
-        dropped = self._context.counters.dropped
+        dropped = self._counters.dropped
         return sum(dropped[reason.value] for reason in _UNCONFIRMED)
 
 

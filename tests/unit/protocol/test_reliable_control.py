@@ -7,16 +7,31 @@ from dataclasses import replace
 import pytest
 
 from router.predicates.parser import parse_predicate
-from router.protocol import confirmation
-from router.protocol.confirmation import SENDINGS, Confirmation
+from router.protocol.core import reliable_control
+from router.protocol.core.reliable_control import SENDINGS, ReliableControl
 from router.protocol.events import FrameReceived, RequestUpdate, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.wire.codec import decode, encode
 from router.wire.frames import Ack, Commit, Flags, Frame, FrameType, SenderRequest
-from tests.support.one_router import NEXT_TABLE, control, msg, new_router, ra, received, sent, set_up
+from tests.support.one_router import (
+    NEXT_TABLE,
+    control,
+    in_first_epoch,
+    msg,
+    new_router,
+    ra,
+    received,
+    sent,
+    set_up,
+)
 
 OPTIONS = RouterOptions(reliable_control=True, control_retry_s=0.5)
+
+
+def _set_up(options: RouterOptions = OPTIONS) -> ReliableControl:
+    router = ReliableControl(new_router(options))
+    in_first_epoch(router)
+    return router
 
 
 def _reliable(frame: Frame) -> Frame:
@@ -27,15 +42,15 @@ def _receipt(frame: Frame) -> Frame:
     return Frame(FrameType.RECEIPT, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type))
 
 
-def _forwarding() -> tuple[Router, Frame]:
+def _forwarding() -> tuple[ReliableControl, Frame]:
     """A router that has sent an RA of node 11 to nodes 12 and 13, and that RA."""
-    router = set_up(OPTIONS)
+    router = _set_up(OPTIONS)
     (_, (interfaces, frame)) = sent(received(router, 11, _reliable(ra(11, "x > 3"))))
     assert interfaces == {2, 3}
     return router, frame
 
 
-def _ticks(router: Router) -> list[tuple[float, set[int], Frame]]:
+def _ticks(router: ReliableControl) -> list[tuple[float, set[int], Frame]]:
     """The frames that a router sends by itself until it is idle: time, interfaces, frame."""
     found = []
     while (due := router.next_deadline()) is not None:
@@ -44,7 +59,7 @@ def _ticks(router: Router) -> list[tuple[float, set[int], Frame]]:
 
 
 def test_a_taken_frame_is_confirmed_before_it_goes_on() -> None:
-    router = set_up(OPTIONS)
+    router = _set_up(OPTIONS)
     frame = _reliable(ra(11, "x > 3"))
     (back, receipt), (on, forwarded) = sent(received(router, 11, frame))
     assert (back, receipt) == ({1}, _receipt(frame))
@@ -58,11 +73,11 @@ def test_without_the_option_frames_go_out_once_and_unmarked() -> None:
     assert sent(received(router, 11, ra(11, "x > 3"))) == [({2, 3}, ra(11, "x > 3", hop_limit=8))]
     assert router.next_deadline() is None
     assert sent(received(router, 12, _receipt(ra(11, "x > 3")))) == []
-    assert router.counters.dropped == {"not_handled": 1}
+    assert router.core.counters.dropped == {"not_handled": 1}
 
 
 def test_a_frame_without_the_flag_gets_no_receipt() -> None:
-    router = set_up(OPTIONS)
+    router = _set_up(OPTIONS)
     assert [frame.type for _, frame in sent(received(router, 11, ra(11, "x > 3")))] == [FrameType.RA]
 
 
@@ -70,7 +85,7 @@ def test_a_copy_is_confirmed_again_and_changes_nothing() -> None:
     router, _ = _forwarding()
     frame = _reliable(ra(11, "x > 3"))
     assert sent(received(router, 11, frame)) == [({1}, _receipt(frame))]
-    assert (router.counters.control_copies, router.counters.ras_received) == (1, 1)
+    assert (router.core.counters.control_copies, router.core.counters.ras_received) == (1, 1)
 
 
 def test_a_frame_is_sent_again_to_those_that_did_not_confirm_it() -> None:
@@ -82,7 +97,7 @@ def test_a_frame_is_sent_again_to_those_that_did_not_confirm_it() -> None:
     assert received(router, 13, _receipt(frame), 0.6) == []
     assert router.idle
     assert router.next_deadline() is None
-    assert (router.counters.control_repeated, router.counters.control_unconfirmed) == (1, 0)
+    assert (router.core.counters.control_repeated, router.core.counters.control_unconfirmed) == (1, 0)
 
 
 def test_waits_double_and_end() -> None:
@@ -92,7 +107,7 @@ def test_waits_double_and_end() -> None:
     assert times == [0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5]
     assert [(on, each) for _, on, each in found] == [({2, 3}, frame)] * (SENDINGS - 1)
     assert router.idle
-    assert router.counters.control_unconfirmed == 2
+    assert router.core.counters.control_unconfirmed == 2
 
 
 def test_a_receipt_counts_once_and_only_from_those_that_were_asked() -> None:
@@ -100,12 +115,12 @@ def test_a_receipt_counts_once_and_only_from_those_that_were_asked() -> None:
     received(router, 12, _receipt(frame))
     for node, other in ((12, frame), (11, frame), (13, replace(frame, seq=9)), (13, replace(frame, epoch=7))):
         assert received(router, node, _receipt(other)) == []
-    assert router.counters.dropped == {"receipt_late": 3, "unknown_epoch": 1}
+    assert router.core.counters.dropped == {"receipt_late": 3, "unknown_epoch": 1}
     assert sent(router.handle(Tick(), 0.5)) == [({3}, frame)]
 
 
 def test_own_advertisements_and_requests_are_confirmed_too() -> None:
-    router = set_up(OPTIONS)
+    router = _set_up(OPTIONS)
     ((interfaces, request),) = sent(router.handle(RequestUpdate(), 0.0))
     assert (interfaces, request.type, request.flags) == ({1, 2, 3}, FrameType.SR, Flags.RELIABLE)
     for node in (11, 12, 13):
@@ -115,7 +130,7 @@ def test_own_advertisements_and_requests_are_confirmed_too() -> None:
 
 
 def test_a_request_that_is_sent_again_has_less_time() -> None:
-    router = set_up(replace(OPTIONS, sr_timeout_s=2.0))
+    router = _set_up(replace(OPTIONS, sr_timeout_s=2.0))
     router.handle(RequestUpdate(), 0.0)
     found = [(at, frame.body) for at, _, frame in _ticks(router) if isinstance(frame.body, SenderRequest)]
     assert found == [(0.5, SenderRequest(1_500_000)), (1.5, SenderRequest(500_000))]
@@ -123,8 +138,7 @@ def test_a_request_that_is_sent_again_has_less_time() -> None:
 
 
 def test_a_request_that_was_sent_again_gives_back_its_bytes() -> None:
-    router = set_up(OPTIONS)
-    (part,) = (part for part in router._parts if isinstance(part, Confirmation))
+    router = _set_up(OPTIONS)
     request = Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(1_000_000), Flags.RELIABLE, bytes(9))
     forwarded = [(on, each) for on, each in sent(received(router, 11, request)) if each.type is FrameType.SR]
     assert forwarded
@@ -132,12 +146,12 @@ def test_a_request_that_was_sent_again_gives_back_its_bytes() -> None:
     for on, each in forwarded:
         for interface in on:
             received(router, 10 + interface, _receipt(each), 0.6)
-    assert part.idle
-    assert not +part._kept_bytes
+    assert not router._awaited
+    assert not +router._kept_bytes
 
 
 def test_a_frame_of_an_unknown_epoch_is_not_confirmed() -> None:
-    router = set_up(OPTIONS)
+    router = _set_up(OPTIONS)
     early = _reliable(ra(11, "x > 3", epoch=2))
     assert sent(received(router, 11, early)) == []
     control(router, FrameType.TABLE, 2, NEXT_TABLE)
@@ -145,10 +159,10 @@ def test_a_frame_of_an_unknown_epoch_is_not_confirmed() -> None:
 
 
 def test_a_frame_that_every_copy_of_would_be_dropped_is_confirmed() -> None:
-    router = set_up(OPTIONS)
+    router = _set_up(OPTIONS)
     sideways = _reliable(ra(11, "x > 3"))
     assert sent(received(router, 12, sideways)) == [({2}, _receipt(sideways))]
-    assert router.counters.dropped == {"reverse_path": 1}
+    assert router.core.counters.dropped == {"reverse_path": 1}
 
 
 def test_a_new_epoch_gives_up_the_frames_of_older_ones() -> None:
@@ -170,45 +184,44 @@ def test_messages_are_not_confirmed() -> None:
 
 
 def test_a_neighbour_has_so_many_frames_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirmation, "NEIGHBOUR_FRAMES", 3)
-    router = set_up(OPTIONS)
+    monkeypatch.setattr(reliable_control, "NEIGHBOUR_FRAMES", 3)
+    router = _set_up(OPTIONS)
     flags = []
     for seq in range(1, 6):
         (_, (_, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq))))
         flags.append(frame.flags)
     assert flags == [Flags.RELIABLE] * 3 + [Flags.NONE] * 2
-    assert router.counters.control_unconfirmed == 4
+    assert router.core.counters.control_unconfirmed == 4
     # The first was forgotten as taken: it is handled as without RECEIPTs.
     received(router, 11, _reliable(ra(11, "x > -1")))
-    assert router.counters.control_copies == 0
-    assert router.counters.dropped == {"ra_covered": 1}
+    assert router.core.counters.control_copies == 0
+    assert router.core.counters.dropped == {"ra_covered": 1}
 
 
 def test_a_neighbour_that_confirms_nothing_takes_no_receipts_from_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(confirmation, "NEIGHBOUR_FRAMES", 3)
-    router = set_up(OPTIONS)
+    monkeypatch.setattr(reliable_control, "NEIGHBOUR_FRAMES", 3)
+    router = _set_up(OPTIONS)
     for seq in range(1, 6):
         (_, (on, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq))))
         assert (on, frame.flags) == ({2, 3}, Flags.RELIABLE)
         if seq < 5:
             received(router, 12, _receipt(frame))
-    assert router.counters.control_unconfirmed == 2
+    assert router.core.counters.control_unconfirmed == 2
     # The last is sent again to the neighbour that did not confirm it, and has confirmed the others.
     again = [(on, each.seq) for on, each in sent(router.handle(Tick(), 0.5))]
     assert again == [({3}, 1), ({3}, 2), ({3}, 3), ({2}, 5)]
 
 
 def test_confirmed_frames_leave_the_schedule_while_an_older_one_is_awaited() -> None:
-    router = set_up(replace(OPTIONS, control_retry_s=1_000.0))
-    (part,) = (part for part in router._parts if isinstance(part, Confirmation))
+    router = _set_up(replace(OPTIONS, control_retry_s=1_000.0))
     (_, (_, oldest)) = sent(received(router, 11, _reliable(ra(11, "x > -1"))))
     for seq in range(2, 2_001):
         (_, (_, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq)), seq / 100))
         for node in (12, 13):
             received(router, node, _receipt(frame), seq / 100)
-    assert len(part._schedule) < 1_100
+    assert len(router._schedule) < 1_100
     assert sent(router.handle(Tick(), 1_000.0)) == [({2, 3}, oldest)]
 
 
@@ -217,17 +230,16 @@ def test_a_neighbour_that_confirms_nothing_takes_no_bytes_from_others(
 ) -> None:
     """Of the bytes for kept bodies, each of three neighbours has a third: here two bodies."""
     body = encode(Frame(FrameType.RA, 11, 1, 1, 9, parse_predicate("x > 3")))[32:]
-    monkeypatch.setattr(confirmation, "KEPT_BYTES", 3 * 2 * len(body))
-    router = set_up(OPTIONS)
-    (part,) = (part for part in router._parts if isinstance(part, Confirmation))
+    monkeypatch.setattr(reliable_control, "KEPT_BYTES", 3 * 2 * len(body))
+    router = _set_up(OPTIONS)
     for seq in range(1, 6):
         ra_11 = Frame(FrameType.RA, 11, seq, 1, 9, parse_predicate(f"x > {-seq}"), Flags.RELIABLE, body)
         (_, (on, frame)) = sent(received(router, 11, ra_11))
         assert (on, frame.flags) == ({2, 3}, Flags.RELIABLE)
         received(router, 12, _receipt(frame))
-    assert router.counters.control_unconfirmed == 3
+    assert router.core.counters.control_unconfirmed == 3
     assert [(on, each.seq) for on, each in sent(router.handle(Tick(), 0.5))] == [({3}, 1), ({3}, 2)]
-    assert +part._kept_bytes == {3: 2 * len(body)}
+    assert +router._kept_bytes == {3: 2 * len(body)}
     # A router that two neighbours leave waiting sends to both, and repeats to neither.
     for seq in (6, 7, 8):
         ra_11 = Frame(FrameType.RA, 11, seq, 1, 9, parse_predicate(f"x > {-seq}"), Flags.RELIABLE, body)
@@ -236,4 +248,6 @@ def test_a_neighbour_that_confirms_nothing_takes_no_bytes_from_others(
 
 
 def test_a_router_that_has_no_table_confirms_nothing() -> None:
-    assert new_router(OPTIONS).handle(FrameReceived(11, _reliable(ra(11, "x > 3"))), 0.0) == []
+    assert (
+        ReliableControl(new_router(OPTIONS)).handle(FrameReceived(11, _reliable(ra(11, "x > 3"))), 0.0) == []
+    )

@@ -5,41 +5,62 @@ order. `next_deadline` says when a `Tick` is due at the latest. Nothing that com
 makes it raise: what cannot be used is counted by reason.
 
 A router is a list of parts (`router.protocol.parts`): the session with the controller, the routing scheme and
-what it needs, the service and what it needs, the messages.
+what it needs, the service and what it needs, the messages. Which part takes an event or a frame stands in
+`router.protocol.core.dispatch`. Around the core there may be layers (`router.protocol.core.stack`).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from router.content.base import Content
 from router.content.registry import content_of
 from router.matching.common.interface import Matcher
 from router.protocol.broadcast import Branch
-from router.protocol.confirmation import Confirmation
 from router.protocol.context import Context
-from router.protocol.counters import Counters
-from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Settle, Tick
+from router.protocol.core.dispatch import event_handlers, frame_rules
+from router.protocol.counters import Counters, Drop
+from router.protocol.events import Action, Event
 from router.protocol.forwarding import ForwardingState
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
-from router.protocol.parts import EventHandler
 from router.protocol.registries import SCHEMES, SERVICES
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row
 from router.protocol.service import Session
 from router.protocol.session import ControllerSession
 from router.protocol.signatures import Verifier
-from router.wire.addresses import CONTROLLER
 
 _INCARNATIONS = 1 << 32
 
 
+class Layer(Protocol):
+    """A router as its driver has it: the core, or a layer around it (`router.protocol.core.stack`).
+
+    Each layer takes all events, and gives those that it does not keep to the layer below.
+    """
+
+    @property
+    def core(self) -> Router:
+        """The router within all layers: what an observer asks, it answers."""
+
+    @property
+    def idle(self) -> bool:
+        """See `Router`."""
+
+    def next_deadline(self) -> float | None:
+        """See `Router`."""
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """See `Router`."""
+
+
 class Router:
-    """One CBCB router.
+    """The core of one CBCB router.
 
     Args:
         node: its node identifier.
@@ -72,35 +93,27 @@ class Router:
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content, verifier)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)
-        self._scheme = SCHEMES[options.scheme](context, routing)
-        self._messages = messages = Messages(context, self._scheme)
-        self._service = SERVICES[options.service](context, routing, messages)
-        messages.receivers, messages.search = self._service.receivers, self._service.search
-        self._parts = context.parts
-        self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])
-        self._parts.join([self._service, *self._service.parts(), messages])
-        self._frames = FrameTable(node, context.tables, context.counters)
-        self._intake = Intake(context, self._frames, routing)
-        self._parts.join([self._intake])
-        self._events: dict[type, EventHandler] = {
-            FrameReceived: self._intake.frame_received,
-            ControllerFrame: self._controller_frame,
-            Tick: self._tick,
-            Settle: self._settle,
+        self._scheme = scheme = SCHEMES[options.scheme](context, routing)
+        self._service = service = SERVICES[options.service](context, routing)
+        self._messages = messages = Messages(context, scheme, service)
+        self._parts = parts = context.parts
+        parts.join([ControllerSession(context), scheme, *scheme.parts(), service, *service.parts(), messages])
+        bodies = {
+            content.message_frame: scheme.message_bodies,
+            content.advertisement_frame: content.predicate_bodies,
+            content.reply_frame: content.predicate_bodies,
         }
-        confirmation = Confirmation(context) if options.reliable_control else None
-        if confirmation is not None:
-            self._parts.join([confirmation])
-        for part in self._parts:
-            self._frames.add(part.frames())
-            self._events.update(part.events())
-        if self._service.apart and confirmation is None:
-            self._set_apart()
-        if confirmation is not None:
-            self._events[FrameReceived] = confirmation.confirmed(self._events[FrameReceived])
-            self._events = {event: confirmation.confirming(each) for event, each in self._events.items()}
+        self._frames = FrameTable(node, context.tables, context.counters, frame_rules(parts, bodies))
+        self._intake = Intake(context, self._frames, routing)
+        parts.join([self._intake])
+        self._events = event_handlers([parts, *parts])
 
     # What an observer may ask.
+
+    @property
+    def core(self) -> Router:
+        """This router: see `Layer`."""
+        return self
 
     @property
     def counters(self) -> Counters:
@@ -120,6 +133,10 @@ class Router:
     def idle(self) -> bool:
         """True if the router is set up, owes the network nothing (periodic RAs apart) and awaits no UR."""
         return self._parts.idle
+
+    def interface(self, sender: int, epoch: int) -> int | Drop:
+        """The interface that leads to the neighbour `sender` in an epoch, or why its frames are dropped."""
+        return self._frames.interface(sender, epoch)
 
     def interfaces(self) -> Mapping[int, int]:
         """Interface -> neighbouring node, in the current epoch."""
@@ -204,42 +221,3 @@ class Router:
         self._context.now = now
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
-
-    def _set_apart(self) -> None:
-        """Lets the service's frames, events and ticks leave all other parts alone."""
-        parts, frames = self._parts, self._frames
-        # Bits: an enumeration computes its hash in Python.
-        types = sum(1 << kind for kind in self._service.frames())
-        signatures, received = self._context.signatures, self._intake.frame_received
-        parts.set_apart(self._service)
-
-        def others(handler: EventHandler) -> EventHandler:
-            def handle(event: Event, now: float) -> list[Action]:
-                parts.forget()
-                return handler(event, now)
-
-            return handle
-
-        def frame_received(event: FrameReceived, now: float) -> list[Action]:
-            if types >> event.frame.type & 1 and not signatures.asked_for:
-                return frames.from_router(event, now)
-            parts.forget()
-            return received(event, now)
-
-        own = {*self._service.events(), Tick}
-        self._events = {kind: each if kind in own else others(each) for kind, each in self._events.items()}
-        self._events[FrameReceived] = frame_received
-
-    def _controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
-        if self._context.refuses(event.frame, CONTROLLER, CONTROLLER):
-            return []
-        return self._frames.from_controller(event.frame, now)
-
-    def _tick(self, _event: Tick, now: float) -> list[Action]:
-        # A UR that is due unites what other routers sent.
-        with self._routing.bounded(self.options.turn_pairs):
-            return self._parts.tick(now)
-
-    def _settle(self, _event: Settle, _now: float) -> list[Action]:
-        self._parts.settle()
-        return []

@@ -1,0 +1,117 @@
+"""The one table of events and frames: which method of which part takes each.
+
+A router has the rows of the parts that it is made of: no row of a scheme or service that it does not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from router.protocol.advertising import Advertising
+from router.protocol.events import (
+    Action,
+    ApplicationGone,
+    ControllerFrame,
+    FrameReceived,
+    HandlingTime,
+    RequestUpdate,
+    SendMessage,
+    SetPredicate,
+    Settle,
+    Started,
+    Tick,
+)
+from router.protocol.frame_table import FrameRule, from_controller, from_neighbour, on_tree
+from router.protocol.intake import Intake
+from router.protocol.messages import Messages
+from router.protocol.parts import Parts
+from router.protocol.pull import PullRouting
+from router.protocol.service import Service
+from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
+from router.protocol.services.attention.service import Attention
+from router.protocol.services.exhaustive import Exhaustive
+from router.protocol.session import ControllerSession
+from router.wire.frames import (
+    BroadcastTable,
+    Commit,
+    FrameType,
+    Overload,
+    Publication,
+    SenderRequest,
+    Subscription,
+)
+
+#: Event -> what takes it, with the event and the time.
+EVENTS: dict[type, Callable[[Any, Any, float], list[Action]]] = {
+    Started: ControllerSession.started,
+    ControllerFrame: Intake.controller_frame,
+    FrameReceived: Intake.frame_received,
+    Tick: Intake.tick_all,
+    Settle: Parts.settle,
+    # Applications.
+    SetPredicate: Exhaustive.set_predicate,
+    SendMessage: Messages.send,
+    ApplicationGone: Service.application_gone,
+    Register: Attention.register,
+    Refresh: Attention.refresh,
+    Unregister: Attention.unregister,
+    Upload: Attention.upload,
+    # The researcher, and the clock of the driver.
+    RequestUpdate: PullRouting.update_requested,
+    HandlingTime: PullRouting.handling_measured,
+}
+
+#: Frame type -> which way such a frame comes, what takes it, and the classes of its body. Those of predicates
+#: and messages are the content's: a router takes the types in which its content travels.
+FRAMES: dict[FrameType, FrameRule] = {
+    FrameType.TABLE: from_controller(ControllerSession.table_received, BroadcastTable),
+    FrameType.COMMIT: from_controller(ControllerSession.commit_received, Commit),
+    FrameType.MSG: on_tree(Messages.received),
+    FrameType.XMSG: on_tree(Messages.received),
+    FrameType.RA: on_tree(Advertising.received),
+    FrameType.XRA: on_tree(Advertising.received),
+    FrameType.SR: on_tree(PullRouting.request_received, SenderRequest),
+    # A UR goes against its tree: whether it comes from the right side is for its SR to say.
+    FrameType.UR: from_neighbour(PullRouting.reply_received),
+    FrameType.XUR: from_neighbour(PullRouting.reply_received),
+    # The attention-limited service.
+    FrameType.SUB: on_tree(Attention.sub_received, Subscription),
+    FrameType.PUB: on_tree(Attention.pub_received, Publication),
+    FrameType.OVERLOAD: on_tree(Attention.overload_received, Overload),
+    FrameType.FLUSH: from_neighbour(Attention.flush_received, Publication),
+}
+
+
+def event_handlers(parts: Iterable[object]) -> dict[type, Callable[[Any, float], list[Action]]]:
+    """The rows of `EVENTS` that the parts of a router have, bound to them."""
+    found = {event: _bound(handle, parts) for event, handle in EVENTS.items()}
+    return {event: handle for event, handle in found.items() if handle is not None}
+
+
+def frame_rules(
+    parts: Iterable[object], bodies: Mapping[FrameType, tuple[type, ...]]
+) -> Mapping[FrameType, FrameRule]:
+    """The rows of `FRAMES` that the parts of a router have, bound to them.
+
+    Args:
+        bodies: the classes of the bodies of the frames in which the content travels.
+    """
+    rules = {}
+    for kind, rule in FRAMES.items():
+        classes, handle = rule.bodies or bodies.get(kind, ()), _bound(rule.handle, parts)
+        if classes and handle is not None:
+            rules[kind] = replace(rule, bodies=classes, handle=handle)
+    return rules
+
+
+def _bound(
+    method: Callable[..., list[Action]], parts: Iterable[object]
+) -> Callable[..., list[Action]] | None:
+    """The method of the part whose class, or a base of it, defines `method`; None: no part does."""
+    for part in parts:
+        if any(vars(each).get(method.__name__) is method for each in type(part).__mro__):
+            bound: Callable[..., list[Action]] = getattr(part, method.__name__)
+            return bound
+    return None
