@@ -36,23 +36,25 @@ class Agenda:
 
     Attributes:
         now: virtual time, ns.
-        piece: maps virtual time to experiment seconds, the time of protocol cores: at rate 1 until the
-            workload begins, as in an emulation.
+        now_s: the experiment second, the time of protocol cores.
+        piece: maps virtual time to experiment seconds: at rate 1 until the workload begins, as in an
+            emulation.
         done: number of events that have happened.
     """
 
     def __init__(self) -> None:
         self.now = 0
+        self.now_s = 0.0
         self.piece = WALL
         self.done = 0
         #: The number of the event that was scheduled last.
         self.added = 0
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
 
-    @property
-    def now_s(self) -> float:
-        """The experiment second."""
-        return self.piece.experiment_at(self.now)
+    def advance(self, time_ns: int) -> None:
+        """Sets the time."""
+        self.now = time_ns
+        self.now_s = self.piece.experiment_at(time_ns)
 
     def at(self, time_ns: int, run: Callable[..., None], *arguments: Any) -> None:
         """Schedules a call of `run(*arguments)` at `time_ns`, which must not have passed."""
@@ -70,7 +72,8 @@ class Agenda:
 
         Raises IndexError if there is none.
         """
-        self.now, _, run, arguments = heappop(self._heap)
+        time_ns, _, run, arguments = heappop(self._heap)
+        self.advance(time_ns)
         self.done += 1
         run(*arguments)
 
@@ -82,11 +85,9 @@ class Agenda:
         heap, enough = self._heap, self.done + most
         while self.done < enough:
             if not heap or heap[0][0] > until_ns:
-                self.now = max(self.now, until_ns)
+                self.advance(max(self.now, until_ns))
                 return False
-            self.now, _number, run, arguments = heappop(heap)
-            self.done += 1
-            run(*arguments)
+            self.step()
         return True
 
 

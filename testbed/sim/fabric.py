@@ -68,11 +68,9 @@ class Line:
     `cuts` is even while the link is up, and grows with each change.
     """
 
-    __slots__ = ("capture", "cuts", "link")
+    __slots__ = ("cuts",)
 
-    def __init__(self, link: Link, capture: Capture | None) -> None:
-        self.link = link
-        self.capture = capture
+    def __init__(self) -> None:
         self.cuts = 0
 
 
@@ -80,24 +78,15 @@ class Wire:
     """One direction of a link, with the counters of the switch ports at its ends."""
 
     __slots__ = (
-        *(
-            "bytes_sent",
-            "delay_ns",
-            "dropped",
-            "frames_sent",
-            "full_ns",
-            "line",
-            "loss",
-            "lost",
-            "lost_bytes",
-        ),
-        *("duplicate", "jitter_ns", "link_ns", "ns_per_byte", "port", "random", "receiver"),
+        *("bytes_sent", "captures", "delay_ns", "dropped", "duplicate", "frames", "full_ns", "jitter_ns"),
+        *("line", "link_ns", "loss", "lost", "lost_bytes", "ns_per_byte", "port", "random", "receiver"),
         *("reorder", "sender", "shaped"),
     )
 
-    def __init__(self, line: Line, sender: int, receiver: int, seed: int) -> None:
-        link = line.link
+    def __init__(self, line: Line, link: Link, sender: int, receiver: int, seed: int) -> None:
         self.line = line
+        #: The captures that see the frames that arrive.
+        self.captures: list[Capture] = []
         #: The receiver's port.
         self.port = link.u_port if receiver == link.u else link.v_port
         self.sender = sender
@@ -106,7 +95,9 @@ class Wire:
         self.full_ns = 0.0
         self.random = Random(f"{seed}/loss {sender}-{receiver}")
         self.shape(link)
-        self.frames_sent = self.bytes_sent = 0
+        #: Ethernet frames that arrived, by type.
+        self.frames = [0] * len(_TYPES)
+        self.bytes_sent = 0
         self.lost = self.lost_bytes = self.dropped = 0
 
     def shape(self, link: Link) -> None:
@@ -148,17 +139,17 @@ class Wire:
 class Host:
     """A router's host link, with the counters of the router at its end."""
 
-    __slots__ = ("bytes_received", "bytes_sent", "capture", "dropped", "header", "received", "sent", "wires")
+    __slots__ = ("bytes_sent", "capture", "control_bytes", "controls", "dropped", "header", "sent", "wires")
 
     def __init__(self, node: int, capture: Capture | None) -> None:
         self.capture = capture
         self.header = node_address(node) + _ETHERTYPE_BYTES
         #: By switch port.
         self.wires: dict[int, Wire] = {}
-        #: Ethernet frames by type.
-        self.received = [0] * len(_TYPES)
+        #: Ethernet frames by type: those of the controller, and those of the router.
+        self.controls = [0] * len(_TYPES)
         self.sent = [0] * len(_TYPES)
-        self.bytes_received = self.bytes_sent = 0
+        self.control_bytes = self.bytes_sent = 0
         self.dropped: Counter[str] = Counter()
 
 
@@ -192,9 +183,14 @@ class Fabric:
         self._hosts = [Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
         self._lines: dict[frozenset[int], Line] = {}
         for link in topology.links:
-            line = self._lines[frozenset((link.u, link.v))] = Line(link, captures.links.get(link.index))
-            self._hosts[link.u].wires[link.u_port] = Wire(line, link.u, link.v, seed)
-            self._hosts[link.v].wires[link.v_port] = Wire(line, link.v, link.u, seed)
+            line = self._lines[frozenset((link.u, link.v))] = Line()
+            for port, sender, receiver in (
+                (link.u_port, link.u, link.v),
+                (link.v_port, link.v, link.u),
+            ):
+                wire = self._hosts[sender].wires[port] = Wire(line, link, sender, receiver, seed)
+                seen = captures.links.get(link.index), self._hosts[receiver].capture
+                wire.captures = [capture for capture in seen if capture is not None]
         self._receive: list[Receive] = []
         #: The guards of the nodes, and that of the controller behind them; empty: frames have no tags.
         self._guards: list[Guard] = []
@@ -206,8 +202,6 @@ class Fabric:
         self._to_controller: Callable[[int, Frame], None] | None = None
         self.under_way = 0
         self.moved_ns = 0
-        #: The wires on which the frame that is being sent arrives at a time.
-        self._together: tuple[int, list[tuple[Wire, int]]] = (-1, [])
 
     def connect(self, routers: list[Receive], controller: Callable[[int, Frame], None]) -> None:
         """Sets the receivers of frames: routers by node, and the controller (node, frame)."""
@@ -252,13 +246,12 @@ class Fabric:
                 sent = [head + payload for payload in payloads]
             for data in sent:
                 self._from_router(host, frame, data)
-            if len(ports) == 1:
-                # Most publications: nothing else is under way for the same time.
-                self._transmit(host.wires[ports[0]], sent, event, alone=True)
-                continue
-            self._together = (-1, [])
-            for port in ports:
-                self._transmit(host.wires[port], sent, event)
+            wires = [host.wires[port] for port in ports]
+            if len(sent) == 1:
+                self._transmit(wires, sent, event)
+            else:
+                for wire in wires:
+                    self._transmit_fragments(wire, sent, event)
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
@@ -284,43 +277,37 @@ class Fabric:
         if host.capture is not None:
             host.capture.add(record(now, data))
 
-    def _transmit(self, wire: Wire, sent: list[bytes], event: FrameReceived, alone: bool = False) -> None:
-        """Sends the fragments of a frame on a wire.
+    def _transmit(self, wires: list[Wire], sent: list[bytes], event: FrameReceived) -> None:
+        """Sends an unfragmented frame on wires: an event of the agenda for each time at which it arrives."""
+        now = self._agenda.now
+        together: dict[int, list[tuple[Wire, int]]] = {}
+        for wire in wires:
+            cuts = wire.line.cuts
+            if cuts % 2:
+                wire.dropped += 1
+            elif wire.shaped:
+                for at, _ in self._shaped(wire, sent):
+                    together.setdefault(at, []).append((wire, cuts))
+            else:
+                together.setdefault(now + wire.delay_ns, []).append((wire, cuts))
+        for at, arriving in together.items():
+            self.under_way += len(arriving)
+            self._agenda.at(at, self._arrive, arriving, sent[0], event, True)
 
-        The receiving router gets the frame with the last fragment.
-
-        Args:
-            alone: the frame leaves on no other wire.
-        """
-        line = wire.line
-        if line.cuts % 2:
+    def _transmit_fragments(self, wire: Wire, sent: list[bytes], event: FrameReceived) -> None:
+        """Sends the fragments of a frame on a wire; the receiving router gets the frame with the last."""
+        cuts = wire.line.cuts
+        if cuts % 2:
             wire.dropped += len(sent)
-            return
-        if not wire.shaped:
-            at, last = self._agenda.now + wire.delay_ns, len(sent) - 1
-            self.under_way += len(sent)
-            if alone and last == 0:
-                self._agenda.at(at, self._arrive, wire, line.cuts, sent[0], event, True)
-                return
-            if last == 0:
-                # One event for the wires on which a frame is under way for the same time.
-                if self._together[0] != at:
-                    self._together = at, []
-                    self._agenda.at(at, self._arrive_together, self._together[1], sent[0], event)
-                self._together[1].append((wire, line.cuts))
-                return
-            for number, data in enumerate(sent):
-                self._agenda.at(at, self._arrive, wire, line.cuts, data, event, number == last)
             return
         arrivals = self._shaped(wire, sent)
         missing = set(range(len(sent)))
         self.under_way += len(arrivals)
         for at, number in arrivals:
             missing.discard(number)
-            # A frame of one fragment that arrives twice is received twice; of several, the reassembly takes
-            # each fragment once.
-            self._agenda.at(at, self._arrive, wire, line.cuts, sent[number], event, not missing)
-            if not missing and len(sent) > 1:
+            # The reassembly takes each fragment once.
+            self._agenda.at(at, self._arrive, [(wire, cuts)], sent[number], event, not missing)
+            if not missing:
                 missing.add(len(sent))
         if arrivals and not missing.isdisjoint(range(len(sent))):
             # The emulation's router drops the frame after the reassembly timeout.
@@ -344,35 +331,33 @@ class Fabric:
         arrivals.sort()
         return arrivals
 
-    def _arrive_together(self, wires: list[tuple[Wire, int]], data: bytes, event: FrameReceived) -> None:
-        """Delivers an unfragmented frame on several wires, each of which counts as an event."""
-        self._agenda.done += len(wires) - 1
-        for wire, cuts in wires:
-            self._arrive(wire, cuts, data, event, True)
+    def _arrive(
+        self, wires: list[tuple[Wire, int]], data: bytes, event: FrameReceived, complete: bool
+    ) -> None:
+        """Delivers an Ethernet frame at the ends of wires, each of which counts as an event.
 
-    def _arrive(self, wire: Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
-        """Delivers an Ethernet frame; `complete`: it is the last fragment of its frame."""
-        self.under_way -= 1
-        line = wire.line
-        if line.cuts != cuts:
-            wire.dropped += 1
-            return
-        now = self.moved_ns = self._agenda.now
-        length = len(data)
-        wire.frames_sent += 1
-        wire.bytes_sent += length
-        receiver = wire.receiver
-        host = self._hosts[receiver]
-        if line.capture is not None or host.capture is not None:
-            captured = record(now, data)
-            if line.capture is not None:
-                line.capture.add(captured)
-            if host.capture is not None:
-                host.capture.add(captured)
-        host.received[event.frame.type] += 1
-        host.bytes_received += length
-        if (not self._guards or self._is_authentic(receiver, data)) and complete:
-            self._receive[receiver](event)
+        Args:
+            wires: each with the changes of its link when the frame was sent.
+            complete: the Ethernet frame is the last fragment of its frame.
+        """
+        agenda = self._agenda
+        agenda.done += len(wires) - 1
+        self.under_way -= len(wires)
+        kind, length = event.frame.type, len(data)
+        for wire, cuts in wires:
+            if wire.line.cuts != cuts:
+                wire.dropped += 1
+                continue
+            self.moved_ns = agenda.now
+            wire.frames[kind] += 1
+            wire.bytes_sent += length
+            receiver = wire.receiver
+            if wire.captures:
+                captured = record(agenda.now, data)
+                for capture in wire.captures:
+                    capture.add(captured)
+            if complete and (not self._guards or self._is_authentic(receiver, data)):
+                self._receive[receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
         self.under_way -= 1
@@ -387,8 +372,8 @@ class Fabric:
         for data in self._controls(-1, head, frame, node_address(node)):
             if host.capture is not None:
                 host.capture.add(record(now, data))
-            host.received[frame.type] += 1
-            host.bytes_received += len(data)
+            host.controls[frame.type] += 1
+            host.control_bytes += len(data)
         self._receive[node](ControllerFrame(frame))
 
     def _controls(self, sender: int, head: bytes, frame: Frame, receiver: bytes) -> list[bytes]:
@@ -411,11 +396,12 @@ class Fabric:
     def router_counters(self, node: int, core: Counters) -> dict[str, Any]:
         """Returns the counters of the router of a node; `core` are the counters of its protocol core."""
         host = self._hosts[node]
+        received, bytes_received = self._received(host)
         return router_counters(
             core,
-            frames_received=_by_name(host.received),
+            frames_received=_by_name(received),
             frames_sent=_by_name(host.sent),
-            bytes_received=host.bytes_received,
+            bytes_received=bytes_received,
             bytes_sent=host.bytes_sent,
             dropped=host.dropped,
             refused=self._guards[node].refused_by_sender() if self._guards else None,
@@ -428,12 +414,13 @@ class Fabric:
         """
         counters: SwitchCounters = {}
         for node, host in enumerate(self._hosts):
+            received, bytes_received = self._received(host)
             ports = counters[node] = {
                 HOST_PORT: {
                     "rx_packets": sum(host.sent),
-                    "tx_packets": sum(host.received),
+                    "tx_packets": sum(received),
                     "rx_bytes": host.bytes_sent,
-                    "tx_bytes": host.bytes_received,
+                    "tx_bytes": bytes_received,
                     "rx_dropped": 0,
                     "tx_dropped": 0,
                 }
@@ -441,14 +428,22 @@ class Fabric:
             for port, wire in sorted(host.wires.items()):
                 back = self._opposite(wire)
                 ports[port] = {
-                    "rx_packets": back.frames_sent,
-                    "tx_packets": wire.frames_sent + wire.lost,
+                    "rx_packets": sum(back.frames),
+                    "tx_packets": sum(wire.frames) + wire.lost,
                     "rx_bytes": back.bytes_sent,
                     "tx_bytes": wire.bytes_sent + wire.lost_bytes,
                     "rx_dropped": 0,
                     "tx_dropped": wire.dropped,
                 }
         return counters
+
+    def _received(self, host: Host) -> tuple[list[int], int]:
+        """The Ethernet frames that a router received, by type, and their bytes."""
+        incoming = [self._opposite(wire) for wire in host.wires.values()]
+        frames = [
+            sum(counts) for counts in zip(host.controls, *(wire.frames for wire in incoming), strict=True)
+        ]
+        return frames, host.control_bytes + sum(wire.bytes_sent for wire in incoming)
 
     def _opposite(self, wire: Wire) -> Wire:
         return self._hosts[wire.receiver].wires[wire.port]

@@ -308,7 +308,7 @@ class Simulation:
             if due is None or due > min(quiet_ns, limit_ns):
                 busy = [router.node for router in self.routers if not router.router.idle]
                 if not busy and not fabric.under_way and self.controller.settled:
-                    agenda.now = quiet_ns
+                    agenda.advance(quiet_ns)
                     return
                 if due is None or due > limit_ns:
                     trees = None if self.controller.settled else "the controller has not settled"
