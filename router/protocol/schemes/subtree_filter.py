@@ -14,7 +14,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.reply_rules import Report
 from router.protocol.routing import RoutingTable
 
-#: F of a class by hops.
+#: F of a class by hops; an entry holds what is in the entries of more hops as well.
 Levels: TypeAlias = dict[int, Bits]
 
 
@@ -75,9 +75,8 @@ class SubtreeFilter:
         self._routing = routing
         self._limit = most
         self._pool = content.pool
-        # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> hops -> F.
-        # An entry of a number of hops holds what is known to all entries of more hops as well.
-        self._advertised: dict[int, dict[int, dict[int, Levels]]] = {}
+        #: Epoch -> (interface, class) -> F; the controller numbers the classes of each router and epoch.
+        self._advertised: dict[int, dict[tuple[int, int], Levels]] = {}
         #: How many filters all F have at most, and how many they had when they were counted.
         self._most = self._counted = 0
         self._pool.register(self)
@@ -87,11 +86,10 @@ class SubtreeFilter:
     def members(self) -> Bits:
         """All filters of all F."""
         found: Bits = 0
-        for interfaces in self._advertised.values():
-            for classes in interfaces.values():
-                for levels in classes.values():
-                    for known in levels.values():
-                        found |= known
+        for classes in self._advertised.values():
+            for levels in classes.values():
+                for known in levels.values():
+                    found |= known
         return found
 
     @property
@@ -120,17 +118,23 @@ class SubtreeFilter:
         if self.are_as_many(self._limit):
             self._advertised.clear()
             self._most = self._counted = 0
-        classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
-        levels = classes.setdefault(branch.subtree_id, {})
+        classes = self._advertised.get(epoch)
+        if classes is None:
+            classes = self._advertised[epoch] = {}
+        key = branch.parent, branch.subtree_id
+        levels = classes.get(key)
+        if levels is None:
+            levels = classes[key] = {}
         numbers = self._pool.numbers(predicate)
         self._most += len(numbers)
-        nearest = min((level for level in levels if level >= hops), default=None)
-        known = 0 if nearest is None else levels[nearest]
+        known = levels.get(hops)
+        if known is None:
+            known = levels[min(above)] if (above := [level for level in levels if level > hops]) else 0
         widened = self._pool.add(known, numbers)
         if widened == known:
             return False
         for level, before in levels.items():
-            if level <= hops:
+            if level < hops:
                 levels[level] = widened if before == known else self._pool.add(before, numbers)
         levels[hops] = widened
         return True
@@ -138,9 +142,10 @@ class SubtreeFilter:
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:  # noqa: ARG002
         """Intersects F with the report in every class of the interface: any may hold the SR's issuer."""
         bound = report[interface].members
-        for interfaces in self._advertised.values():
-            for levels in interfaces.get(interface, {}).values():
-                self._restrict(levels, bound)
+        for classes in self._advertised.values():
+            for (parent, _), levels in classes.items():
+                if parent == interface:
+                    self._restrict(levels, bound)
 
     def _restrict(self, levels: Levels, bound: Bits) -> None:
         for hops, known in levels.items():
