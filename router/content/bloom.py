@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from router.content.base import Content
-from router.matching.bloom.predicates import BloomMatcher
+from router.matching.bloom.engine import BloomMatcher
 from router.matching.common.interface import Matcher
 from router.predicates.covering.budget import Chunk, PredicateLimits
 from router.predicates.encoded import budget

@@ -14,6 +14,7 @@ from router.forwarding.buffers import FrameBuffers
 from router.forwarding.kernel import forward, serve
 from router.forwarding.layout import EVENT_BYTES, EVENT_DATA, EVENTS_SIZE, LOG_OVERHEAD, State
 from router.forwarding.tables import LaidOutEpochs, dense_numbers
+from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
 from router.protocol.counters import Counters
 from router.protocol.forwarding import ForwardingState
@@ -106,10 +107,8 @@ class DataPlane:
         self._source = state
         self._clock = clock
         self._buffers = buffers
-        matcher = state.routing.laid_out()
-        if matcher is None:
-            raise ValueError("the matching engine cannot be searched by compiled code")
-        self._matcher = matcher
+        assert isinstance(state.routing.matcher, CompiledMatcher)
+        self._matcher = state.routing.matcher
         row: npt.NDArray[np.int64] = np.zeros(State.SIZE, np.int64)
         self._row, self._address = row, address_of(row)
         # Elements of memory views are read and written faster than those of arrays.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from router.predicates.model import Message, Predicate
+from router.matching.common.interface import Matcher
+from router.predicates.model import Filter, Message, Predicate
 from router.predicates.semantics import matches
 
 
-class NaiveMatcher:
+class NaiveMatcher(Matcher):
     """Evaluates the predicate of each interface."""
 
     def __init__(self) -> None:
@@ -17,6 +18,13 @@ class NaiveMatcher:
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         """See `Matcher`."""
         self._predicates[interface] = predicate
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        """See `Matcher`."""
+        filters = dict.fromkeys(self._predicates.get(interface, ()))
+        for filter_ in gone:
+            del filters[filter_]
+        self._predicates[interface] = Predicate((*filters, *added))
 
     def remove(self, interface: int) -> None:
         """See `Matcher`."""

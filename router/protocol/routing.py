@@ -12,14 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from router.content.base import Content
-from router.matching.common.interface import (
-    BoundedMatcher,
-    ChangeMatcher,
-    EncodedMatcher,
-    LaidOutMatcher,
-    Matcher,
-    TableMatcher,
-)
+from router.matching.common.interface import Matcher
 from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message, Predicate
@@ -45,6 +38,8 @@ class RoutingTable:
         changes: how often a predicate has changed.
         filters: number of filters of all p_i together.
         others: what the RA ingress filter holds, if there is one.
+        matcher: the matching engine; it gets changes through `match` alone, which a replay of events repeats,
+            and has all of them if the table is `synced`.
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
@@ -62,12 +57,9 @@ class RoutingTable:
     ) -> None:
         self.changes = self.filters = 0
         self.others: OtherFilters | None = None
-        self._matcher = matcher
-        if isinstance(matcher, BoundedMatcher):
+        self.matcher = matcher
+        if matcher is not None:
             matcher.bound()
-        self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
-        self._laid_out = matcher if isinstance(matcher, LaidOutMatcher) else None
-        self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
         self._content = content
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not empty.
@@ -78,7 +70,7 @@ class RoutingTable:
         #: predicates spread, p_i changes with every RA and few messages come between: an engine that followed
         #: each change would work in vain.
         self.unsynced: set[int] = set()
-        #: What a matcher that takes changes has of p_i.
+        #: What the matcher has of p_i.
         self._synced: dict[int, PredicateBuilder] = {}
 
     @property
@@ -92,7 +84,7 @@ class RoutingTable:
 
         A matcher has the entries that messages have asked for.
         """
-        return self._matcher.nbytes if isinstance(self._matcher, TableMatcher) else None
+        return None if self.matcher is None else self.matcher.nbytes
 
     def get(self, interface: int) -> Predicate:
         """p_i; empty for an interface behind which nothing was advertised."""
@@ -145,24 +137,17 @@ class RoutingTable:
         Raises:
             DecodeError: the message breaks a rule of the format.
         """
-        if self._matcher is None:
+        if self.matcher is None:
             asked = self._predicates.keys() & among
             message = self._content.message_of(body)
             return frozenset([i for i in asked if self._predicates[i].matches(message)])
         if self.unsynced:
             self._sync_matcher()
-        if self._match_encoded is not None and isinstance(body, EncodedMessage):
-            matched = self._match_encoded(body.encoded, among)
+        if isinstance(body, EncodedMessage):
+            matched = self.matcher.match_encoded(body.encoded, among)
             if matched is not None:
                 return matched
-        return self._matcher.match(self._content.message_of(body), among=among)
-
-    def laid_out(self) -> LaidOutMatcher | None:
-        """The matcher, if compiled code can search its table; it has all changes if `synced`.
-
-        It gets changes through `match` alone, which a replay of events repeats.
-        """
-        return self._laid_out
+        return self.matcher.match(self._content.message_of(body), among=among)
 
     def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
         """See `FilterAlgebra.bounded`: of a pool that has the filters of this table."""
@@ -186,23 +171,17 @@ class RoutingTable:
 
     def _sync_matcher(self) -> None:
         """Gives the matcher all changes of p_i since the last message."""
-        assert self._matcher is not None
+        assert self.matcher is not None
         for interface in sorted(self.unsynced):
             known = self._predicates.get(interface)
-            if self._change is not None:
-                self._change_matcher(interface, 0 if known is None else known.members)
-            elif known is None:
-                self._matcher.remove(interface)
-            else:
-                self._matcher.set_predicate(interface, known.predicate)
+            self._change_matcher(interface, 0 if known is None else known.members)
         self.unsynced.clear()
 
     def _change_matcher(self, interface: int, after: Bits) -> None:
         """Gives the matcher the filters by which p_i differs from what it has."""
-        assert self._matcher is not None
-        assert self._change is not None
+        assert self.matcher is not None
         if not after:
-            self._matcher.remove(interface)
+            self.matcher.remove(interface)
             self._synced.pop(interface, None)
             return
         synced = self._synced.get(interface)
@@ -210,7 +189,8 @@ class RoutingTable:
             synced = self._synced[interface] = self._content.builder()
         filters, before = self._content.pool.filters, synced.members
         synced.members = after
-        self._change(interface, filters(numbers_in(before & ~after)), filters(numbers_in(after & ~before)))
+        gone, added = filters(numbers_in(before & ~after)), filters(numbers_in(after & ~before))
+        self.matcher.change(interface, gone, added)
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
         self.changes += 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from router.matching.common.interface import Matcher, TableMatcher
+from router.matching.common.interface import Matcher
 from router.predicates.model import Message
 from testbed.controller.trees import Tree, spt_trees
 from testbed.figures.network_effect_tables import LOCAL, at_router, engines, own_receivers
@@ -179,7 +179,7 @@ def _best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) ->
 
 
 def _bytes(matcher: Matcher) -> int:
-    return matcher.nbytes if isinstance(matcher, TableMatcher) else object_bytes(matcher)
+    return object_bytes(matcher) if matcher.nbytes is None else matcher.nbytes
 
 
 def _crossings(

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns, to_predicates
-from router.matching.common.interface import Matcher, TableMatcher
-from router.matching.common.loading import load
-from router.matching.factory import factory
+from router.matching.common.interface import Matcher
+from router.matching.factory import COMPILED, factory
 from router.predicates.model import Filter, Predicate
 from testbed.alpha.conjunctions import Conjunctions, kept
 from testbed.controller.trees import Tree
@@ -99,10 +98,10 @@ def engines(engine: str, table: ConstraintColumns, covering: bool) -> Callable[[
 
     def of_columns(interface_of: Ints) -> Matcher:
         matcher = factory(engine)
-        load(matcher, columns(interface_of))
+        matcher.load(columns(interface_of))
         return matcher
 
-    if covering or isinstance(factory(engine), TableMatcher):
+    if covering or engine == COMPILED:
         return of_columns
     # Made once for all routers: 1,000,000 constraints as objects take seconds.
     predicates = to_predicates(table)

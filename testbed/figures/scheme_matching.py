@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from captures.rundir.routing_tables import TableRow, predicate_of
-from router.matching.common.interface import Matcher, TableMatcher
+from router.matching.common.interface import Matcher
 from router.matching.factory import factory
 from router.predicates.model import Message
 from router.wire.addresses import LOCAL_INTERFACE
@@ -90,8 +90,7 @@ def matching_cost(
     total_s, count, size = 0.0, 0, 0
     for node, rows in tables.items():
         table = _table(rows, senders)
-        if isinstance(table.matcher, TableMatcher):
-            size += table.matcher.nbytes
+        size += table.matcher.nbytes or 0
         neighbours = topology.neighbours(node)
         for source, message in visits.get(node, ()):
             parents = forest.parents[source]

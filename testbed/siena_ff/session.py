@@ -18,8 +18,7 @@ from typing import TextIO
 import numpy as np
 
 from router.matching.common.columns import to_predicates
-from router.matching.common.interface import EncodedMatcher, Matcher, TableMatcher
-from router.matching.common.loading import load
+from router.matching.common.interface import Matcher
 from router.matching.factory import factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
@@ -113,14 +112,13 @@ class Session:
     def _matched(self, message: Message) -> frozenset[int]:
         """Returns the interfaces that match, and records the time for a message in the form of the engine."""
         matcher = self._matcher
-        if isinstance(matcher, EncodedMatcher):
-            body = encode_message(message)
-            started = time.perf_counter_ns()
-            matched = matcher.match_encoded(body)
-            passed = time.perf_counter_ns() - started
-            if matched is not None:
-                self._times.append(passed)
-                return matched
+        body = encode_message(message)
+        started = time.perf_counter_ns()
+        found = matcher.match_encoded(body)
+        passed = time.perf_counter_ns() - started
+        if found is not None:
+            self._times.append(passed)
+            return found
         started = time.perf_counter_ns()
         matched = matcher.match(message)
         self._times.append(time.perf_counter_ns() - started)
@@ -137,7 +135,7 @@ class Session:
             for interface, predicate in to_predicates(table).items():
                 self._matcher.set_predicate(interface, predicate)
         else:
-            load(self._matcher, table)
+            self._matcher.load(table)
         self._build_s += time.perf_counter() - started
         self._memory += resident_bytes() - resident
         interfaces, first, filters = np.unique(table.interface, return_index=True, return_counts=True)
@@ -150,7 +148,7 @@ class Session:
     def _bytes(self) -> int:
         """Returns the memory of the table as reported by the engine, or otherwise the growth of the
         process."""
-        return self._matcher.nbytes if isinstance(self._matcher, TableMatcher) else self._memory
+        return self._memory if self._matcher.nbytes is None else self._matcher.nbytes
 
     def _formatted(self, template: str) -> str:
         """Returns the output of SFF's `statistics` for a format."""
@@ -169,7 +167,7 @@ class Session:
         memory = f"{self._bytes:,} bytes"
         if constraints:
             memory += f", {self._bytes / constraints:.1f} a constraint"
-        if not isinstance(self._matcher, TableMatcher):
+        if self._matcher.nbytes is None:
             memory += " (growth of the process)"
         lines = {
             "engine": self._engine,

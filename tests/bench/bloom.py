@@ -123,7 +123,7 @@ def _measure_changes(table: BitTable, messages: Sequence[bytes], bits: int, chan
     octets = bits // 8
     interface = int(table.interface[0])
     rows = [row.tobytes()[:octets] for row in table.rows[:: max(1, len(table.rows) // 10_000)]]
-    matcher.set_filters(interface, rows[: len(rows) // 2])
+    matcher.replace(interface, rows[: len(rows) // 2])
     matcher.match(messages[0])
     times: dict[str, list[float]] = {"one filter added": [], "one removed": [], "100 added": []}
     held = list(dict.fromkeys(rows[: len(rows) // 2]))

@@ -11,14 +11,12 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from router.matching.common.columns import to_predicates
 from router.matching.counting.selectivity import SelectivityTable
-from router.matching.counting.steps import Steps
 from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
@@ -145,13 +143,10 @@ def _strings() -> Curves:
             for operator in patterns:
                 index.add(Constraint("x", Type.STRING, operator, word)).add_single(number)
                 tree.add(word, operator)
-        look_ups: tuple[Callable[[str], object], ...] = (
-            partial(index.satisfied, steps=Steps(None)),
-            tree.satisfied,
-        )
+        look_ups: tuple[Callable[[str], object], ...] = (index.satisfied, tree.satisfied)
         for name, look_up in zip(lines, look_ups, strict=True):
             lines[name].append(_look_up_us(look_up, values))
-        assert all(len(index.satisfied(value, Steps(None))) == len(tree.satisfied(value)) for value in values)
+        assert all(len(index.satisfied(value)) == len(tree.satisfied(value)) for value in values)
     return Curves("one string looked up for = =* *= **", "strings in the index", counts, lines)
 
 

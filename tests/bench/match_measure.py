@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from router.matching.common.columns import ConstraintColumns
-from router.matching.common.interface import EncodedMatcher, TableMatcher
-from router.matching.common.loading import load
 from router.matching.factory import factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
@@ -86,18 +84,19 @@ def _child(
     factory(engine).match(messages[0])
     matcher = factory(engine)
     started = time.perf_counter()
-    load(matcher, table)
+    matcher.load(table)
     build_s = time.perf_counter() - started
     # Messages as the engine takes them: from the wire, or decoded.
     match: Callable[[Any], Collection[int] | None] = matcher.match
     inputs: Sequence[Any] = messages
-    if isinstance(matcher, EncodedMatcher):
-        match, inputs = matcher.match_encoded, [encode_message(message) for message in messages]
+    bodies = [encode_message(message) for message in messages]
+    if matcher.match_encoded(bodies[0]) is not None:
+        match, inputs = matcher.match_encoded, bodies
     match(inputs[0])
     gc.collect()
     gc.freeze()
     gc.disable()
-    nbytes = matcher.nbytes if isinstance(matcher, TableMatcher) else resident_bytes() - resident
+    nbytes = resident_bytes() - resident if matcher.nbytes is None else matcher.nbytes
     times: list[int] = []
     matches = 0
     deadline = time.perf_counter() + budget_s

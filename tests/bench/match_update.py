@@ -61,7 +61,6 @@ def main(constraints: int = 1_000_000, interfaces: int = 1_000, changes: int = 1
         matcher.set_predicate(interface, predicate)
         matcher.match_encoded(body)
         times.append(time.perf_counter() - started)
-        # While segments are merged in the background, for the most part.
         for body in random.sample(bodies, 20):
             started = time.perf_counter()
             matcher.match_encoded(body)
@@ -70,7 +69,6 @@ def main(constraints: int = 1_000_000, interfaces: int = 1_000, changes: int = 1
     _print("a message between these changes", between)
 
     matcher.set_predicate(1, replacements[0])
-    matcher.finish_merges()
     times = []
     for number in range(changes):
         added, body = additions[number % len(additions)], random.choice(bodies)

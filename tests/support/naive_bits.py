@@ -28,7 +28,7 @@ class NaiveBitMatcher:
         else:
             self._filters.pop(interface, None)
 
-    def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
+    def replace(self, interface: int, filters: Iterable[bytes]) -> None:
         """See `TreeMatcher`."""
         self.change(interface, list(self._filters.get(interface, ())), filters)
 

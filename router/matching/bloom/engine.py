@@ -1,61 +1,44 @@
-"""The fast engine for sets of bits: a tree of their most frequent bits, in segments."""
+"""The engine for encoded predicates: sets of bits in a tree of their most frequent bits, in segments."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from sys import getsizeof
 
 import numpy as np
+import numpy.typing as npt
 
 from router.matching.bloom.matching import match
 from router.matching.bloom.scratch import working_memory
-from router.matching.bloom.segment import LAYOUT, Segment
+from router.matching.bloom.segment import BloomSegments, Segment
 from router.matching.bloom.table import BitTable, check_change, check_length, rows_of, words_of
-from router.matching.common.interfaces import Interfaces
-from router.matching.common.segments import ANONYMOUS, Segments
+from router.matching.common.filters import FilterTable
+from router.matching.common.interface import Matcher
+from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
+from router.predicates.model import Filter, Message, Predicate
 
 _NONE: frozenset[int] = frozenset()
-#: Words of the filters that wait for a message; more are put into a segment.
-_COLLECTED = 4_096
-#: The filters of an interface: filter -> its number (None: not in a segment yet).
-_Held = dict[bytes, int | None]
 
 
-class TreeMatcher:
-    """A table of filters by interface, and the interfaces with a filter that is a subset of a message.
+class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
+    """The filters of interfaces under one suite, and the interfaces with a filter that is a subset of B_m.
 
-    A filter is given as the bytes of its set; an interface has a filter at most once. Changes are collected
-    and applied when a message is matched, so that a burst of changes is one change. A segment is made of many
-    new filters as they come: what is left for a message is little.
+    A filter is given as the bytes of its set.
     """
 
     def __init__(self, bits: int) -> None:
         self._bits, self._words = bits, words_of(bits)
         self._memory = working_memory()
-        self._clear()
-
-    def _clear(self) -> None:
-        self._interfaces = Interfaces()
-        self._segments: Segments[BitTable, Segment] = Segments(LAYOUT)
-        self._held: dict[int, _Held] = {}
-        #: Interfaces of a loaded table, whose filters only the segments store.
-        self._loaded: set[int] = set()
-        #: By interface, its filters that are not in a segment yet.
-        self._unsynced: dict[int, dict[bytes, None]] = {}
+        super().__init__()
 
     # The table.
 
-    def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
+    def replace(self, interface: int, filters: Iterable[bytes]) -> None:
         """Sets the filters of an interface, in place of earlier filters.
 
         Raises:
             ValueError: a filter has another length than m/8 bytes; the earlier filters stay.
         """
-        new = {check_length(filter_, self._bits): None for filter_ in filters}
-        if interface in self._loaded:
-            self._forget_loaded(interface)
-        old = self._held.get(interface, {})
-        self.change(interface, [filter_ for filter_ in old if filter_ not in new], new)
+        super().replace(interface, [check_length(filter_, self._bits) for filter_ in filters])
 
     def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
         """Removes filters from an interface and adds others.
@@ -64,79 +47,35 @@ class TreeMatcher:
             ValueError: a filter has another length than m/8 bytes, the interface lacks a filter of `gone`, or
                 its filters were loaded with a table. The table is unchanged then.
         """
-        if interface in self._loaded:
-            raise ValueError(f"interface {interface}: its filters are not known one by one")
         held = self._held.get(interface, {})
-        removed, new = check_change(interface, held, gone, added, self._bits)
-        taken = []
-        for filter_ in removed:
-            taken.append(held.pop(filter_))
-            if taken[-1] is None:
-                del self._unsynced[interface][filter_]
-        self._take_out(taken)
-        if came := [filter_ for filter_ in new if filter_ not in held]:
-            held.update(dict.fromkeys(came))
-            self._unsynced.setdefault(interface, {}).update(dict.fromkeys(came))
-        if not held:
-            self.remove(interface)
-        elif interface not in self._held:
-            self._held[interface] = held
-            self._interfaces.add(interface)
-        if self._words * sum(map(len, self._unsynced.values())) > _COLLECTED:
-            self._sync()
-
-    def remove(self, interface: int) -> None:
-        """Removes an interface; no effect if it has no filter."""
-        if interface in self._loaded:
-            self._forget_loaded(interface)
-        held = self._held.pop(interface, None)
-        if held is not None:
-            self._take_out(list(held.values()))
-            self._unsynced.pop(interface, None)
-            self._interfaces.remove(interface)
+        if interface not in self._loaded:
+            gone, added = check_change(interface, held, gone, added, self._bits)
+        super().change(interface, gone, added)
 
     def load(self, table: BitTable) -> None:
         """Replaces the whole content by `table`.
 
-        Filters of a loaded interface are removed with the interface, or replaced by `set_filters`.
+        Filters of a loaded interface are removed with the interface, or replaced by `replace`.
 
         Raises:
             ValueError: the rows have another number of words than m bits need.
         """
         if table.rows.shape[1] != self._words:
             raise ValueError(f"rows of {table.rows.shape[1]} words; expected {self._words}")
-        self.finish_merges()
-        self._clear()
-        numbers, dense = np.unique(table.interface, return_inverse=True)
-        self._interfaces.add_all(numbers)
-        self._memory.fit_interfaces(len(numbers) + 1)
-        self._loaded = set(numbers.tolist())
-        own = BitTable(table.rows, (dense + 1).astype(np.int32))
-        self._segments.add(own, np.full(table.filters, ANONYMOUS, np.int64), self._interfaces.retired)
+        interfaces, dense = np.unique(table.interface, return_inverse=True)
+        self._load(BitTable(table.rows, (dense + 1).astype(np.int32)), interfaces, table.filters)
 
-    def _forget_loaded(self, interface: int) -> None:
-        self._loaded.discard(interface)
-        self._segments.retire(self._interfaces.retire(interface))
+    def _no_segments(self) -> BloomSegments:
+        return BloomSegments()
 
-    def _take_out(self, numbers: Iterable[int | None]) -> None:
-        self._segments.take_out(number for number in numbers if number is not None)
+    def _key(self, filter_: bytes) -> bytes:
+        return filter_
 
-    def _sync(self) -> None:
-        """Makes a segment of the filters added since the last one; starts the merges that are due."""
-        filters: list[bytes] = []
-        numbers, dense = [], []
-        for interface, added in self._unsynced.items():
-            held, own = self._held[interface], self._interfaces[interface]
-            for filter_ in added:
-                held[filter_] = number = self._segments.number()
-                filters.append(filter_)
-                numbers.append(number)
-                dense.append(own)
-        self._unsynced.clear()
-        if filters:
-            self._memory.fit_interfaces(len(self._interfaces.retired))
-            table = BitTable(rows_of(filters, self._bits), np.array(dense, np.int32))
-            self._segments.add(table, np.array(numbers, np.int64), self._interfaces.retired)
+    def _table(self, filters: list[bytes], dense: npt.NDArray[np.int32]) -> BitTable:
+        return BitTable(rows_of(filters, self._bits), dense)
+
+    def _fit(self, interfaces: int) -> None:
+        self._memory.fit_interfaces(interfaces)
 
     # Matching.
 
@@ -151,44 +90,82 @@ class TreeMatcher:
             ValueError: `bits` has another length.
         """
         check_length(bits, self._bits)
-        if self._unsynced:
-            self._sync()
-        elif self._segments.merging:
-            self._segments.settle(self._interfaces.retired)
-        asked = self._interfaces.asked(among if among is None else frozenset(among))
+        asked = self._asked(among)
         if len(bits) < 8 * self._words:
             bits = bits.ljust(8 * self._words, b"\0")
         number = match(bits, self._segments.address, asked.address, asked.count)
         if not number:
             return _NONE
-        return self._interfaces.names(self._memory.found[:number].tolist())
+        return self.interfaces.names(self._memory.found[:number].tolist())
 
-    # Observation.
 
-    @property
-    def empty(self) -> bool:
-        """Whether no interface has a filter."""
-        return not (self._held or self._loaded)
+class BloomMatcher(Matcher):
+    """F_C of encoded predicates: a matcher of sets of bits for each suite."""
+
+    def __init__(self) -> None:
+        self._engines: dict[Suite, TreeMatcher] = {}
+        #: The interfaces with the filter that every message matches.
+        self._everything: set[int] = set()
+
+    def set_predicate(self, interface: int, predicate: Predicate) -> None:
+        """See `Matcher`."""
+        assert isinstance(predicate, BloomPredicate)
+        of_suite = _by_suite(predicate.encoded)
+        self._everything.discard(interface)
+        if of_suite.pop(ANY_SUITE, None):
+            self._everything.add(interface)
+        for suite in self._engines.keys() | of_suite.keys():
+            self._engine(suite).replace(interface, of_suite.get(suite, ()))
+            self._drop_if_empty(suite)
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        """See `Matcher`."""
+        removed, new = _by_suite(gone), _by_suite(added)
+        if removed.pop(ANY_SUITE, None):
+            self._everything.discard(interface)
+        if new.pop(ANY_SUITE, None):
+            self._everything.add(interface)
+        for suite in removed.keys() | new.keys():
+            self._engine(suite).change(interface, removed.get(suite, ()), new.get(suite, ()))
+            self._drop_if_empty(suite)
+
+    def remove(self, interface: int) -> None:
+        """See `Matcher`."""
+        self._everything.discard(interface)
+        for suite, engine in list(self._engines.items()):
+            engine.remove(interface)
+            self._drop_if_empty(suite)
+
+    def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
+        """See `Matcher`."""
+        assert isinstance(message, BloomMessage)
+        everything = self._everything if among is None else self._everything & set(among)
+        engine = self._engines.get(message.suite)
+        return frozenset(everything) if engine is None else engine.match(message.row, among) | everything
 
     @property
     def nbytes(self) -> int:
-        """The memory of the table and its index, in bytes, without filters that callers passed as objects."""
-        objects = sum(getsizeof(held) for held in self._held.values())
-        return self._segments.nbytes + self._interfaces.nbytes + objects
+        """The memory of tables and indexes, in bytes."""
+        return sum(engine.nbytes for engine in self._engines.values())
 
-    @property
-    def merging(self) -> bool:
-        """Whether a thread is merging segments."""
-        return self._segments.merging
+    def _engine(self, suite: Suite) -> TreeMatcher:
+        found = self._engines.get(suite)
+        if found is None:
+            found = self._engines[suite] = TreeMatcher(suite.bits)
+        return found
 
-    def finish_merges(self) -> None:
-        """Waits for the thread that merges segments.
+    def _drop_if_empty(self, suite: Suite) -> None:
+        # Neighbours choose the suites: one that is gone must leave nothing.
+        if self._engines[suite].empty:
+            del self._engines[suite]
 
-        Measurements need this; matching does not.
-        """
-        if self._unsynced:
-            self._sync()
-        self._segments.wait(self._interfaces.retired)
+
+def _by_suite(filters: Iterable[Filter | BloomFilter]) -> dict[Suite, list[bytes]]:
+    of_suite: dict[Suite, list[bytes]] = {}
+    for filter_ in filters:
+        assert isinstance(filter_, BloomFilter)
+        of_suite.setdefault(filter_.suite, []).append(filter_.row)
+    return of_suite
 
 
 def warm() -> None:

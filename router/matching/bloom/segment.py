@@ -25,15 +25,13 @@ from router.matching.bloom.layout import (
 from router.matching.bloom.scratch import working_memory
 from router.matching.bloom.table import BitTable
 from router.matching.bloom.tree import grown, picked
-from router.matching.common.segments import Source
+from router.matching.common.segments import Segments, Source
 from router.native.bits import trailing_zeros, without_lowest
 from router.native.compiler import Array
 from router.native.memory import address_of
 
 #: The number of rows that are compared with every message, at most.
 _POPULAR = 128
-#: Words of a row that take a merge as long as another row does.
-_WORDS_A_RECORD = 4
 _Ints = npt.NDArray[np.int32]
 _Words = npt.NDArray[np.uint64]
 
@@ -83,16 +81,6 @@ class Segment:
         self.nodes = len(tree.bit)
 
     @property
-    def filters(self) -> int:
-        """The number of filters, with the removed ones."""
-        return len(self.interface)
-
-    @property
-    def records(self) -> int:
-        """See `router.matching.common.segments.Segment`: the time grows with the words of a row."""
-        return len(self.interface) * (1 + int(self._rows.shape[1]) // _WORDS_A_RECORD)
-
-    @property
     def distinct(self) -> int:
         """The number of distinct filters."""
         return len(self._rows)
@@ -109,15 +97,13 @@ class Segment:
         return BitTable(self._rows[row], self.interface[postings])
 
 
-class BloomLayout:
-    """See `router.matching.common.segments.Layout`."""
+class BloomSegments(Segments[BitTable, Segment]):
+    """See `Segments`."""
 
     def build(self, table: BitTable) -> Segment:
-        """See `Layout`."""
         return Segment(table)
 
     def merged(self, sources: Sequence[Source[Segment]]) -> BitTable:
-        """See `Layout`."""
         tables = [source.segment.table(source.living) for source in sources]
         return BitTable(
             np.concatenate([table.rows for table in tables]),
@@ -125,16 +111,13 @@ class BloomLayout:
         )
 
     def row(self, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
-        """See `Layout`."""
+        """See `Segments`; the working memory fits the segments afterwards."""
         row = np.empty(TABLE_SEGMENTS + len(segments), np.int64)
         working_memory().fit_nodes(max((segment.nodes for segment in segments), default=0))
         row[TABLE_SEARCH], row[TABLE_COUNT] = address_of(working_memory().row), len(segments)
         for number, segment in enumerate(segments):
             row[TABLE_SEGMENTS + number] = address_of(segment.parts)
         return row
-
-
-LAYOUT = BloomLayout()
 
 
 def _popular(rows: _Words, interfaces: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -6,7 +6,7 @@ whole words of 64 bits; bits from m on are 0.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,7 @@ def rows_of(filters: Collection[bytes], bits: int) -> npt.NDArray[np.uint64]:
 
 
 def check_change(
-    interface: int, held: Container[bytes], gone: Iterable[bytes], added: Iterable[bytes], bits: int
+    interface: int, held: Container[Hashable], gone: Iterable[bytes], added: Iterable[bytes], bits: int
 ) -> tuple[list[bytes], list[bytes]]:
     """Returns the filters that a change removes and those that it adds, each once.
 

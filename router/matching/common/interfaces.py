@@ -35,71 +35,52 @@ class Asked:
 
 
 class Interfaces:
-    """Dense numbers, from 1, of the interfaces that have filters; 0 is no interface.
-
-    Attributes:
-        retired: bool [dense numbers], True for 0 and for numbers that segments contain and no interface has.
-    """
+    """Dense numbers, from 1, of the interfaces that have filters; 0 is no interface."""
 
     def __init__(self) -> None:
         self._dense: dict[int, int] = {}
         self._interface: list[int] = [0]
         self._free: list[int] = []
-        self.retired: npt.NDArray[np.bool_] = np.ones(64, np.bool_)
         self._asked: dict[frozenset[int] | None, Asked] = {}
         self._kept = 0
 
-    def __len__(self) -> int:
-        return len(self._dense)
-
     def __getitem__(self, interface: int) -> int:
         return self._dense[interface]
+
+    @property
+    def room(self) -> int:
+        """A number above all dense numbers."""
+        return len(self._interface)
 
     def numbers(self) -> Mapping[int, int]:
         """Interface -> dense number."""
         return self._dense
 
-    def add(self, interface: int) -> int:
-        """Returns the dense number of an interface; assigns one if it has none."""
-        known = self._dense.get(interface)
-        if known is not None:
-            return known
+    def add(self, interface: int) -> None:
+        """Assigns a dense number to an interface that has none."""
         if self._free:
             dense = self._free.pop()
             self._interface[dense] = interface
         else:
             dense = len(self._interface)
             self._interface.append(interface)
-            if dense >= len(self.retired):
-                self.retired = np.concatenate([self.retired, np.ones_like(self.retired)])
         self._dense[interface] = dense
-        self.retired[dense] = False
         self._forget_sets()
-        return dense
 
-    def add_all(self, interfaces: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Bulk `add` into an empty map.
+    def add_all(self, interfaces: npt.NDArray[np.int32]) -> None:
+        """Bulk `add` into an empty map: the numbers are 1, 2, ...
 
         Args:
             interfaces: sorted and unique.
         """
         self._interface = [0, *interfaces.tolist()]
         self._dense = {interface: dense for dense, interface in enumerate(self._interface) if dense}
-        self.retired = np.zeros(max(64, len(self._interface)), np.bool_)
-        self.retired[0] = True
-        self.retired[len(self._interface) :] = True
         self._forget_sets()
-        return np.arange(1, len(self._interface), dtype=np.int32)
 
-    def remove(self, interface: int) -> None:
-        """Removes an interface without filters whose number no segment contains."""
-        dense = self.retire(interface)
-        self._free.append(dense)
-
-    def retire(self, interface: int) -> int:
-        """Removes an interface whose number segments still contain; returns the number."""
+    def remove(self, interface: int) -> int:
+        """Removes an interface, whose filters the segments no longer have; returns its number."""
         dense = self._dense.pop(interface)
-        self.retired[dense] = True
+        self._free.append(dense)
         self._forget_sets()
         return dense
 
@@ -108,7 +89,7 @@ class Interfaces:
         known = self._asked.get(among)
         if known is not None:
             return known
-        size = len(self.retired)
+        size = len(self._interface)
         open_ = np.zeros(size, np.uint8)
         chosen = self._dense.values() if among is None else map(self._dense.get, among)
         numbers = [dense for dense in chosen if dense is not None]
@@ -128,7 +109,7 @@ class Interfaces:
     @property
     def nbytes(self) -> int:
         objects = getsizeof(self._dense) + getsizeof(self._interface) + _NUMBERS * len(self._interface)
-        return self.retired.nbytes + self._kept + objects
+        return self._kept + objects
 
     def _forget_sets(self) -> None:
         self._asked.clear()

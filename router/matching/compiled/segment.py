@@ -49,8 +49,6 @@ _EQUAL, _PREFIX, _SUBSTRING = int(Access.EQUAL), int(Access.PREFIX), int(Access.
 _ALWAYS, _NEVER = int(Access.ALWAYS), int(Access.NEVER)
 #: From an access to that of a unit.
 _TO_UNIT = _PRESENT
-#: A merge copies texts: a megabyte takes 1 ms to 4 ms, as 4,000 records do.
-_BYTES_A_RECORD = 256
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
 
@@ -81,7 +79,6 @@ class Segment:
         rows = self._slot_rows(access)
         groups, values, lengths, first_bytes = self._groups(access, key, rows)
         block = _highest(upper, BLOCK)
-        self.filters = len(order)
         parts = np.zeros(Part.SIZE, np.int64)
         self._arrays: list[npt.NDArray[np.generic]] = []
 
@@ -131,11 +128,6 @@ class Segment:
         parts[Part.ALWAYS_START] = np.searchsorted(access, beyond + _ALWAYS)
         parts[Part.ALWAYS_END] = np.searchsorted(access, beyond + _NEVER)
         self.parts = parts
-
-    @property
-    def records(self) -> int:
-        """See `segments.Segment`: the records, and the texts by the time that they take."""
-        return len(self.test) + len(self.strings.text) // _BYTES_A_RECORD
 
     @property
     def slots(self) -> int:

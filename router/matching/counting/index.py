@@ -11,7 +11,6 @@ from bisect import bisect_left, bisect_right
 from typing import Any
 
 from router.matching.counting.links import Links
-from router.matching.counting.steps import Steps
 from router.predicates.model import Constraint, Operator, Value
 
 
@@ -95,12 +94,8 @@ class ConstraintIndex:
         self._parts[constraint.operator].drop(constraint.value)
         self._constraints -= 1
 
-    def satisfied(self, value: Any, steps: Steps) -> list[Links]:
-        """Returns the links of each constraint that a value of the index's type satisfies.
-
-        Raises:
-            StepsExceededError: it takes more steps than are left.
-        """
+    def satisfied(self, value: Any) -> list[Links]:
+        """Returns the links of each constraint that a value of the index's type satisfies."""
         found: list[Links] = []
         if links := self._equal.links.get(value):
             found.append(links)
@@ -114,6 +109,5 @@ class ConstraintIndex:
             found += self._at_least.links[: bisect_right(bounds, value)]
         found += self._any.links.values()
         if self._unequal.links:
-            steps.take(len(self._unequal.links))
             found += [links for other, links in self._unequal.links.items() if other != value]
         return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from router.matching.counting.index import ConstraintIndex
 from router.matching.counting.links import Links
-from router.matching.counting.steps import BYTES_A_STEP, Steps
 from router.predicates.model import Operator, Value
 
 _GRAM = 4
@@ -67,10 +66,6 @@ class PatternPart:
             if not grams:
                 del self.by_size[len(gram)]
 
-    def steps(self, texts: dict[str, Links]) -> int:
-        """The steps that comparing some of the texts takes, by their average length."""
-        return len(texts) * (1 + self.length // (self.texts * BYTES_A_STEP))
-
 
 class StringIndex(ConstraintIndex):
     """Constraints on one name and the type string, each with its links."""
@@ -82,26 +77,23 @@ class StringIndex(ConstraintIndex):
         self._parts[Operator.SUFFIX] = self._suffixes
         self._parts[Operator.SUBSTRING] = self._substrings
 
-    def satisfied(self, value: str, steps: Steps) -> list[Links]:
+    def satisfied(self, value: str) -> list[Links]:
         """See `ConstraintIndex`."""
-        found = super().satisfied(value, steps)
+        found = super().satisfied(value)
         # The empty gram is in every value; value[-0:] would be the whole value.
         for size, grams in self._prefixes.by_size.items():
             if texts := grams.get(value[:size]):
-                steps.take(self._prefixes.steps(texts))
                 found += [links for text, links in texts.items() if value.startswith(text)]
         for size, grams in self._suffixes.by_size.items():
             if texts := grams.get(value[-size:] if size else ""):
-                steps.take(self._suffixes.steps(texts))
                 found += [links for text, links in texts.items() if value.endswith(text)]
         if self._substrings.texts:
-            found += self._satisfied_substrings(value, steps)
+            found += self._satisfied_substrings(value)
         return found
 
-    def _satisfied_substrings(self, value: str, steps: Steps) -> list[Links]:
+    def _satisfied_substrings(self, value: str) -> list[Links]:
         by_size = self._substrings.by_size
         if len(value) > _LONG + self._substrings.texts:
-            steps.take(self._substrings.texts * (1 + len(value) // BYTES_A_STEP))
             pairs = (
                 pair for grams in by_size.values() for bucket in grams.values() for pair in bucket.items()
             )
@@ -109,10 +101,8 @@ class StringIndex(ConstraintIndex):
         # By text, so that one that occurs several times in the value counts once.
         found: dict[str, Links] = {}
         for size, grams in by_size.items():
-            steps.take(len(value))
             for start in range(len(value) - size + 1):
                 if texts := grams.get(value[start : start + size]):
-                    steps.take(self._substrings.steps(texts))
                     found.update(
                         (text, links) for text, links in texts.items() if value.startswith(text, start)
                     )

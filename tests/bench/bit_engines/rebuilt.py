@@ -57,7 +57,7 @@ class RebuiltMatcher(ABC):
             self._filters.pop(interface, None)
         self._stale = True
 
-    def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
+    def replace(self, interface: int, filters: Iterable[bytes]) -> None:
         """See `TreeMatcher`."""
         new = [check_length(filter_, self._bits) for filter_ in filters]
         self.remove(interface)

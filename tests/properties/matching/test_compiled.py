@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.common import segments
-from router.matching.compiled import merging
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.compiled.normal import texts_of
+from router.matching.compiled.segments import united
 from router.matching.naive import NaiveMatcher
 from router.predicates.model import (
     INTEGER_MAX,
@@ -134,11 +133,9 @@ def _random_messages(source: random.Random) -> Iterator[Message]:
         yield Message({name: source.choice(values) for name in source.sample("xyzw", source.randint(0, 4))})
 
 
-@pytest.mark.parametrize("background", [1, 1_000_000])
-def test_histories(background: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interfaces that grow, lose filters, come and go; merges in a thread, or at once."""
-    monkeypatch.setattr(segments, "BACKGROUND_RECORDS", background)
-    matched = merged = 0
+def test_histories() -> None:
+    """Interfaces that grow, lose filters, come and go."""
+    matched = 0
     for round_ in range(12):
         source = random.Random(round_)
         compiled, naive = CompiledMatcher(), NaiveMatcher()
@@ -168,12 +165,8 @@ def test_histories(background: int, monkeypatch: pytest.MonkeyPatch) -> None:
                     answer = compiled.match(message, among)
                     assert answer == naive.match(message, among)
                     matched += len(answer)
-                    # A merge that this match began is known until the next, however soon its thread ends.
-                    merged += compiled.merging
-        compiled.finish_merges()
-        assert compiled.statistics()["segments"] <= 8
+        assert compiled.segments <= 8
     assert matched > 3000
-    assert background > 1 or merged
 
 
 def test_filters_are_told_apart_by_what_they_are_now() -> None:
@@ -183,7 +176,7 @@ def test_filters_are_told_apart_by_what_they_are_now() -> None:
         compiled.set_predicate(1, Predicate((Filter((Constraint("x", Type.INTEGER, Operator.EQ, number),)),)))
     assert compiled.match(Message({"x": 199})) == {1}
     assert compiled.match(Message({"x": 198})) == frozenset()
-    assert compiled.statistics()["filters"] == 1
+    assert compiled.segments == 1
 
 
 def test_what_came_without_objects_cannot_change_by_one() -> None:
@@ -267,8 +260,8 @@ def test_texts_of_several_segments_are_united_by_their_bytes(drawn: list[list[tu
     sources = [list(dict(each).items()) for each in drawn]
     texts = [texts_of([text for text, _ in source]) for source in sources]
     used = [np.flatnonzero(np.array([kept for _, kept in source], np.bool_)) for source in sources]
-    united, numbers = merging._united(texts, used)
+    both, numbers = united(texts, used)
     expected = list(dict.fromkeys(text for source in sources for text, kept in source if kept))
-    assert [united[number] for number in range(len(united))] == expected
+    assert [both[number] for number in range(len(both))] == expected
     for source, found in zip(sources, numbers, strict=True):
         assert found.tolist() == [expected.index(text) if kept else -1 for text, kept in source]

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.matching.common.loading import load
 from router.matching.factory import factory
 from router.matching.naive import NaiveMatcher
 from router.predicates.model import Message, Predicate
@@ -57,10 +56,10 @@ SHAPES = {
 def test_every_engine_is_naive_on_ten_thousand_messages(shape: str) -> None:
     table, messages = draw_table(SHAPES[shape]), list(draw_messages(SHAPES[shape]))
     naive = NaiveMatcher()
-    load(naive, table)
+    naive.load(table)
     expected = [naive.match(message) for message in messages]
     assert sum(map(bool, expected)) > 1000
     for name in VARIANTS:
         engine = factory(name)
-        load(engine, table)
+        engine.load(table)
         assert [engine.match(message) for message in messages] == expected, name

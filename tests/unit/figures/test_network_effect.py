@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from router.matching.common.columns import to_predicates
-from router.matching.common.loading import load
 from router.matching.factory import factory
 from router.predicates.covering.algebra import covers
 from router.predicates.model import Predicate
@@ -72,7 +71,7 @@ def test_a_message_finds_its_receivers_hop_by_hop(engine: str, covering: bool) -
     table, routers = draw_table(_WORKLOAD), 5
     trees = spt_trees(waxman(routers, seed=2)).trees()
     single = factory("compiled")
-    load(single, table)
+    single.load(table)
     engine_of = engines(engine, table, covering)
     matchers, applications = (
         [engine_of(place(trees, router, 12)) for router in range(routers)]

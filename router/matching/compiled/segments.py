@@ -1,4 +1,4 @@
-"""Merging of several segments into one table, without the removed filters."""
+"""The segments of the compiled engine: their merging, and the row by which compiled code finds them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,48 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.segments import Source
+from router.matching.common.segments import Segments, Source
 from router.matching.compiled.compiler import kernel
 from router.matching.compiled.hashing import SEED_AT, mixed
 from router.matching.compiled.layout import ACCESSES, STRING_HASH, Part, Test
+from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS, TABLE_STEPS
 from router.matching.compiled.normal import NormalTable, Texts
+from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
 from router.native.compiler import I64, Address
+from router.native.memory import address_of
 
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
 _FIRST_STRING_TEST = int(Test.EQUAL)
+
+
+class CompiledSegments(Segments[NormalTable, Segment]):
+    """See `Segments`.
+
+    Args:
+        steps: the steps that a search may take.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        super().__init__()
+
+    def build(self, table: NormalTable) -> Segment:
+        return Segment(table)
+
+    def merged(self, sources: Sequence[Source[Segment]]) -> NormalTable:
+        return merged_table(sources)
+
+    def row(self, segments: Sequence[Segment]) -> _Longs:
+        """See `Segments`; the working memory fits the segments afterwards."""
+        memory = working_memory()
+        row = np.empty(TABLE_SEGMENTS + len(segments), np.int64)
+        row[TABLE_SEARCH], row[TABLE_STEPS], row[TABLE_COUNT] = memory.address, self._steps, len(segments)
+        for number, segment in enumerate(segments):
+            row[TABLE_SEGMENTS + number] = address_of(segment.parts)
+            memory.fit_segment(segment.slots, segment.groups)
+        return row
 
 
 def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
@@ -37,8 +68,8 @@ def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
         lengths.append(sizes)
         used_names.append(np.unique(segment.slot_name).astype(np.int64))
         used_strings.append(np.flatnonzero(used))
-    names, name_numbers = _united([source.segment.names for source in sources], used_names)
-    strings, string_numbers = _united([source.segment.strings for source in sources], used_strings)
+    names, name_numbers = united([source.segment.names for source in sources], used_names)
+    strings, string_numbers = united([source.segment.strings for source in sources], used_strings)
     codes, tests, highs = [], [], []
     for source, own, named, numbered in zip(sources, records, name_numbers, string_numbers, strict=True):
         segment = source.segment
@@ -69,7 +100,7 @@ def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
     )
 
 
-def _united(texts: Sequence[Texts], used: Sequence[_Longs]) -> tuple[Texts, list[_Longs]]:
+def united(texts: Sequence[Texts], used: Sequence[_Longs]) -> tuple[Texts, list[_Longs]]:
     """Returns some of several texts, each once, in the order of their first occurrence.
 
     Args:
