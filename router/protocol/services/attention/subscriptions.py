@@ -302,7 +302,8 @@ class SubscriptionTable:
 
     def get(self, id_: SubscriptionId, now: float) -> Entry | None:
         """The entry of a subscription, if its deadline has not passed."""
-        self._expire(now)
+        if self._ends and self._ends[0][0] <= now:
+            self._expire(now)
         entry = self._entries.get(id_)
         return entry if entry is None or now < entry.deadline else None
 
@@ -370,7 +371,8 @@ class SubscriptionTable:
 
     def matching(self, message: Message, age_s: float, now: float) -> list[Entry]:
         """The active entries to which a publication of this age may go."""
-        self._expire(now)
+        if self._ends and self._ends[0][0] <= now:
+            self._expire(now)
         if not self._active:
             return []
         return [
