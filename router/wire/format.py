@@ -225,15 +225,6 @@ class TlvFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
-    """Numbers from `first` to `last` that have no meaning yet; a reader treats them as unknown."""
-
-    first: int
-    last: int
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class ReasonFormat:
     """A reason for dropping a frame; `label` is a few words, shown by Wireshark."""
 
@@ -508,10 +499,6 @@ STANDS_FOR = {
     FrameType.XRA: FrameType.RA,
     FrameType.XUR: FrameType.UR,
 }
-
-RESERVED_FRAMES = (
-    Reserved(6, 6, "nothing: an earlier TABLE, which described the tree of each source separately"),
-)
 
 # --- TLVs -------------------------------------------------------------------------------------------------
 
@@ -816,15 +803,6 @@ TLVS = (
         ),
         "the class of every source; a source behind the last cannot be reached",
     ),
-)
-
-RESERVED_TLVS = (
-    Reserved(6, 6, "nothing: the entries of the earlier TABLE"),
-    Reserved(13, 15, "other routing schemes"),
-    Reserved(20, 31, "the attention-limited service"),
-    Reserved(35, 47, "private content"),
-    Reserved(48, 63, "authentication: signatures of an issuer"),
-    Reserved(240, 255, "experiments; never assigned"),
 )
 
 # --- Values -----------------------------------------------------------------------------------------------

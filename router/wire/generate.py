@@ -22,8 +22,6 @@ from router.wire.format import (
     MAX_DESTINATIONS,
     OPERATORS,
     REASONS,
-    RESERVED_FRAMES,
-    RESERVED_TLVS,
     SIGNATURE,
     SIGNATURE_BYTES,
     TAG,
@@ -39,7 +37,6 @@ from router.wire.format import (
     Occurs,
     Part,
     Record,
-    Reserved,
     Tlv,
 )
 from router.wire.header import HEADER_LENGTH
@@ -260,14 +257,6 @@ def _frames_table() -> str:
     return _rows("type", "name", "from → to", "known TLVs of the body", "meaning", rows=rows)
 
 
-def _reserved_table(reserved: Iterable[Reserved]) -> str:
-    return _rows("numbers", "for", rows=((_range(row), row.sentence) for row in reserved))
-
-
-def _range(row: Reserved) -> str:
-    return str(row.first) if row.first == row.last else f"{row.first} to {row.last}"
-
-
 def _layout_text(fields: Iterable[Field]) -> str:
     return ", ".join(
         f"`{field.name}`" if field.layout not in SIZES else f"{field.layout.value} `{field.name}`"
@@ -344,10 +333,8 @@ BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
         "signature": _signature_table,
         "trailer": _trailer_table,
         "frame types": _frames_table,
-        "reserved frame types": lambda: _reserved_table(RESERVED_FRAMES),
         "TLVs": _tlvs_table,
         "fields": _fields_table,
-        "reserved TLVs": lambda: _reserved_table(RESERVED_TLVS),
         "values": _values_table,
         "operators": _operators_table,
         "reasons of the header": lambda: _reasons_table(Part.HEADER),

@@ -269,12 +269,7 @@ def _protocol(
     sections: Mapping[str, dict[str, Any]],
     routing: RoutingOptions,
 ) -> ProtocolOptions:
-    table = dict(sections.get("protocol", {}))
-    if table.pop("strict_paper", None) is not None:
-        problems.add(
-            "protocol", "strict_paper", 'is no key any more; expected [routing] scheme = "pif-strict"'
-        )
-    options = _section(problems, {"protocol": table}, "protocol", ProtocolOptions)
+    options = _section(problems, sections, "protocol", ProtocolOptions)
     found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
     for key, text in found.items():
         problems.add("protocol", key, text)

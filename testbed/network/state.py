@@ -157,14 +157,13 @@ def load(folder: Path) -> RunState | None:
         # The folder first: in one that nobody else can write to, nobody else replaces the file.
         if not only_ours(folder) or not only_ours(folder / STATE_FILE):
             return None
-        # Other versions of the code may note more.
         raw = json.loads((folder / STATE_FILE).read_text())
         return RunState(
             tag=raw["tag"],
             owner=ProcessId(raw["owner"]["pid"], raw["owner"]["started"]),
             run_dir=raw["run_dir"],
             nodes=raw["nodes"],
-            checkout=raw.get("checkout", ""),
+            checkout=raw["checkout"],
             processes=[ProcessId(each["pid"], each["started"]) for each in raw["processes"]],
         )
     except (OSError, ValueError, KeyError, TypeError):

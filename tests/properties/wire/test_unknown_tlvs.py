@@ -15,7 +15,7 @@ from router.matching.naive import NaiveMatcher
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.wire import codec, layers
-from router.wire.format import FRAMES, RESERVED_TLVS, FrameType, Tlv
+from router.wire.format import FRAMES, FrameType, Tlv
 from router.wire.frames import EncodedMessage, Frame, SenderRequest
 from router.wire.message import message_of
 
@@ -184,7 +184,3 @@ def _accepted(bodies: list[tuple[FrameType, bytes]]) -> list[bool]:
         raw, start, length, types, attributes=False, predicates=False
     ).accepted.tolist()
     return accepted
-
-
-def test_reserved_tlvs_are_unknown() -> None:
-    assert all(set(range(row.first, row.last + 1)) <= set(_UNKNOWN) for row in RESERVED_TLVS)

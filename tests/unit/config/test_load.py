@@ -333,11 +333,6 @@ def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) ->
             '[protocol] max_filters: excludes the scheme "pif-strict"',
         ),
         (
-            "hop_limit = 16",
-            "strict_paper = true",
-            '[protocol] strict_paper: is no key any more; expected [routing] scheme = "pif-strict"',
-        ),
-        (
             'scheme = "pif-strict"',
             'scheme = "broadcast"',
             '[routing] scheme: "broadcast" is not valid; expected "pif" or "pif-strict" or "pif-classes" '
