@@ -16,8 +16,8 @@ from router.forwarding.layout import EVENT_BYTES, EVENT_DATA, EVENTS_SIZE, LOG_O
 from router.forwarding.tables import LaidOutEpochs, dense_numbers
 from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
+from router.protocol.core.router import ForwardingState
 from router.protocol.counters import Counters
-from router.protocol.forwarding import ForwardingState
 from router.wire.addresses import node_address
 
 # Plain numbers: an element of an enumeration costs more than the assignment that it is an index of.

@@ -14,7 +14,7 @@ from router.forwarding.layout import (
 )
 from router.native.memory import address_of
 from router.protocol.broadcast import EpochTable
-from router.protocol.forwarding import ForwardingState
+from router.protocol.core.router import ForwardingState
 from router.wire.addresses import LOCAL_INTERFACE, PORTS_PER_PAGE
 from router.wire.frames import CLASS_DTYPE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 from router.content.base import Content
 from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
@@ -81,6 +82,35 @@ class Context:
     ) -> Frame:
         """A frame of this router, in the current epoch."""
         return Frame(frame_type, self.node, seq, self.epoch, self.options.hop_limit, body, flags)
+
+    def partition(
+        self, branch: Branch, epoch: int, destinations: Iterable[int]
+    ) -> dict[int, tuple[int, ...]]:
+        """Groups destinations by the interface that leads to them (slides on routing, part III: DRP).
+
+        The next hop to a node x is the parent on T_x. This router is left out; a destination to which no
+        child of the branch leads, which no router with the same tables sends, is dropped and counted.
+
+        Args:
+            branch: this router's part in the tree of the frame.
+            epoch: of the frame, which the router has tables of.
+            destinations: nodes, in ascending order.
+
+        Returns:
+            Interface -> its destinations, in ascending order.
+        """
+        table = self.tables.get(epoch)
+        assert table is not None
+        parts: dict[int, list[int]] = {}
+        for node in destinations:
+            if node == self.node:
+                continue
+            towards = table.branch(node)
+            if towards is None or towards.parent not in branch.on_tree:
+                self.counters.drop(Drop.DESTINATION)
+            else:
+                parts.setdefault(towards.parent, []).append(node)
+        return {interface: tuple(nodes) for interface, nodes in parts.items()}
 
     def refuses(self, frame: Frame, sender: int, signer: int) -> bool:
         """Whether a frame is refused for its signature; counts it, by the neighbour that it came from."""

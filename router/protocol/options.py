@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -247,6 +248,21 @@ class ChosenOptions:
             low=1,
         ),
     )
+
+    def time_drawn(self, rng: random.Random, time_s: float) -> float:
+        """Returns how long a timer of `time_s` seconds runs this time.
+
+        Source: the timers of CBCBSIM 1.0.2 (`rand_poisson_delta`) are exponential, with the given time as
+        mean.
+        """
+        return time_s if self.timers == "fixed" or time_s == 0 else rng.expovariate(1 / time_s)
+
+    def first_time_drawn(self, rng: random.Random, period_s: float) -> float:
+        """Returns the time to the first tick of a periodic timer, at random.
+
+        Routers that were set up together should not speak together.
+        """
+        return rng.random() * period_s if self.timers == "fixed" else self.time_drawn(rng, period_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from router.protocol.events import Action, Settle, Tick
 
 
+def earlier(a: float | None, b: float | None) -> float | None:
+    """The earlier of two deadlines."""
+    if a is None:
+        return b
+    return a if b is None or a <= b else b
+
+
 class MessageCounts:
     """Messages by interface, counted by the core and by compiled code.
 

@@ -1,26 +1,24 @@
 """The replaceable parts of a router by name.
 
-A new one joins by one line.
+A new part joins by one line. Entries are subclasses of `router.protocol.scheme.Scheme` and
+`router.protocol.service.Service`, which this module does not know: they need the options, which ask for
+names.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from router.registry import Registry
 
-if TYPE_CHECKING:  # these modules need the options, which ask the registries
-    from router.protocol.scheme import Scheme
-    from router.protocol.service import Service
-
 #: Routing schemes: `[routing] scheme` of an experiment.
-SCHEMES: Registry[type[Scheme]] = Registry("routing scheme")
+SCHEMES: Registry[type[Any]] = Registry("routing scheme")
 SCHEMES.register_lazily(
     "pif", "router.protocol.schemes.per_interface:PerInterface", "A predicate for each interface."
 )
 SCHEMES.register_lazily(
     "pif-strict",
-    "router.protocol.schemes.per_interface_strict:PerInterfaceStrict",
+    "router.protocol.schemes.per_interface:PerInterfaceStrict",
     "The rules of sections 3.5.1 to 3.5.3 to the letter, which may lose receivers.",
 )
 SCHEMES.register_lazily(
@@ -48,7 +46,7 @@ SCHEMES.register_lazily(
 )
 
 #: Services offered to applications: `[service] kind` of an experiment.
-SERVICES: Registry[type[Service]] = Registry("service")
+SERVICES: Registry[type[Any]] = Registry("service")
 SERVICES.register_lazily(
     "exhaustive",
     "router.protocol.services.exhaustive:Exhaustive",

@@ -6,9 +6,11 @@ from collections.abc import Collection
 
 from router.content.registry import CONTENTS
 from router.protocol.registries import SERVICES
+from router.protocol.service import Session
 from testbed.config.model import ProtocolOptions, ServiceOptions
 
 
 def commands(service: ServiceOptions, protocol: ProtocolOptions) -> Collection[str]:
     """Returns the commands of the application socket, such as `set_predicate`."""
-    return SERVICES[service.kind].session(0, CONTENTS[protocol.covering]()).commands()
+    session: Session = SERVICES[service.kind].session(0, CONTENTS[protocol.covering]())
+    return session.commands()

@@ -20,8 +20,8 @@ import captures.datasource.document
 import captures.rundir.document
 import captures.rundir.summary_keys
 import captures.tables.document
-import router.protocol.replies
-import router.protocol.requests
+import router.protocol.pull.replies
+import router.protocol.pull.requests
 from testbed.documents import api_reference, default_experiment, experiment_file, topology_file
 from testbed.documents.state_machines import state_diagram
 
@@ -83,12 +83,12 @@ DOCUMENTS: tuple[Document, ...] = (
     ),
     Document(
         _DOCS / "protocol.md",
-        lambda: state_diagram(router.protocol.requests.TRANSITIONS),
+        lambda: state_diagram(router.protocol.pull.requests.TRANSITIONS),
         "state machine of the issuer of an SR",
     ),
     Document(
         _DOCS / "protocol.md",
-        lambda: state_diagram(router.protocol.replies.TRANSITIONS),
+        lambda: state_diagram(router.protocol.pull.replies.TRANSITIONS),
         "state machine of a router that answers an SR",
     ),
 )

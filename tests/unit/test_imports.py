@@ -125,6 +125,18 @@ def test_packages_are_acyclic() -> None:
     assert circles == []
 
 
+def test_files_of_the_protocol_are_acyclic() -> None:
+    """No two files of router/protocol import each other, directly or through others, not even for types."""
+    names = {name for name, _ in _modules() if name.startswith("router.protocol")}
+    graph = nx.DiGraph(
+        (name, imported)
+        for name, tree in _modules(("router",))
+        for imported in _imports(tree)
+        if {name, imported} <= names and name != imported
+    )
+    assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
 def test_heavy_libraries_stay_in_their_rooms() -> None:
     wrong = [
         f"{name} imports {imported}"

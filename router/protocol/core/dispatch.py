@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from router.protocol.advertising import Advertising
+from router.protocol.advertising.advertising import Advertising
 from router.protocol.events import (
     Action,
     ApplicationGone,
@@ -27,7 +27,7 @@ from router.protocol.frame_table import FrameRule, from_controller, from_neighbo
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.parts import Parts
-from router.protocol.pull import PullRouting
+from router.protocol.pull.pull import PullRouting
 from router.protocol.service import Service
 from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
 from router.protocol.services.attention.service import Attention

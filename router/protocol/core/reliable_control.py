@@ -27,10 +27,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
-from router.protocol.clock import earlier
 from router.protocol.core.router import Layer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send, Tick
+from router.protocol.parts import earlier
 from router.wire.format import CONFIRMED
 from router.wire.frames import Ack, Flags, Frame, FrameType, SenderRequest
 

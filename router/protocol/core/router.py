@@ -13,29 +13,56 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from router.content.base import Content
 from router.content.registry import content_of
 from router.matching.common.interface import Matcher
-from router.protocol.broadcast import Branch
+from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.context import Context
 from router.protocol.core.dispatch import event_handlers, frame_rules
 from router.protocol.counters import Counters, Drop
+from router.protocol.delivered import Delivered
 from router.protocol.events import Action, Event
-from router.protocol.forwarding import ForwardingState
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
+from router.protocol.parts import MessageCounts, Part
 from router.protocol.registries import SCHEMES, SERVICES
 from router.protocol.routing import RoutingTable
-from router.protocol.scheme import Row
-from router.protocol.service import Session
+from router.protocol.scheme import Row, Scheme
+from router.protocol.service import DecidingPredicates, Service, Session
 from router.protocol.session import ControllerSession
 from router.protocol.signatures import Verifier
 
 _INCARNATIONS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingState:
+    """The parts of a router's state.
+
+    Attributes:
+        node: the router's.
+        tables: broadcast tables by epoch.
+        routing: predicates by entry.
+        scheme: says which entry decides about which interface.
+        counts: messages by interface, which a part counts; None: no part does.
+        applications: the predicates that decide which applications get a message; None: the service decides.
+        delivered: the messages that were delivered last.
+        messages: while they are busy, the core takes all messages, in their order.
+    """
+
+    node: int
+    tables: BroadcastTables
+    routing: RoutingTable
+    scheme: Scheme
+    counts: MessageCounts | None
+    applications: DecidingPredicates | None
+    delivered: Delivered
+    messages: Part
 
 
 class Layer(Protocol):
@@ -93,8 +120,9 @@ class Router:
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content, verifier)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)
-        self._scheme = scheme = SCHEMES[options.scheme](context, routing)
-        self._service = service = SERVICES[options.service](context, routing)
+        scheme: Scheme = SCHEMES[options.scheme](context, routing)
+        service: Service = SERVICES[options.service](context, routing)
+        self._scheme, self._service = scheme, service
         self._messages = messages = Messages(context, scheme, service)
         self._parts = parts = context.parts
         parts.join([ControllerSession(context), scheme, *scheme.parts(), service, *service.parts(), messages])

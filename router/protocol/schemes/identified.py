@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
-from router.protocol.advertising import Advertising
+from router.protocol.advertising.advertising import Advertising
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop

@@ -43,18 +43,18 @@ from typing import ClassVar
 from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
-from router.protocol.advertising import Advertising
+from router.protocol.advertising.advertising import Advertising
+from router.protocol.advertising.ingress import SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.parts import Part
-from router.protocol.pull import pull_routing
-from router.protocol.reply_rules import Answer, ReplyRules, Report
+from router.protocol.pull.pull import pull_routing
+from router.protocol.pull.reply_rules import Answer, ReplyRules, Report
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, Scheme, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
-from router.protocol.schemes.subtree_filter import SubtreeFilter
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import ClassifiedPredicate, EncodedMessage, Flags, Frame, FrameType
 
@@ -70,7 +70,7 @@ class PerClass(Scheme):
         self._classes = ClassTable(context, routing)
         self._ingress = ClassFilter(routing, context.content, 2 * context.options.table_filters)
         rules = ClassReplyRules(context, routing, self._classes)
-        self._pull = pull_routing(context, rules, self._ingress)
+        self._pull = pull_routing(context, rules, self._ingress.restrict_to)
         self._advertising = Advertising(context, routing, self)
 
     def parts(self) -> Sequence[Part]:

@@ -1,26 +1,26 @@
-"""Per-interface forwarding, as in CBCB, with the rules that lose no receiver: `[routing] scheme = "pif"`.
+"""Per-interface forwarding, as in CBCB: `[routing] scheme = "pif"`, and `"pif-strict"` to the letter.
 
 The table holds a predicate for each interface: what the nodes beyond it ask for, whatever the source of a
-message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3.5).
+message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3.5). The rules of `pif` lose no
+receiver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from router.predicates.model import Message
-from router.protocol.advertising import Advertising
+from router.protocol.advertising.advertising import Advertising
+from router.protocol.advertising.ingress import CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.ingress import IngressFilter
 from router.protocol.parts import Part
-from router.protocol.pull import pull_routing
-from router.protocol.reply_rules import ReplyRules
+from router.protocol.pull.pull import pull_routing
+from router.protocol.pull.reply_rules import ReplyRules, Report
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
-from router.protocol.schemes.subtree_filter import SubtreeFilter
 from router.wire.frames import EncodedMessage, Flags, Frame
 
 
@@ -32,10 +32,10 @@ class PerInterface(Scheme):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self._ingress = self.ingress_filter()
-        self._pull = pull_routing(context, self.reply_rules(), self._ingress)
+        self._pull = pull_routing(context, self.reply_rules(), self._ingress.restrict_to)
         self._advertising = Advertising(context, routing, self)
 
-    def ingress_filter(self) -> IngressFilter:
+    def ingress_filter(self) -> CoveringFilter:
         """Which RAs go on."""
         return SubtreeFilter(self.routing, self.context.content, 2 * self.context.options.table_filters)
 
@@ -74,3 +74,34 @@ class PerInterface(Scheme):
 
     def rows(self) -> Iterable[Row]:
         return rows_by_interface(self.routing)
+
+
+class PerInterfaceStrict(PerInterface):
+    """Per-interface forwarding with the ingress filter and the treatment of URs of the paper.
+
+    Sections 3.5.1 to 3.5.3 lose receivers on graphs with cycles, when a predicate is widened after it was
+    trimmed, and when a UR is partial or overtakes an RA (docs/adr/0002 and 0003).
+    """
+
+    @classmethod
+    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:  # noqa: ARG003
+        # An over-simplified p_i covers RAs that the routers beyond never got; the filter would drop them.
+        if max_filters is None:
+            return {}
+        return {"max_filters": 'excludes the scheme "pif-strict", which would lose receivers by it'}
+
+    def ingress_filter(self) -> CoveringFilter:
+        return CoveringFilter(self.routing)
+
+    def reply_rules(self) -> ReplyRules:
+        return StrictReplyRules(self.context, self.routing)
+
+
+class StrictReplyRules(ReplyRules):
+    """Sections 3.5.2 and 3.5.3 to the letter: p_i is replaced by the UR alone, PARTIAL or not."""
+
+    def with_advertised(self, report: Report, ras_since_request: Report) -> Report:  # noqa: ARG002
+        return report
+
+    def widens(self, partial: bool) -> bool:  # noqa: ARG002
+        return False

@@ -20,7 +20,6 @@ from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.events import Action, Send
-from router.protocol.partition import partition
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
@@ -71,7 +70,7 @@ class ReceiverPartitioning(Identified):
         return self._partition(branch, frame.epoch, destinations, LOCAL_INTERFACE in matched)
 
     def _partition(self, branch: Branch, epoch: int, destinations: Iterable[int], local: bool) -> Partition:
-        parts = partition(self.context, branch, epoch, destinations)
+        parts = self.context.partition(branch, epoch, destinations)
         return Partition(frozenset(parts), local, parts)
 
     def sends(self, outputs: Outputs, frame: Frame) -> list[Action]:

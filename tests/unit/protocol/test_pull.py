@@ -8,7 +8,6 @@ import pytest
 
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
-from router.protocol import replies, requests
 from router.protocol.core.router import Router
 from router.protocol.events import (
     FrameReceived,
@@ -20,9 +19,9 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
-from router.protocol.replies import ReplyInput
-from router.protocol.requests import RequestInput
-from router.protocol.round_trips import INITIAL_ROUND_TRIP
+from router.protocol.pull import replies, requests
+from router.protocol.pull.replies import ReplyInput
+from router.protocol.pull.requests import INITIAL_ROUND_TRIP, RequestInput
 from router.wire.frames import Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
     FIRST,

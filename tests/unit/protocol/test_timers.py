@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
+from router.protocol.advertising.advertising import AdvertisementSchedule
 from router.protocol.options import RouterOptions
-from router.protocol.ra_schedule import AdvertisementSchedule
-from router.protocol.request_policy import RequestPolicy
+from router.protocol.pull.pull import RequestPolicy
 
 
 def test_periodic_requests_become_a_poisson_process() -> None:

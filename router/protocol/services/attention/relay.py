@@ -15,7 +15,6 @@ from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
-from router.protocol.partition import partition
 from router.protocol.services.attention.cache import Cached, PublicationId, Recent
 from router.protocol.services.attention.dissemination import Trigger, fan_out, transition
 from router.protocol.services.attention.events import Index, Origin, Upload, Uploaded
@@ -142,7 +141,7 @@ class Relay:
         context.counters.pubs_issued += 1
         body = Publication(*cached.id, microseconds(now - cached.uploaded_at), cached.message, flags)
         frame = context.issued(FrameType.PUB, context.sequence_number(self._issued), body)
-        return _sends(frame, body, partition(context, context.own_branch(), context.epoch, homes), 0)
+        return _sends(frame, body, context.partition(context.own_branch(), context.epoch, homes), 0)
 
     # SUBs.
 
@@ -294,7 +293,7 @@ class Relay:
             return context.drop(Drop.PUB_DUPLICATE)
         if self._forged(body):
             return context.drop(Drop.PUBLICATION_FORGED)
-        parts = partition(context, branch, frame.epoch, self._unserved(body))
+        parts = context.partition(branch, frame.epoch, self._unserved(body))
         addressed = context.node in body.homes
         # Most have no flag, and enumerations combine flags in Python.
         pending = body.flags is not PublicationFlags.NONE and bool(body.flags & PublicationFlags.PENDING)

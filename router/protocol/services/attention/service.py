@@ -15,9 +15,9 @@ from router.content.base import Content
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
-from router.protocol.clock import earlier
 from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent
+from router.protocol.parts import earlier
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Command, Request, RequestError, Service, Session
 from router.protocol.service import Handle as HandleEvent

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
@@ -18,6 +18,8 @@ Report = Mapping[int, PredicateBuilder]
 #: The content of a UR before its filters are put in order: a node of each class that it keeps apart, or None,
 #: with the predicate of the nodes of the class, or of all.
 Answer = Mapping[int | None, PredicateBuilder]
+#: Takes the epoch of an SR, an interface, and the whole answer from behind it; the report is not changed.
+Restrict = Callable[[int, int, Report], None]
 
 
 class ReplyRules:

@@ -16,10 +16,8 @@ from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
-from router.protocol.ingress import IngressFilter
-from router.protocol.reply_rules import ReplyRules, Report
-from router.protocol.requests import Reply
-from router.protocol.round_trips import RoundTripEstimator
+from router.protocol.pull.reply_rules import ReplyRules, Report, Restrict
+from router.protocol.pull.requests import Reply, RoundTripEstimator
 from router.wire.frames import Flags, Frame, SenderRequest
 
 _MICROSECONDS = 1_000_000
@@ -78,20 +76,21 @@ class Replies:
     """The URs that this router owes.
 
     Args:
+        restrict: bounds the RA ingress filter by the answer of a child.
         lifetime_s: how long the number of an SR counts: as long as its issuer waits for URs. One SR with the
             greatest of all numbers, forged or by a defect, shuts its issuer out for that time alone.
     """
 
     def __init__(
         self,
-        ingress: IngressFilter,
+        restrict: Restrict,
         rules: ReplyRules,
         round_trips: RoundTripEstimator,
         counters: Counters,
         content: Content,
         lifetime_s: float,
     ) -> None:
-        self._ingress = ingress
+        self._restrict = restrict
         self._rules = rules
         self._round_trips = round_trips
         self._counters = counters
@@ -180,7 +179,7 @@ class Replies:
             if known is not None:
                 self._counters.srs_saved += 1
                 pending.reported[child] = known
-                self._ingress.restrict_to(frame.epoch, child, known)
+                self._restrict(frame.epoch, child, known)
         asked = branch.on_tree.difference(pending.reported)
         timeout = self._round_trips.time_left(step.timeout, branch.parent)
         if not asked:
@@ -207,7 +206,7 @@ class Replies:
             return []
         self._round_trips.measured(child, step.now - pending.received_at)
         report = self._rules.with_advertised(read, pending.ras_since_request.get(child, {}))
-        self._ingress.restrict_to(pending.epoch, child, report)
+        self._restrict(pending.epoch, child, report)
         if self._rules.learns(pending.branch, child):
             self._counters.urs_reused += self._rules.apply_reply(child, reply.epoch, report, False, step.now)
         return []

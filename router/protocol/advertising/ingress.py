@@ -1,6 +1,6 @@
-"""RA ingress filtering that loses no receiver.
+"""RA ingress filters: which RAs go on to the routers below (protocol paper, section 3.5.1).
 
-Protocol paper, section 3.5.1, and docs/adr/0002-ingress-filter-by-subtree.md.
+The paper's own, and one that loses no receiver (docs/adr/0002-ingress-filter-by-subtree.md).
 """
 
 from __future__ import annotations
@@ -11,14 +11,42 @@ from router.content.base import Content
 from router.predicates.covering.bitset import Bits
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.reply_rules import Report
+from router.protocol.pull.reply_rules import Report
 from router.protocol.routing import RoutingTable
 
 #: F of a class by hops; an entry holds what is in the entries of more hops as well.
 Levels: TypeAlias = dict[int, Bits]
 
 
-class SubtreeFilter:
+class CoveringFilter:
+    """Section 3.5.1 to the letter: an RA is dropped when p_i covers it."""
+
+    def __init__(self, routing: RoutingTable) -> None:
+        self._routing = routing
+
+    def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
+        """Takes an RA that came in on `branch.parent` in `epoch` into the table.
+
+        Args:
+            hops: how many hops below this router it may still go; never more than the subtree can be deep.
+
+        Returns:
+            False if the RA is covered and must go no further.
+        """
+        return self._routing.widen(branch.parent, predicate)
+
+    def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
+        """A UR to another router, about trees of `epoch`, says what is behind `interface`.
+
+        Args:
+            report: is not changed.
+        """
+
+    def retire(self, epochs: frozenset[int]) -> None:
+        """Only these epochs are still in use."""
+
+
+class SubtreeFilter(CoveringFilter):
     """An RA is dropped when RAs of its own class cover it that the nodes below this router still know of.
 
     A class holds the issuers whose RAs come in on the same interface and whose trees have the same nodes
@@ -72,7 +100,7 @@ class SubtreeFilter:
     """
 
     def __init__(self, routing: RoutingTable, content: Content, most: int) -> None:
-        self._routing = routing
+        super().__init__(routing)
         self._limit = most
         self._pool = content.pool
         #: Epoch -> (interface, class) -> F; the controller numbers the classes of each router and epoch.

@@ -5,19 +5,101 @@ Protocol paper, sections 3.5.2 to 3.5.5.
 
 from __future__ import annotations
 
+import math
+import random
+from collections.abc import Collection, Iterable
+
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.clock import earlier
 from router.protocol.context import Context
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
-from router.protocol.ingress import IngressFilter
-from router.protocol.parts import MessageCounts, Part
-from router.protocol.replies import Replies
-from router.protocol.reply_rules import ReplyRules
-from router.protocol.request_policy import RequestPolicy
-from router.protocol.requests import Reply, Requests
-from router.protocol.round_trips import RoundTripEstimator
+from router.protocol.options import RouterOptions
+from router.protocol.parts import MessageCounts, Part, earlier
+from router.protocol.pull.replies import Replies
+from router.protocol.pull.reply_rules import ReplyRules, Restrict
+from router.protocol.pull.requests import Reply, Requests, RoundTripEstimator
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
+
+
+class RequestPolicy:
+    """`never`; `periodic`: through every interface each `sr_period_s`, in the mean with exponential timers;
+    `count`: through interface i when the messages sent through it since the last SR, C_i, exceed
+    `sr_threshold`, but not within `sr_min_interval_s` of that SR.
+    """
+
+    def __init__(self, options: RouterOptions, rng: random.Random) -> None:
+        self._options = options
+        self._rng = rng
+        self._policy = options.sr_policy
+        self._periodic_at: float | None = None
+        #: C_i of every interface.
+        self.messages = MessageCounts(options.sr_threshold)
+        self._issued_at: dict[int, float] = {}
+
+    def start(self, now: float) -> None:
+        """The router has its first epoch: the period begins, at a random phase."""
+        if self._policy == "periodic":
+            self._periodic_at = now + self._options.first_time_drawn(self._rng, self._options.sr_period_s)
+
+    def stop(self) -> None:
+        """From now on: `never`."""
+        self._policy = "never"
+        self._periodic_at = None
+        self.messages.unlimit()
+
+    def next_deadline(self, askable: Iterable[int]) -> float | None:
+        """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
+        if self._policy == "count":
+            return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
+        return self._periodic_at
+
+    def forwarded(self, interfaces: Iterable[int]) -> None:
+        """A message went out of `interfaces`."""
+        if self._policy == "count":
+            self.messages.add(interfaces)
+
+    def periodic(self, now: float) -> bool:
+        """Whether a round through every interface is due; the answer yes settles it."""
+        if self._periodic_at is None or now < self._periodic_at:
+            return False
+        period = self._options.time_drawn(self._rng, self._options.sr_period_s)
+        on_time = self._periodic_at + period
+        self._periodic_at = on_time if on_time > now else now + period
+        return True
+
+    def exceeding(self, askable: Iterable[int], now: float) -> frozenset[int]:
+        """Those of `askable` through which an SR is due by their message counts."""
+        return frozenset(i for i in self._exceeding(askable) if now >= self._allowed_at(i))
+
+    def issued(self, interfaces: Iterable[int], now: float) -> None:
+        """An SR went out of `interfaces`, whatever the reason."""
+        for interface in interfaces:
+            self.messages.reset(interface)
+            self._issued_at[interface] = now
+
+    def set_askable(self, askable: Collection[int]) -> None:
+        """The interfaces through which the policy may ask: counts of others make nothing due.
+
+        Compiled code counts messages by it (`router.forwarding`).
+        """
+        self.messages.fit(max(askable, default=0))
+        due = self.messages.due
+        for interface in range(len(due)):
+            due[interface] = self._allowed_at(interface) if interface in askable else math.inf
+
+    def keep_only(self, interfaces: Iterable[int]) -> None:
+        """Forgets the counts of every other interface."""
+        self.messages.keep_only(interfaces)
+
+    def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
+        if self._policy != "count":
+            return []
+        return [i for i in interfaces if self.messages[i] > self.messages.limit]
+
+    def _allowed_at(self, interface: int) -> float:
+        issued_at = self._issued_at.get(interface)
+        # Nothing was issued: at once, by any clock.
+        return 0.0 if issued_at is None else issued_at + self._options.sr_min_interval_s
 
 
 class PullRouting(Part):
@@ -25,10 +107,10 @@ class PullRouting(Part):
 
     Args:
         rules: what URs do to the table.
-        ingress: the RA filter, which must not rely on what a UR has taken out of tables beyond.
+        restrict: bounds the RA ingress filter, which must not rely on what a UR has taken out of tables.
     """
 
-    def __init__(self, context: Context, rules: ReplyRules, ingress: IngressFilter) -> None:
+    def __init__(self, context: Context, rules: ReplyRules, restrict: Restrict) -> None:
         options, counters, content = context.options, context.counters, context.content
         self._context = context
         self._rules = rules
@@ -36,7 +118,7 @@ class PullRouting(Part):
         self._policy = RequestPolicy(options, context.rng)
         self._requests = Requests(rules, self._round_trips, counters, content)
         lifetime_s = options.sr_timeout_s
-        self._replies = Replies(ingress, rules, self._round_trips, counters, content, lifetime_s)
+        self._replies = Replies(restrict, rules, self._round_trips, counters, content, lifetime_s)
         self._issued = 0
 
     @property
@@ -169,7 +251,7 @@ class CountingPullRouting(PullRouting):
         return self._policy.messages
 
 
-def pull_routing(context: Context, rules: ReplyRules, ingress: IngressFilter) -> PullRouting:
+def pull_routing(context: Context, rules: ReplyRules, restrict: Restrict) -> PullRouting:
     """The SR/UR protocol by the router's request policy: only `count` has to hear of each message."""
     counts = context.options.sr_policy == "count"
-    return (CountingPullRouting if counts else PullRouting)(context, rules, ingress)
+    return (CountingPullRouting if counts else PullRouting)(context, rules, restrict)

@@ -1,0 +1,1 @@
+"""Push routing: receiver advertisements (protocol paper, section 3.5.1)."""
