@@ -1,8 +1,8 @@
 """Per-interface forwarding, as in CBCB: `[routing] scheme = "pif"`, and `"pif-strict"` to the letter.
 
 The table holds a predicate for each interface: what the nodes beyond it ask for, whatever the source of a
-message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3.5). The rules of `pif` lose no
-receiver.
+message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3.5). The rules of `pif` lose
+no receiver.
 """
 
 from __future__ import annotations
