@@ -19,8 +19,7 @@ from captures.pcap.compiling import compiler
 from router.native.memory import load_u8, load_u16, load_u32
 from router.predicates.model import STRING_MAX_BYTES, Operator, Type
 from router.wire.format import FrameType, Names, Tlv
-from router.wire.header import TYPE_NAMES
-from router.wire.layouts import FRAME_FORMATS, SIZES, TLV_FORMATS
+from router.wire.header import FRAME_FORMATS, SIZES, TLV_FORMATS, TYPE_NAMES
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 
 MSG, RA, UR = int(FrameType.MSG), int(FrameType.RA), int(FrameType.UR)

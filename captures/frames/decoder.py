@@ -39,9 +39,8 @@ from captures.pcap.gather import gather, timestamps
 from captures.pcap.joined import JoinedBlocks
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.format import HEADER, STANDS_FOR, VERSION
-from router.wire.header import HEADER_LENGTH, DecodeError, DecodeReason, Header, decode_header
-from router.wire.layouts import SIZES
+from router.wire.format import HEADER, STANDS_FOR, VERSION, DecodeReason
+from router.wire.header import HEADER_LENGTH, SIZES, DecodeError, Header, decode_header
 
 __all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "decode_block"]
 

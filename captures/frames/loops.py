@@ -27,8 +27,7 @@ from router.wire.addresses import (
     node_address,
 )
 from router.wire.format import VERSION
-from router.wire.header import HEADER_LENGTH
-from router.wire.layouts import HEADER_OFFSETS
+from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS
 
 _TYPE, _TOTAL_LENGTH = HEADER_OFFSETS["type"], HEADER_OFFSETS["total_length"]
 _FRAGMENT_INDEX, _FRAGMENT_COUNT = HEADER_OFFSETS["fragment_index"], HEADER_OFFSETS["fragment_count"]

@@ -13,8 +13,7 @@ from captures.frames.fragments import CapturedFragments, Carried
 from captures.pcap.compiling import should_compile
 from captures.pcap.reader import LINKTYPE_ETHERNET, Block
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.header import DecodeError
-from router.wire.layouts import HEADER_OFFSETS
+from router.wire.header import HEADER_OFFSETS, DecodeError
 
 _TYPE, _FRAGMENT_COUNT = HEADER_OFFSETS["type"], HEADER_OFFSETS["fragment_count"]
 

@@ -32,7 +32,6 @@ _SOURCES = (
     "router.wire.addresses",
     "router.wire.format",
     "router.wire.header",
-    "router.wire.layouts",
     "router.wire.tlv",
 )
 

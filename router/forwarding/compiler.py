@@ -10,7 +10,7 @@ COMPILER = Compiler(
     "forwarding",
     "router.forwarding",
     "router.wire.addresses",
-    "router.wire.layouts",
+    "router.wire.header",
     "router.recording.format",
     "router.protocol.delivered",
     *MATCHING.sources,

@@ -56,7 +56,7 @@ from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import node_address
 from router.wire.format import MAX_BODY_LENGTH, VERSION, Flags, FrameType
 from router.wire.header import HEADER_LENGTH as _HEADER
-from router.wire.layouts import HEADER_OFFSETS
+from router.wire.header import HEADER_OFFSETS
 
 _SOCKET, _SLOTS, _ROOM = int(State.SOCKET), int(State.SLOTS), int(State.ROOM)
 _HEADERS_IN, _FRAMES, _COUNT, _NEXT = (

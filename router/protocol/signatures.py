@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from router.protocol.counters import Drop
+from router.wire.authentication import advanced
 from router.wire.format import NUMBERED, SIGNED_TYPES, FrameType
 from router.wire.frames import Frame
-from router.wire.window import advanced
 
 #: Numbers of an issuer that are remembered for each type. A router repeats an RA for up to 28 s
 #: (`router.protocol.core.reliable_control`), and one that was stopped sends on what waited: as many newer
@@ -46,7 +46,7 @@ class Signatures:
 
     def __init__(self, verifier: Verifier | None) -> None:
         self._verifier = verifier
-        #: Issuer and type -> greatest number, bits (`router.wire.window`).
+        #: Issuer and type -> greatest number, bits (`router.wire.authentication`).
         self._windows: dict[tuple[int, FrameType], tuple[int, int]] = {}
 
     @property

@@ -19,12 +19,12 @@ from router.security.signing_keys import read_signer
 from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_of
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.authentication import HEAD, is_tagged, marked, trailer_length, unmarked
 from router.wire.codec import fragments
 from router.wire.format import DATA, TAG_BYTES
 from router.wire.frames import COUNTER_BITS, Frame
 from router.wire.header import Header, length_with_signature
 from router.wire.intake import RefusedError
-from router.wire.trailer import HEAD, is_tagged, marked, trailer_length, unmarked
 
 _SOURCE = slice(6, 12)
 #: Names of senders that are not expected and are counted apart; frames under further names count together. As

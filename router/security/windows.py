@@ -15,7 +15,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from router.wire.window import WINDOW, advanced
+from router.wire.authentication import WINDOW, advanced
 
 _MASK = (1 << WINDOW) - 1
 _MAGIC = b"cbcbwin2"

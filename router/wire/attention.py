@@ -6,12 +6,17 @@ import struct
 from typing import Any
 
 from router.predicates.model import Filter, Predicate
-from router.wire.destinations import describe_destinations, encode_destinations, split_destinations
 from router.wire.format import DecodeReason, FrameType, PublicationFlags, SubscriptionFlags, Tlv
 from router.wire.frames import Publication, Subscription
-from router.wire.header import DecodeError
-from router.wire.layouts import TLV_FORMATS, struct_of
-from router.wire.message import decode_message, describe_message, encode_message
+from router.wire.header import TLV_FORMATS, DecodeError, struct_of
+from router.wire.message import (
+    decode_message,
+    describe_destinations,
+    describe_message,
+    encode_destinations,
+    encode_message,
+    split_destinations,
+)
 from router.wire.predicate import decode_filter, describe_predicate, encode_predicate
 from router.wire.tlv import TLV_HEADER_LENGTH, encode_tlv, skip_unknown, tlvs, wrong_size
 

@@ -38,7 +38,6 @@ from router.wire.frames import (
     Subscription,
 )
 from router.wire.message import decode_addressed, describe_addressed, encode_addressed, undecoded
-from router.wire.number import NumberCodec, frame_type_of
 from router.wire.predicate import (
     decode_predicate,
     describe_predicate,
@@ -46,6 +45,7 @@ from router.wire.predicate import (
     filters_of,
 )
 from router.wire.table import decode_table, describe_table, encode_table
+from router.wire.tlv import NumberCodec, frame_type_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from router.wire.bodies import BODIES
-from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION
+from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION, DecodeReason
 from router.wire.frames import (
     Body,
     EncodedPredicate,
@@ -26,7 +26,6 @@ from router.wire.header import (
     HEADER_LENGTH,
     TYPE_NAMES,
     DecodeError,
-    DecodeReason,
     Header,
     decode_header,
     signature_of,

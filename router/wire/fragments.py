@@ -12,13 +12,8 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from router.wire.header import (
-    HEADER_LENGTH,
-    DecodeError,
-    DecodeReason,
-    Header,
-    decode_header,
-)
+from router.wire.format import DecodeReason
+from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
 
 #: Bytes that a stored fragment costs beside its own (dictionary slot and object headers), roughly.
 FRAGMENT_OVERHEAD = 200

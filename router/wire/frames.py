@@ -292,7 +292,7 @@ class Frame:
         hop_limit: remaining hops.
         received: of an RA, or a signed frame, that was decoded: its body as received. An RA is sent on with
             this body, so that TLVs of unknown types reach the routers behind this one.
-        signature: of `router.wire.signature`; empty: there is none.
+        signature: of `router.wire.authentication`; empty: there is none.
     """
 
     type: FrameType

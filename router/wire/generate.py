@@ -39,8 +39,7 @@ from router.wire.format import (
     Record,
     Tlv,
 )
-from router.wire.header import HEADER_LENGTH
-from router.wire.layouts import HEADER_OFFSETS, SIZES, masks_of
+from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
 from router.wire.tlv import TLV_HEADER_LENGTH
 
 _ROOT = Path(__file__).parents[2]

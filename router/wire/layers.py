@@ -35,6 +35,8 @@ from scapy.packet import Packet, Padding, Raw, bind_layers
 from router.predicates.model import SYMBOLS, Type, Value, type_of
 from router.wire import codec, format
 from router.wire.addresses import ETHERTYPE
+from router.wire.authentication import HEAD as TRAILER_HEAD
+from router.wire.authentication import trailer_length
 from router.wire.bodies import BODIES as BODY_CODECS
 from router.wire.format import (
     FRAMES,
@@ -52,12 +54,9 @@ from router.wire.format import (
     Tlv,
 )
 from router.wire.frames import EncodedMessage, Frame
-from router.wire.header import TYPE_NAMES
-from router.wire.layouts import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS
+from router.wire.header import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, TYPE_NAMES
 from router.wire.message import message_of
 from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH
-from router.wire.trailer import HEAD as TRAILER_HEAD
-from router.wire.trailer import trailer_length
 
 _NAMES: dict[Names, dict[int, str]] = {
     Names.FRAME_TYPES: TYPE_NAMES,

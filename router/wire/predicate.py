@@ -16,10 +16,18 @@ from router.predicates.model import (
 )
 from router.wire.format import CONSTRAINT, DecodeReason, FrameType, Tlv
 from router.wire.frames import ClassifiedPredicate
-from router.wire.header import DecodeError
-from router.wire.layouts import TLV_FORMATS, struct_of
-from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
-from router.wire.value import TYPES, bad_utf8, decode_value, encode_value, unknown_type
+from router.wire.header import TLV_FORMATS, DecodeError, struct_of
+from router.wire.tlv import (
+    TYPES,
+    bad_utf8,
+    decode_value,
+    encode_tlv,
+    encode_value,
+    skip_unknown,
+    tlvs,
+    unknown_type,
+    wrong_size,
+)
 
 #: Of a constraint, after the name: type, operator, value length.
 _AFTER_NAME = struct_of(CONSTRAINT.fields[2:])

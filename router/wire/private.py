@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
-from router.wire.destinations import describe_destinations, encode_destinations, split_destinations
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage
-from router.wire.header import DecodeError
-from router.wire.layouts import TLV_FORMATS, struct_of
+from router.wire.header import TLV_FORMATS, DecodeError, struct_of
+from router.wire.message import describe_destinations, encode_destinations, split_destinations
 from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
 
 _KEY = struct_of(TLV_FORMATS[Tlv.KEY].fields)

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import BroadcastTable
-from router.wire.header import DecodeError
-from router.wire.layouts import TLV_FORMATS, struct_of
+from router.wire.header import TLV_FORMATS, DecodeError, struct_of
 from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
 from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClass, TreeClasses
 

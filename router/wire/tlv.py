@@ -1,16 +1,18 @@
 """Bodies as sequences of TLVs (type, length, value): the rules that hold for every frame type.
 
 A TLV of an unknown type is skipped; a known one in a frame that has no place for it makes the frame
-undecodable (docs/wire-format.md).
+undecodable (docs/wire-format.md). Typed values of attributes and constraints, and bodies of one number.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from math import isfinite
 
+from router.predicates.model import STRING_MAX_BYTES, Type, Value
 from router.wire.format import DecodeReason, FrameType, Tlv
-from router.wire.header import DecodeError
+from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, TLV_FORMATS, DecodeError, struct_of
 
 TLV_HEADER = struct.Struct("!BI")
 TLV_HEADER_LENGTH = TLV_HEADER.size
@@ -64,3 +66,124 @@ def overrun(offset: int, end: int) -> DecodeError:
 def wrong_size(tlv: Tlv, size: int, expected: int) -> DecodeError:
     """The error of a TLV whose value has `size` bytes."""
     return DecodeError(DecodeReason.BAD_TLV, f"{tlv.name} of {size} bytes; expected {expected}")
+
+
+INTEGER = struct.Struct("!q")
+DOUBLE = struct.Struct("!d")
+TYPES: dict[int, Type] = {int(type_): type_ for type_ in Type}
+_STRING, _INTEGER, _DOUBLE, _BOOLEAN = (int(type_) for type_ in Type)
+
+
+def encode_value(value: Value) -> bytes:
+    """The bytes of a value, without its type."""
+    if isinstance(value, bool):
+        return b"\1" if value else b"\0"
+    if isinstance(value, int):
+        return INTEGER.pack(value)
+    if isinstance(value, float):
+        return DOUBLE.pack(value)
+    return value.encode()
+
+
+def decode_value(name: str, number: int, body: bytes, start: int, end: int) -> Value:
+    """The value in body[start:end] of the type that has `number`; `name` is for the text of errors.
+
+    Raises:
+        DecodeError: no such type, or the bytes are no value of it (reason `bad_value`).
+    """
+    if number == _STRING:
+        if end - start > STRING_MAX_BYTES:
+            raise DecodeError(
+                DecodeReason.BAD_VALUE, f"{name!r}: string of {end - start} bytes; at most {STRING_MAX_BYTES}"
+            )
+        try:
+            return body[start:end].decode()
+        except UnicodeDecodeError as error:
+            raise bad_utf8(DecodeReason.BAD_VALUE, repr(name), error) from None
+    if number == _INTEGER:
+        if end - start == 8:
+            integer: int = INTEGER.unpack_from(body, start)[0]
+            return integer
+    elif number == _DOUBLE:
+        if end - start == 8:
+            double: float = DOUBLE.unpack_from(body, start)[0]
+            if not isfinite(double):
+                raise DecodeError(DecodeReason.BAD_VALUE, f"{name!r}: double {double} is not finite")
+            return double
+    elif number == _BOOLEAN:
+        if end - start == 1 and body[start] <= 1:
+            return body[start] == 1
+    else:
+        raise unknown_type(name, number)
+    raise DecodeError(
+        DecodeReason.BAD_VALUE, f"{name!r}: {body[start:end][:9].hex()!r} is no {TYPES[number].name.lower()}"
+    )
+
+
+def unknown_type(name: str, number: int) -> DecodeError:
+    """The error of a value type that does not exist."""
+    return DecodeError(DecodeReason.BAD_VALUE, f"{name!r}: value type {number}; expected 1 to {len(TYPES)}")
+
+
+def bad_utf8(reason: DecodeReason, subject: str, error: UnicodeDecodeError) -> DecodeError:
+    """The error of a text that is not UTF-8."""
+    return DecodeError(reason, f"{subject}: not UTF-8 at byte {error.start}: {error.reason}")
+
+
+class NumberCodec:
+    """Encodes and decodes the number.
+
+    Attributes:
+        tlv: the type of the TLV.
+        field: the name of its field.
+    """
+
+    def __init__(self, frame_type: FrameType) -> None:
+        self._frame_type = frame_type
+        ((self.tlv, _),) = FRAME_FORMATS[frame_type].tlvs
+        (field,) = TLV_FORMATS[self.tlv].fields
+        self.field = field.name
+        self._struct = struct_of([field])
+
+    def encode(self, number: int) -> bytes:
+        """The body.
+
+        Raises:
+            struct.error: the number does not fit.
+        """
+        return encode_tlv(self.tlv, self._struct.pack(number))
+
+    def decode(self, body: bytes) -> int:
+        """The number in a body.
+
+        Raises:
+            DecodeError: the body breaks a rule of the format.
+        """
+        found: int | None = None
+        for number, start, end in tlvs(body):
+            if number != self.tlv:
+                skip_unknown(number, self._frame_type)
+            elif end - start != self._struct.size:
+                raise wrong_size(self.tlv, end - start, self._struct.size)
+            elif found is not None:
+                raise DecodeError(DecodeReason.BAD_TLV, f"{self.tlv.name} twice in {self._frame_type.name}")
+            else:
+                found = self._struct.unpack_from(body, start)[0]
+        if found is None:
+            raise DecodeError(DecodeReason.BAD_TLV, f"{self._frame_type.name} without {self.tlv.name}")
+        return found
+
+
+def frame_type_of(number: int) -> FrameType:
+    """The frame type that an ACKNOWLEDGED names.
+
+    Raises:
+        DecodeError: there is no such type (reason `bad_value`).
+    """
+    try:
+        return FrameType(number)
+    except ValueError:
+        raise DecodeError(
+            DecodeReason.BAD_VALUE,
+            f"acknowledged frame type {number}; expected {EXPECTED_TYPES}",
+        ) from None

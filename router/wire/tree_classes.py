@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.wire.format import CHILD
-from router.wire.layouts import masks_of
+from router.wire.header import masks_of
 
 #: Of `frames.BroadcastTable.class_of`: as wide as the field `class_number` of the format.
 CLASS_DTYPE = np.dtype(np.uint16)

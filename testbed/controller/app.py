@@ -61,8 +61,8 @@ from router.wire.addresses import (
     node_address,
 )
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
+from router.wire.format import DecodeReason
 from router.wire.frames import BroadcastTable, Frame
-from router.wire.header import DecodeReason
 from router.wire.intake import FrameIntake
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (

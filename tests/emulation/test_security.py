@@ -31,11 +31,10 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
+from router.wire.authentication import covered, read_trailer
 from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
-from router.wire.signature import covered
-from router.wire.trailer import read_trailer
 from testbed.network.names import port_device
 from tests.support.command import STATE, Cbcb, committed, elsewhere
 from tests.support.guarded import head

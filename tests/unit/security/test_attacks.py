@@ -42,12 +42,12 @@ from router.wire.addresses import (
     node_of,
     port_addresses,
 )
+from router.wire.authentication import covered
 from router.wire.codec import HEADER_LENGTH, encode, forwarded_frame
 from router.wire.format import SIGNATURE_BYTES
 from router.wire.frames import Body, Commit, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import DecodeError, decode_header
 from router.wire.intake import FrameIntake
-from router.wire.signature import covered
 from tests.support.guarded import (
     INCARNATION,
     guard,

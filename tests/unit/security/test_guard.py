@@ -23,13 +23,12 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
+from router.wire.authentication import WINDOW, marked, read_trailer
 from router.wire.codec import decode, encode, fragment, read_frame
 from router.wire.format import MESSAGES
 from router.wire.frames import Ack, Commit, Frame, FrameType, Publication, SenderRequest
 from router.wire.header import DecodeError
 from router.wire.intake import FrameIntake, RefusedError
-from router.wire.trailer import marked, read_trailer
-from router.wire.window import WINDOW
 from tests.support.guarded import INCARNATION, RING, ROGUE, guard, head, opened, router_guard, sealed
 from tests.support.mutated_frames import mutated
 from tests.support.promises import hold

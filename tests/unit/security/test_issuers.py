@@ -21,8 +21,8 @@ from router.recording.file import Origin
 from router.security.signatures import PublicKeys, Signer
 from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER
+from router.wire.authentication import covered
 from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
-from router.wire.signature import covered
 from tests.support.guarded import private_key, public_keys
 from tests.support.one_router import INCARNATION, NODE, TABLE, msg, set_up
 

@@ -18,7 +18,6 @@ from router.predicates.encoded.model import BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Message, Operator, Predicate, Value, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec, layers
-from router.wire.destinations import describe_destinations
 from router.wire.format import Tlv
 from router.wire.frames import (
     Ack,
@@ -33,6 +32,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
+from router.wire.message import describe_destinations
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
     ETHERNET,

@@ -26,6 +26,7 @@ from router.wire.addresses import (
     port_addresses,
     sender_of,
 )
+from router.wire.authentication import read_trailer
 from router.wire.fragments import Reassembler
 from router.wire.frames import (
     Ack,
@@ -37,7 +38,6 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
 )
-from router.wire.trailer import read_trailer
 from testbed.wireshark import Folders, Installation, read_sources
 from tests.support.paths import DOCS, ROOT
 from tests.support.tree_entries import table_of

@@ -24,7 +24,7 @@ from router.wire.format import (
     Tlv,
 )
 from router.wire.generate import BLOCKS, generated
-from router.wire.layouts import HEADER_OFFSETS, SIZES, masks_of
+from router.wire.header import HEADER_OFFSETS, SIZES, masks_of
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
 

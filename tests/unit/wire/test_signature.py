@@ -15,6 +15,7 @@ from router.recording.frames import read_whole_frame
 from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers
 from router.wire.addresses import CONTROLLER
+from router.wire.authentication import covered
 from router.wire.codec import (
     HEADER_LENGTH,
     decode,
@@ -28,7 +29,6 @@ from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
 from router.wire.fragments import Reassembler
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import DecodeError, signature_of
-from router.wire.signature import covered
 from tests.support.guarded import private_key, public_keys
 from tests.support.wire_tshark import needs_tshark, rows, write_capture
 from tests.vectors.wire_vectors import SIGNED, WHOLE, Signed
