@@ -2,8 +2,7 @@
 
 A frame is written whole, as on the wire: the header of the Ethernet frame that completed it, and its body. A
 forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
-the received message: neither is written a second time. Nor is a long body that came in with an earlier event,
-since an RA is read in several turns before it goes on.
+the received message: neither is written a second time.
 
 A service that adds actions (`router.protocol.events.ServiceAction`) adds a format for each:
 `register_action`.
@@ -24,11 +23,8 @@ from router.protocol.events import (
     Accepted,
     Action,
     Deliver,
-    DeliveryPostponed,
     Event,
     FrameReceived,
-    PredicatePostponed,
-    PredicateSet,
     Refused,
     Send,
     SendMessage,
@@ -49,9 +45,8 @@ from router.recording.format import (
     LENGTH,
     SEND,
 )
-from router.recording.frames import describe_frame, describe_header, read_whole_frame
-from router.recording.long import Content, ReceivedBodies, content_of
-from router.wire.codec import HEADER_LENGTH, decode_header, whole_frame
+from router.recording.frames import describe_frame, read_whole_frame
+from router.wire.codec import whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
 
@@ -66,24 +61,12 @@ class _ActionType(IntEnum):
     DELIVER_OTHER = 5
     ACCEPTED = ACCEPTED
     REFUSED = 7
-    PREDICATE_POSTPONED = 8
-    PREDICATE_SET = 9
-    DELIVERY_POSTPONED = 10
-    #: Send a frame with a body that came in (`router.recording.long.ReceivedBodies`).
-    SEND_ON = 11
 
 
-_FORWARD, _SEND, _SEND_TO_CONTROLLER, _SEND_ON = (
+_FORWARD, _SEND, _SEND_TO_CONTROLLER = (
     bytes((action_type,))
-    for action_type in (
-        _ActionType.FORWARD,
-        _ActionType.SEND,
-        _ActionType.SEND_TO_CONTROLLER,
-        _ActionType.SEND_ON,
-    )
+    for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
 )
-#: The number of a body that came in.
-_NUMBER = struct.Struct("<I")
 #: Codes of the actions of services; those of this module are below.
 SERVICE_ACTIONS = range(32, 64)
 
@@ -130,42 +113,21 @@ def unregister_action(action_type: type[ServiceAction]) -> None:
     del _BY_CODE[_FORMATS.pop(action_type).code]
 
 
-def encode_actions(event: Event, actions: Iterable[Action], bodies: ReceivedBodies | None = None) -> bytes:
-    """Encodes the actions that answered `event`: equal actions give equal bytes.
-
-    Args:
-        bodies: the long bodies that came in up to this event; None: as in recordings of versions below 3,
-            frames are written with their bodies.
-    """
-    return b"".join(_pieces(event, actions, bodies))
-
-
-def actions_content(event: Event, actions: Iterable[Action], bodies: ReceivedBodies) -> Content:
-    """As `encode_actions`, in parts if it is long."""
-    return content_of(_pieces(event, actions, bodies))
-
-
-def _pieces(event: Event, actions: Iterable[Action], bodies: ReceivedBodies | None) -> list[bytes]:
+def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
+    """Encodes the actions that answered `event`: equal actions give equal bytes."""
     pieces: list[bytes] = []
     for action in actions:
         if isinstance(action, Send):
-            pieces += _sending(event, action, bodies)
+            ports = _ports(action.interfaces)
+            if isinstance(event, FrameReceived) and _passes_on(event.frame, action.frame):
+                pieces += (_FORWARD, ports)
+            else:
+                pieces += (_SEND, ports, *_sized_frame(action.frame))
         elif isinstance(action, SendToController):
             pieces += (_SEND_TO_CONTROLLER, *_sized_frame(action.frame))
         else:
             pieces.append(_action(event, action))
-    return pieces
-
-
-def _sending(event: Event, action: Send, bodies: ReceivedBodies | None) -> tuple[bytes, ...]:
-    frame, ports = action.frame, _ports(action.interfaces)
-    if isinstance(event, FrameReceived) and _passes_on(event.frame, frame):
-        return _FORWARD, ports
-    number = None if bodies is None else bodies.number_of(frame)
-    if number is None:
-        return _SEND, ports, *_sized_frame(frame)
-    header, _, signature = whole_frame(frame)
-    return _SEND_ON, ports, header, _sized(signature), _NUMBER.pack(number)
+    return b"".join(pieces)
 
 
 def _action(event: Event, action: Action) -> bytes:
@@ -179,12 +141,6 @@ def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, ServiceAction):
         known = _FORMATS[type(action)]
         return bytes((known.code,)) + _sized(known.encode(action))
-    if isinstance(action, PredicatePostponed):
-        return struct.pack("<BI", _ActionType.PREDICATE_POSTPONED, action.app)
-    if isinstance(action, DeliveryPostponed):
-        return DELIVERED.pack(_ActionType.DELIVERY_POSTPONED, action.source, action.seq)
-    if isinstance(action, PredicateSet):
-        return struct.pack("<BI", _ActionType.PREDICATE_SET, action.app)
     assert isinstance(action, Refused)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
@@ -244,21 +200,13 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             continue
         action_type = _ActionType(data[at])
         at += 1
-        if action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_ON):
+        if action_type in (_ActionType.FORWARD, _ActionType.SEND):
             ports, at = _list(INTERFACE, data, at)
             if action_type is _ActionType.FORWARD:
                 yield f"pass on through interfaces {listed(ports)}"
-            elif action_type is _ActionType.SEND:
+            else:
                 frame, at = _take(data, at)
                 yield f"send through interfaces {listed(ports)}: {_frame_or_text(frame)}"
-            else:
-                # In place of the body, which is with the event that it came in with.
-                header = decode_header(data[at : at + HEADER_LENGTH] + bytes(0xFFFF))
-                signature, at = _take(data, at + HEADER_LENGTH)
-                (number,) = _NUMBER.unpack_from(data, at)
-                at += _NUMBER.size
-                described = describe_header(header, bool(signature))
-                yield f"send through interfaces {listed(ports)}: {described}: long body {number}"
         elif action_type is _ActionType.SEND_TO_CONTROLLER:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"
@@ -275,19 +223,10 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             else:
                 raise ValueError("a delivery of a message that the event does not have")
             yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
-        elif action_type is _ActionType.DELIVERY_POSTPONED:
-            _, source, seq = DELIVERED.unpack_from(data, at - 1)
-            at += DELIVERED.size - 1
-            yield f"the delivery of {source}/{seq} takes further turns"
         elif action_type is _ActionType.ACCEPTED:
             _, app, source, seq = ACCEPTANCE.unpack_from(data, at - 1)
             at += ACCEPTANCE.size - 1
             yield f"accepted from application {app} as {source}/{seq}"
-        elif action_type in (_ActionType.PREDICATE_POSTPONED, _ActionType.PREDICATE_SET):
-            (app,) = APPLICATION.unpack_from(data, at)
-            at += APPLICATION.size
-            what = "is set" if action_type is _ActionType.PREDICATE_SET else "takes further turns"
-            yield f"the predicate of application {app} {what}"
         else:
             (app,) = APPLICATION.unpack_from(data, at)
             reason, at = _take(data, at + APPLICATION.size)

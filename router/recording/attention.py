@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from router.predicates.model import Message
 from router.predicates.printer import format_message, format_predicate, predicate_from_json
@@ -21,9 +20,8 @@ from router.protocol.services.attention.events import (
     Uploaded,
 )
 from router.recording.actions import ActionFormat, register_action
-from router.recording.contents import predicate_content
+from router.recording.contents import predicate_json, to_json
 from router.recording.events import EventFormat, register_event
-from router.recording.long import content_of
 
 
 def register() -> None:
@@ -32,10 +30,13 @@ def register() -> None:
         Register,
         EventFormat[Register](
             32,
-            lambda event, _wire: predicate_content(
-                b"[%d," % event.app,
-                event.predicate,
-                b"," + _json([event.max, event.lifetime_s, event.freshness_s, event.refreshed])[1:],
+            lambda event, _wire: (
+                b"[%d,%b,%b"
+                % (
+                    event.app,
+                    predicate_json(event.predicate),
+                    to_json([event.max, event.lifetime_s, event.freshness_s, event.refreshed])[1:],
+                )
             ),
             _register,
             lambda event: (
@@ -48,7 +49,7 @@ def register() -> None:
         Refresh,
         EventFormat[Refresh](
             33,
-            lambda event, _wire: _json([event.app, event.subscription]),
+            lambda event, _wire: to_json([event.app, event.subscription]),
             lambda data: Refresh(*json.loads(data)),
             lambda event: f"application {event.app}: refresh {event.subscription}",
         ),
@@ -57,7 +58,7 @@ def register() -> None:
         Unregister,
         EventFormat[Unregister](
             34,
-            lambda event, _wire: _json([event.app, event.subscription]),
+            lambda event, _wire: to_json([event.app, event.subscription]),
             lambda data: Unregister(*json.loads(data)),
             lambda event: f"application {event.app}: unregister {event.subscription}",
         ),
@@ -66,7 +67,7 @@ def register() -> None:
         Upload,
         EventFormat[Upload](
             35,
-            lambda event, _wire: content_of((_json([event.app, event.message]),)),
+            lambda event, _wire: to_json([event.app, event.message]),
             _upload,
             lambda event: f"application {event.app}: publish {format_message(event.message)}",
         ),
@@ -75,10 +76,6 @@ def register() -> None:
         (Registered, Unregistered, Uploaded, DeliverPublication, RoundEnded, IndexChanged), 32
     ):
         register_action(action_type, ActionFormat(code, _encoded, _described))
-
-
-def _json(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _register(data: bytes) -> Register:
@@ -93,7 +90,7 @@ def _upload(data: bytes) -> Upload:
 
 def _encoded(action: ServiceAction) -> bytes:
     """An action as its application and its record."""
-    return _json([action.application, action.record()])
+    return to_json([action.application, action.record()])
 
 
 def _described(data: bytes) -> str:

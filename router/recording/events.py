@@ -25,10 +25,9 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.recording.contents import message_json, predicate_content, read_message, read_predicate
+from router.recording.contents import message_json, predicate_json, read_message, read_predicate, to_json
 from router.recording.format import FRAME_RECEIVED, SEND_MESSAGE
 from router.recording.frames import describe_frame, read_whole_frame
-from router.recording.long import Content, content_of
 from router.wire.codec import WholeFrame, whole_frame
 
 _U32 = struct.Struct("<I")
@@ -52,13 +51,9 @@ class EventFormat(Generic[E]):
     """
 
     code: int
-    encode: Callable[[E, WholeFrame | None], Content]
+    encode: Callable[[E, WholeFrame | None], bytes]
     decode: Callable[[bytes], E]
     describe: Callable[[E], str]
-
-
-def _json(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _number(data: bytes) -> int:
@@ -94,25 +89,25 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     Tick: _plain(2, Tick()),
     FrameReceived: EventFormat[FrameReceived](
         FRAME_RECEIVED,
-        lambda event, wire: content_of((_U32.pack(event.sender), *(wire or whole_frame(event.frame)))),
+        lambda event, wire: b"".join((_U32.pack(event.sender), *(wire or whole_frame(event.frame)))),
         lambda data: FrameReceived(_number(data), read_whole_frame(data[4:])),
         lambda event: f"from node {event.sender}: {describe_frame(event.frame)}",
     ),
     ControllerFrame: EventFormat[ControllerFrame](
         4,
-        lambda event, wire: content_of(wire or whole_frame(event.frame)),
+        lambda event, wire: b"".join(wire or whole_frame(event.frame)),
         lambda data: ControllerFrame(read_whole_frame(data)),
         lambda event: f"from the controller: {describe_frame(event.frame)}",
     ),
     SetPredicate: EventFormat[SetPredicate](
         5,
-        lambda event, _wire: predicate_content(_U32.pack(event.app), event.predicate),
+        lambda event, _wire: _U32.pack(event.app) + predicate_json(event.predicate),
         lambda data: SetPredicate(_number(data), read_predicate(data[4:])),
         lambda event: f"application {event.app}: set_predicate {format_predicate(event.predicate)}",
     ),
     SendMessage: EventFormat[SendMessage](
         SEND_MESSAGE,
-        lambda event, _wire: content_of((_U32.pack(event.app), message_json(event.message))),
+        lambda event, _wire: _U32.pack(event.app) + message_json(event.message),
         lambda data: SendMessage(_number(data), read_message(data[4:])),
         lambda event: f"application {event.app}: send_message {format_message(event.message)}",
     ),
@@ -124,7 +119,7 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     ),
     RequestUpdate: EventFormat[RequestUpdate](
         8,
-        lambda event, _wire: _json(_sorted_or_none(event.interfaces)),
+        lambda event, _wire: to_json(_sorted_or_none(event.interfaces)),
         lambda data: RequestUpdate(_set_or_none(json.loads(data))),
         _through,
     ),
@@ -164,7 +159,7 @@ def is_event(code: int) -> bool:
     return code in _BY_CODE
 
 
-def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, Content]:
+def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
     """Encodes an event as its code and content.
 
     Args:
@@ -178,7 +173,7 @@ def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, Content]:
 
 
 def decode_event(code: int, data: bytes) -> Event:
-    """Decodes the output of `encode_event`, its parts one behind the other.
+    """Decodes the output of `encode_event`.
 
     Raises:
         ValueError: the content is not of the format of that code.

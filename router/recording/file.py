@@ -8,14 +8,7 @@
             | CLOCK:  at:f64, wall clock:u64 (ns), rate:f64 (of the router's clock, per wall second)
                       the two clocks at one moment; about every second, and when the rate has changed
             | ACTIONS: the answer to the event before; missing if that event ended the router
-            | LATER:  at:f64, type of the event:u8      an event whose content comes in parts
-            | ACTIONS_LATER: empty                      likewise an answer
-            | PART:   a part of the content of the first LATER or ACTIONS_LATER whose parts have not ended
-            | PARTS_END: empty                          its parts have ended
             | END:    empty                             the router ended in order
-
-A content of more than `long.LONG` bytes, or one that takes long to encode, is written in parts, one in a turn
-of the router; records of other events come between them.
 
 A router writes its records to memory that is mapped to the file: however it ends, what it wrote can be read.
 A record of type 0 is the room that is left behind them. The type of a record is written last: if other bytes
@@ -28,9 +21,8 @@ import json
 import os
 import random
 import struct
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,30 +33,22 @@ from router.protocol.core.stack import make_router
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.recording import attention
-from router.recording.actions import actions_content
+from router.recording.actions import encode_actions
 from router.recording.events import decode_event, encode_event, is_event
 from router.recording.format import ACTIONS, EVENT, RECORD, TIME_BYTES
-from router.recording.long import ReceivedBodies
 from router.recording.mapped import MappedFile
 from router.wire.codec import WholeFrame
 
 _MAGIC = b"CBCB-REC"
-_VERSION = 3
-#: Nothing is in parts, and each frame that is not forwarded at once has its body.
-_VERSION_WITHOUT_PARTS = 2
-#: Likewise, and its CLOCK records have no rate: the router's clock counted wall seconds.
-_VERSION_WITHOUT_RATE = 1
+_VERSION = 4
 _HEAD = struct.Struct("<8sBI")
 _CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
-_CLOCK, _END, _LATER, _ACTIONS_LATER, _PART, _PARTS_END = 64, 66, 67, 68, 69, 70
+_CLOCK, _END = 64, 66
 #: Types of records but those of events.
-_TYPES = frozenset({_CLOCK, ACTIONS, _END, _LATER, _ACTIONS_LATER, _PART, _PARTS_END})
-_CODE = struct.Struct("<B")
+_TYPES = frozenset({_CLOCK, ACTIONS, _END})
 
 attention.register()
-#: Long contents that wait, of 16 MiB at most each: an event and its actions, and the next.
-_WAITING = 4
 #: Wall seconds between two readings of both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 
@@ -114,18 +98,6 @@ class Origin:
         return make_router(self.node, self.options, matcher, self.incarnation, jitter, verifier)
 
 
-def _options(recorded: dict[str, Any]) -> RouterOptions:
-    """Returns the options at the head of a recording, which may use the names of an earlier version."""
-    strict = recorded.pop("strict_paper", None)
-    if strict is not None:
-        recorded["scheme"] = "pif-strict" if strict else "pif"
-    names = {each.name for each in fields(RouterOptions)}
-    # Earlier names of times have no unit.
-    return RouterOptions(
-        **{name if name in names else f"{name}_s": value for name, value in recorded.items()}
-    )
-
-
 class Recorder:
     """Writes the recording of one router.
 
@@ -150,34 +122,9 @@ class Recorder:
     ) -> None:
         self._file = MappedFile(path)
         self._clock = FixedClock() if clock is None else clock
-        self._bodies = ReceivedBodies()
-        #: The contents that are written in parts; the first is being written.
-        self._later: deque[Iterator[bytes | memoryview]] = deque()
         described = json.dumps(asdict(origin), separators=(",", ":")).encode()
         self._file.append(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
         self._tell_time()
-
-    @property
-    def behind(self) -> bool:
-        """Whether `step` has something to do."""
-        return bool(self._later)
-
-    @property
-    def full(self) -> bool:
-        """Whether so many long contents wait that the router should read no more frames and requests."""
-        return len(self._later) >= _WAITING
-
-    def step(self) -> None:
-        """Writes a part of a long content.
-
-        Raises OSError as `event`.
-        """
-        part = next(self._later[0], None)
-        if part is None:
-            self._later.popleft()
-            self._file.append(RECORD.pack(_PARTS_END, 0))
-        else:
-            self._file.append(RECORD.pack(_PART, len(part)) + part)
 
     def event(self, event: Event, at: float, wire: WholeFrame | None = None) -> None:
         """Records an event.
@@ -193,25 +140,16 @@ class Recorder:
         """
         if at >= self.clock_due or self._clock.rate != self._rate:
             self._tell_time()
-        self._bodies.came(event)
         code, content = encode_event(event, wire)
-        if isinstance(content, bytes):
-            self._file.append(EVENT.pack(code, TIME_BYTES + len(content), at) + content)
-        else:
-            self._file.append(EVENT.pack(_LATER, TIME_BYTES + _CODE.size, at) + _CODE.pack(code))
-            self._later.append(content)
+        self._file.append(EVENT.pack(code, TIME_BYTES + len(content), at) + content)
 
     def actions(self, event: Event, actions: Iterable[Action]) -> None:
         """Records the actions that answered the last event.
 
         Raises OSError as `event`.
         """
-        content = actions_content(event, actions, self._bodies)
-        if isinstance(content, bytes):
-            self._file.append(RECORD.pack(ACTIONS, len(content)) + content)
-        else:
-            self._file.append(RECORD.pack(_ACTIONS_LATER, 0))
-            self._later.append(content)
+        content = encode_actions(event, actions)
+        self._file.append(RECORD.pack(ACTIONS, len(content)) + content)
 
     def reserve(self, length: int, at: float | None) -> tuple[int, int]:
         """Makes room for records that compiled code writes (`router.forwarding`), in this format.
@@ -234,12 +172,10 @@ class Recorder:
         self._file.appended(length)
 
     def end(self) -> None:
-        """Writes what is left, and records that the router ended in order.
+        """Records that the router ended in order.
 
         Raises OSError as `event`.
         """
-        while self.behind:
-            self.step()
         self._file.append(RECORD.pack(_END, 0))
 
     def close(self) -> None:
@@ -282,7 +218,6 @@ class Recording:
     Attributes:
         path: the file.
         origin: the router's parameters.
-        version: of its format.
         cut: once `inputs` is exhausted: how the recording was cut off, in words; None if the router ended in
             order.
 
@@ -300,10 +235,6 @@ class Recording:
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror or error}") from error
 
-    def bodies(self) -> ReceivedBodies | None:
-        """The long bodies to which its answers refer, before the first event; None: to none."""
-        return ReceivedBodies() if self.version == _VERSION else None
-
     def inputs(self) -> Iterator[RecordedEvent]:
         """Yields the events of the file in order.
 
@@ -313,23 +244,13 @@ class Recording:
         self.cut = "the router did not end in order"
         event: tuple[int, float, int, Event] | None = None
         number, clocks, latest_ns = 0, Reading(0.0, 0, 1.0), 0
-        with self.path.open("rb") as file, self.path.open("rb") as parts:
+        with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             place = file.seek(self._start)
             while record := self._read_record(file, size):
                 code, content = record
                 self._check_order(place, code, event is not None)
-                if code in (_LATER, _ACTIONS_LATER):
-                    whole = self._read_parts(parts, file.tell(), size)
-                    if whole is None:
-                        break
-                    code = ACTIONS if code == _ACTIONS_LATER else self._later_event(place, content)
-                    content = content[:TIME_BYTES] + whole
-                if code in (_PART, _PARTS_END):
-                    # `parts` is behind every part of a content that was begun before.
-                    if place >= parts.tell():
-                        raise RecordingError(f"{self.path}: byte {place}: a part of no content")
-                elif code == ACTIONS and event is not None:
+                if code == ACTIONS and event is not None:
                     yield RecordedEvent(*event, content)
                     event = None
                 elif code == _END:
@@ -337,7 +258,7 @@ class Recording:
                 else:
                     try:
                         if code == _CLOCK:
-                            clocks = self._read_clock(content)
+                            clocks = Reading(*_CLOCK_CONTENT.unpack(content))
                         else:
                             number += 1
                             (at,) = _F64.unpack_from(content)
@@ -351,46 +272,15 @@ class Recording:
         if event is not None:
             yield RecordedEvent(*event, None)
 
-    def _read_clock(self, content: bytes) -> Reading:
-        if self.version == _VERSION_WITHOUT_RATE:
-            content += _F64.pack(1.0)
-        return Reading(*_CLOCK_CONTENT.unpack(content))
-
-    def _later_event(self, place: int, content: bytes) -> int:
-        """The type of the event of a LATER record.
-
-        Raises RecordingError: there is none.
-        """
-        code = content[TIME_BYTES] if len(content) > TIME_BYTES else 0
-        if not is_event(code):
-            raise RecordingError(f"{self.path}: byte {place}: no event is of type {code}")
-        return code
-
-    def _read_parts(self, file: IO[bytes], place: int, size: int) -> bytes | None:
-        """Returns the content of the record that ends at `place`; None: not all of its parts are there.
-
-        Args:
-            file: is behind the parts of the contents before.
-        """
-        file.seek(max(place, file.tell()))
-        parts: list[bytes] = []
-        while record := self._read_record(file, size):
-            code, content = record
-            if code == _PARTS_END:
-                return b"".join(parts)
-            if code == _PART:
-                parts.append(content)
-        return None
-
     def _check_order(self, place: int, code: int, unanswered: bool) -> None:
         """Raises RecordingError for a record out of order: each event is answered before the next."""
         if not is_event(code) and code not in _TYPES:
             problem = f"no record is of type {code}"
         elif self.cut is None and code != _CLOCK:
             problem = "a record after the end"
-        elif code in (ACTIONS, _ACTIONS_LATER) and not unanswered:
+        elif code == ACTIONS and not unanswered:
             problem = "an answer to no event"
-        elif (code in (_LATER, _END) or is_event(code)) and unanswered:
+        elif (code == _END or is_event(code)) and unanswered:
             problem = "the event before has no answer"
         else:
             return
@@ -401,12 +291,11 @@ class Recording:
         if len(head) < _HEAD.size or not head.startswith(_MAGIC):
             raise RecordingError(f"{self.path}: not the recording of a router")
         _, version, length = _HEAD.unpack(head)
-        if version not in (_VERSION, _VERSION_WITHOUT_PARTS, _VERSION_WITHOUT_RATE):
+        if version != _VERSION:
             raise RecordingError(f"{self.path}: a recording of version {version}; expected {_VERSION}")
-        self.version: int = version
         try:
             fields: dict[str, Any] = json.loads(file.read(length))
-            return Origin(**{**fields, "options": _options(fields["options"])})
+            return Origin(**{**fields, "options": RouterOptions(**fields["options"])})
         except (ValueError, TypeError, KeyError) as error:
             raise RecordingError(f"{self.path}: parameters of the router: {error}") from error
 

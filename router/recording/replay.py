@@ -8,7 +8,7 @@ from pathlib import Path
 
 from router.content.registry import OFF, content_of
 from router.protocol.core.router import Layer, Router
-from router.protocol.events import Action, DeliveryPostponed
+from router.protocol.events import Action
 from router.protocol.scheme import Row
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
@@ -38,7 +38,7 @@ def replay(recording: Recording) -> Iterator[Step]:
     """
     router = new_router(recording)
     for given in recording.inputs():
-        yield Step(given, answer(router, given), router.core)
+        yield Step(given, router.handle(given.event, given.at), router.core)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,14 @@ def check(path: Path) -> Replayed:
     """
     recording = Recording(path)
     router = new_router(recording)
-    bodies = recording.bodies()
     first_ns = None
     inputs = 0
     for given in recording.inputs():
         inputs = given.number
         first_ns = given.t_ns if first_ns is None else first_ns
         difference = None
-        if bodies is not None:
-            bodies.came(given.event)
         try:
-            data = encode_actions(given.event, answer(router, given), bodies)
+            data = encode_actions(given.event, router.handle(given.event, given.at))
         except Exception as error:  # an error that ended the live router ends the replayed router
             difference = f"{describe_event(given.event)}; replayed: the core raises {error!r}"
         else:
@@ -87,20 +84,6 @@ def check(path: Path) -> Replayed:
             seconds = (given.t_ns - first_ns) / 1e9
             return Replayed(inputs, f"event {inputs}, at {seconds:.6f} s: {difference}", None, router.core)
     return Replayed(inputs, None, recording.cut, router.core)
-
-
-def answer(router: Layer, given: RecordedEvent) -> list[Action]:
-    """The answer to a recorded event.
-
-    The live router may have delivered a message at once that the core alone delivers in later turns: compiled
-    code searches faster.
-    """
-    actions = router.handle(given.event, given.at)
-    if actions and isinstance(actions[-1], DeliveryPostponed) and given.actions is not None:
-        postponed = encode_actions(given.event, actions[-1:])
-        if not given.actions.endswith(postponed):
-            return [*actions[:-1], *router.core.deliver_waiting()]
-    return actions
 
 
 def new_router(recording: Recording) -> Layer:
@@ -196,6 +179,6 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
             raise ValueError(f"{t_ns} comes after {last_ns}; expected times in ascending order")
         last_ns = t_ns
         while following is not None and following.t_ns <= t_ns:
-            answer(router, following)
+            router.handle(following.event, following.at)
             following = next(inputs, None)
         yield RouterState(t_ns, core.epoch, core.interfaces(), core.rows())

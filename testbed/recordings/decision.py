@@ -9,7 +9,7 @@ from captures.rundir.layout import RunLayout
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.scheme import Row
 from router.recording.file import Recording, RecordingError
-from router.recording.replay import answer, new_router
+from router.recording.replay import new_router
 from router.wire.format import MESSAGES
 from testbed.errors import InputError
 
@@ -45,7 +45,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
         for given in recording.inputs():
             concerns = _concerns(given.event, node, source, seq)
             before = dict(router.core.counters.dropped) if concerns else {}
-            actions = answer(router, given)
+            actions = router.handle(given.event, given.at)
             sent = any(
                 isinstance(action, Send)
                 and (action.frame.issuer, action.frame.seq) == (source, seq)

@@ -30,11 +30,9 @@ from router.protocol.events import (
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
 from router.protocol.scheme import Row
-from router.recording import long
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
-from router.recording.long import LONG
 from router.recording.replay import check, describe, replay, states_at
 from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
@@ -102,8 +100,6 @@ class RecordedNetwork(Network):
         self.recorders[node].event(event, self.now)
         actions = super().handle(node, event)
         self.recorders[node].actions(event, actions)
-        if self.recorders[node].behind:
-            self.recorders[node].step()
         router = self.routers[node]
         self.history[node].append((self.wall_ns, router.epoch, router.rows()))
         return actions
@@ -131,7 +127,6 @@ def a_folder() -> Iterator[Path]:
     PREDICATES,
     st.booleans(),
     st.sampled_from(VARIANTS),
-    st.sampled_from((LONG, 60)),
 )
 def test_a_replay_answers_as_the_router_did(
     seed: int,
@@ -141,12 +136,10 @@ def test_a_replay_answers_as_the_router_did(
     held: Predicate,
     ends: bool,
     options: RouterOptions,
-    in_parts_beyond: int,
 ) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, nodes, extra)
-    with a_folder() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long, "LONG", in_parts_beyond)
+    with a_folder() as folder:
         network = RecordedNetwork(graph, options, seed, folder)
         # Before there is a table messages are held.
         network.set_predicate(0, held)
@@ -164,9 +157,6 @@ def test_a_replay_answers_as_the_router_did(
         for event in (HandlingTime(1e-4), RequestUpdate(frozenset({1})), Settle(), ApplicationGone(1)):
             network.handle(0, event)
         network.settle()
-        for recorder in network.recorders.values():
-            while recorder.behind:
-                recorder.step()
         network.close(ends)
         for node, router in network.routers.items():
             path = folder / f"r{node}.rec"
@@ -192,13 +182,6 @@ def path(tmp_path: Path) -> Path:
     return _recorded(tmp_path)
 
 
-@pytest.fixture(params=[LONG, 40], ids=["whole", "in parts"])
-def either(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As `path`; also with most contents in parts."""
-    monkeypatch.setattr(long, "LONG", request.param)
-    return _recorded(tmp_path)
-
-
 def _recorded(tmp_path: Path) -> Path:
     network = RecordedNetwork(random_graph(random.Random(3), 3, 1), RouterOptions(), 3, tmp_path)
     network.new_epoch()
@@ -210,9 +193,9 @@ def _recorded(tmp_path: Path) -> Path:
     return tmp_path / "r1.rec"
 
 
-def test_wherever_it_is_cut_the_rest_can_be_read(either: Path, tmp_path: Path) -> None:
-    whole = either.read_bytes()
-    recording = Recording(either)
+def test_wherever_it_is_cut_the_rest_can_be_read(path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    recording = Recording(path)
     inputs = list(recording.inputs())
     assert recording.cut is None
     cut = tmp_path / "cut.rec"
@@ -238,10 +221,10 @@ def test_wherever_it_is_cut_the_rest_can_be_read(either: Path, tmp_path: Path) -
     assert set(read) == set(range(len(inputs) + 1))
 
 
-def test_a_record_whose_type_a_kill_has_left_zero_is_told_from_room(either: Path, tmp_path: Path) -> None:
+def test_a_record_whose_type_a_kill_has_left_zero_is_told_from_room(path: Path, tmp_path: Path) -> None:
     """A router writes the type of a record last; behind it is the room of its window."""
-    whole = either.read_bytes()
-    inputs = list(Recording(either).inputs())
+    whole = path.read_bytes()
+    inputs = list(Recording(path).inputs())
     cut, at = tmp_path / "cut.rec", struct.calcsize("<8sBI") + struct.unpack_from("<I", whole, 9)[0]
     reasons = set()
     while at < len(whole):
@@ -306,29 +289,15 @@ def _without(kind: int, number: int) -> Callable[[bytes], bytes]:
     return damage
 
 
-def _before(kind: int, code: int) -> Callable[[bytes], bytes]:
-    """Puts an empty record of the type `code` before the first record of a kind."""
-
-    def damage(data: bytes) -> bytes:
-        at = 13 + struct.unpack_from("<I", data, 9)[0]
-        while data[at] != kind:
-            at += 5 + struct.unpack_from("<I", data, at + 1)[0]
-        return data[:at] + struct.pack("<BI", code, 0) + data[at:]
-
-    return damage
-
-
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (_before(1, 69), "byte [0-9]+: a part of no content"),
-        (_before(65, 70), "byte [0-9]+: a part of no content"),
         (_without(65, 1), "byte [0-9]+: the event before has no answer"),
         (_without(1, 0), "byte [0-9]+: an answer to no event"),
         (lambda data: data + data[-5:], "byte [0-9]+: a record after the end"),
         (lambda _data: b"", "not the recording of a router"),
         (lambda data: b"PK" + data[2:], "not the recording of a router"),
-        (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 3"),
+        (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 4"),
         (lambda data: data.replace(b'"matcher"', b'"patcher"'), "parameters of the router"),
         (lambda data: data.replace(b'"hop_limit":64', b'"hop_limit":99999'), "parameters of the router"),
         (_another_kind, "no record is of type 99"),
@@ -342,20 +311,20 @@ def test_what_is_no_recording_is_refused(path: Path, damage: Callable[[bytes], b
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_damaged_bits_are_differences_or_named(either: Path, seed: int) -> None:
+def test_damaged_bits_are_differences_or_named(path: Path, seed: int) -> None:
     """Whatever is wrong in it: the answers differ, or the error names the file; nothing else comes out."""
-    rng, whole = random.Random(seed), either.read_bytes()
+    rng, whole = random.Random(seed), path.read_bytes()
     noticed = 0
     for _ in range(200):
         data = bytearray(whole)
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        either.write_bytes(data)
+        path.write_bytes(data)
         for read in (_noticed, lambda path: list(describe(Recording(path)))):
             try:
-                noticed += bool(read(either))
+                noticed += bool(read(path))
             except RecordingError as error:
                 noticed += 1
-                assert str(error).startswith(str(either))
+                assert str(error).startswith(str(path))
     assert noticed > 100
 
 
