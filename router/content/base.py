@@ -11,7 +11,7 @@ predicates is then an operation on two integers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from router.matching.common.interface import Matcher
@@ -22,17 +22,13 @@ from router.predicates.covering.budget import Chunk, PredicateLimits, chunks, to
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
-from router.predicates.parser import parse_message, parse_predicate, predicate_in_steps
+from router.predicates.parser import parse_message, parse_predicate
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
 
 #: Attributes of a message that a router reads within a turn, from a text or from the wire.
 MOST_ATTRIBUTES = 1_000
-#: Characters of a predicate in a request that are parsed in one turn.
-_PARSED = 2_000
-#: Bytes that an attribute takes in memory beside its name and value as text.
-_ATTRIBUTE = 100
 
 
 class Content:
@@ -155,20 +151,6 @@ class Content:
         """Whether an application that declared `predicate` gets the message."""
         return semantics.matches(predicate, message)
 
-    def selecting(self, predicate: Predicate, message: Message) -> Generator[int, None, bool]:
-        """As `selects`; yields the steps that it is about to take, each of about 0.2 us."""
-        return semantics.matching(predicate, message)
-
-    def most_steps(self, weight: int, message: Message) -> int:
-        """The steps that `selecting` takes at most, for predicates of this weight."""
-        return semantics.most_steps(weight, message)
-
-    def length(self, message: Message) -> int:
-        """About the bytes of a message in memory."""
-        texts = sum(len(value) for value in message.values() if isinstance(value, str))
-        texts += sum(map(len, message))
-        return texts + _ATTRIBUTE * len(message)
-
     def refusal(self, message: Message) -> str | None:  # noqa: ARG002
         """The reason for which routers do not pass on a message of this form; None: they do."""
         return None
@@ -185,13 +167,6 @@ class Content:
         if not isinstance(text, str):
             raise ValueError(f"predicate: expected a text, got {text!r}")  # noqa: TRY004
         return parse_predicate(text)
-
-    def reading_predicate(self, request: Mapping[str, Any]) -> Generator[None, None, Predicate]:
-        """As `requested_predicate`, in steps if it is long."""
-        text = request.get("predicate")
-        if isinstance(text, str) and len(text) > _PARSED:
-            return (yield from predicate_in_steps(text))
-        return self.requested_predicate(request)
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
         """The message in a request of an application.

@@ -6,7 +6,7 @@ library (`router.privacy`). Source: slides, part IV.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from router.content.base import Content
@@ -30,8 +30,6 @@ from router.wire.frames import EncodedPredicate, FrameType
 
 #: Greatest share of the bits of a message that may be set: one with all bits set goes to every receiver.
 WEIGHT_MAX = 0.9
-#: Filters of a request that are read in one step.
-_READ = 1_000
 
 
 class Bloom(Content):
@@ -76,23 +74,6 @@ class Bloom(Content):
         assert isinstance(message, BloomMessage)
         return _encoded(predicate).matches(message)
 
-    def selecting(self, predicate: Predicate, message: Message) -> Generator[int, None, bool]:
-        """See `Content`; a set of bits is one comparison."""
-        assert isinstance(message, BloomMessage)
-        for filter_ in _encoded(predicate).encoded:
-            yield 2
-            if filter_.matches(message):
-                return True
-        return False
-
-    def most_steps(self, weight: int, message: Message) -> int:  # noqa: ARG002
-        """See `Content`; the weight of a filter is at least 1."""
-        return 2 * weight
-
-    def length(self, message: Message) -> int:
-        assert isinstance(message, BloomMessage)
-        return message.suite.octets + len(message.sealed)
-
     def refusal(self, message: Message) -> str | None:
         """A message of too many bits: it would reach receivers that it is not for."""
         assert isinstance(message, BloomMessage)
@@ -103,14 +84,6 @@ class Bloom(Content):
 
     def requested_predicate(self, request: Mapping[str, Any]) -> Predicate:
         return private.decode_predicate(FrameType.XRA, _octets(request, "predicate"))
-
-    def reading_predicate(self, request: Mapping[str, Any]) -> Generator[None, None, Predicate]:
-        filters: list[BloomFilter] = []
-        for filter_ in private.filters_of(FrameType.XRA, _octets(request, "predicate")):
-            filters.append(filter_)
-            if len(filters) % _READ == 0:
-                yield
-        return BloomPredicate(filters)
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
         body = private.decode_message(_octets(request, "message"))

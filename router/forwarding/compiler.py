@@ -12,7 +12,6 @@ COMPILER = Compiler(
     "router.wire.addresses",
     "router.wire.header",
     "router.recording.format",
-    "router.protocol.delivered",
     *MATCHING.sources,
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee

@@ -103,11 +103,6 @@ CLASS_SENDER, CLASS_FIRST, CLASS_END, CLASS_WIDTH = range(4)
 #: Columns of a child: its interface; the entry of the routing table that decides about it (-1: none, messages
 #: always go there); page and bit in destination addresses. A child has a row for each of its entries.
 CHILD_INTERFACE, CHILD_ENTRY, CHILD_PAGE, CHILD_BIT, CHILD_WIDTH = range(5)
-#: Parts of the record of a delivery, one behind the other.
-TEXT = (b'{"event":"deliver","t_ns":', b',"seq":', b"}\n")
-TEXT_LENGTHS = tuple(map(len, TEXT))
-TEXT_PLACES = tuple(sum(TEXT_LENGTHS[:number]) for number in range(len(TEXT)))
-RECORD_TIME, SEQ, RECORD_END = range(3)
 #: Bytes of a message's log beyond those of its frame: the heads of the records of event and actions, and the
 #: interfaces of one page.
 LOG_OVERHEAD = 256

@@ -254,9 +254,6 @@ class DataPlane:
         state[_TABLE] = self._matcher.table
         state[_BODY_ROOM] = self._matcher.body_room if self._routing_seen >= 0 else -1
         state[_HOLD] = hold
-        if source.messages.busy:
-            # Compiled code leaves messages to the core.
-            state[_BODY_ROOM] = -1
         log = self.log
         if log is None:
             state[_LOG] = 0

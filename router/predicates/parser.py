@@ -21,9 +21,8 @@ Messages::
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from router.predicates.lexer import (
     COMPARISONS,
@@ -46,14 +45,7 @@ from router.predicates.model import (
     type_of,
 )
 
-__all__ = ["ParseError", "Parser", "parse_message", "parse_predicate", "predicate_in_steps"]
-
-T = TypeVar("T")
-
-#: Tokens that are read in one step: about a millisecond.
-_STEP = 400
-#: Characters of a token that take the time of a further token.
-_CHARACTERS = 64
+__all__ = ["ParseError", "Parser", "parse_message", "parse_predicate"]
 
 _VALUE_KINDS = frozenset({TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE})
 TYPE_NAMES = {
@@ -74,18 +66,6 @@ def parse_predicate(text: str) -> Predicate:
     """
     parser = Parser(tokenize(text))
     predicate = parser.predicate()
-    parser.expect(TokenKind.END, "expected 'and', 'or' or the end")
-    return predicate
-
-
-def predicate_in_steps(text: str) -> Generator[None, None, Predicate]:
-    """As `parse_predicate`, in steps of bounded work; the first error in the text is raised.
-
-    Raises:
-        ParseError: as `parse_predicate`, in the step that reads the error.
-    """
-    parser = Parser(_Stream(tokens_of(text)))
-    predicate = yield from parser.predicate_in_steps()
     parser.expect(TokenKind.END, "expected 'and', 'or' or the end")
     return predicate
 
@@ -113,35 +93,10 @@ def parse_message(text: str, most: int | None = None) -> Message:
     return message
 
 
-def _finished(steps: Generator[None, None, T]) -> T:
-    """Takes all steps, and returns the result of the last."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 class TokenSequence(Protocol):
     """Tokens by index."""
 
     def __getitem__(self, index: int, /) -> Token: ...
-
-
-class _Stream:
-    """Tokens that are made when a parser asks for them; an index never gets smaller."""
-
-    def __init__(self, tokens: Iterator[Token]) -> None:
-        self._tokens = tokens
-        self._index = -1
-        self._token: Token | None = None
-
-    def __getitem__(self, index: int, /) -> Token:
-        while self._token is None or self._index < index:
-            self._token = next(self._tokens)
-            self._index += 1
-        return self._token
 
 
 class Parser:
@@ -157,8 +112,6 @@ class Parser:
     def __init__(self, tokens: TokenSequence) -> None:
         self._tokens = tokens
         self._position = 0
-        #: What is left of the present step, in tokens.
-        self._left = _STEP
 
     @property
     def position(self) -> int:
@@ -175,7 +128,6 @@ class Parser:
         token = self.current
         if token.kind is not TokenKind.END:
             self._position += 1
-            self._left -= 1 + len(token.text) // _CHARACTERS
         return token
 
     def accept(self, *kinds: TokenKind) -> bool:
@@ -202,34 +154,21 @@ class Parser:
 
     def predicate(self) -> Predicate:
         """Read a predicate."""
-        return _finished(self.predicate_in_steps())
-
-    def predicate_in_steps(self) -> Generator[None, None, Predicate]:
-        """Read a predicate in steps of a bounded number of tokens and characters."""
         if self.current.kind is TokenKind.WORD and self.current.text == "none":
             self.take()
             return NOTHING
-        filters = [(yield from self._filter_in_steps())]
+        filters = [self.filter()]
         while self.accept(TokenKind.OR):
-            filters.append((yield from self._filter_in_steps()))
+            filters.append(self.filter())
         return Predicate(tuple(filters))
 
     def filter(self) -> Filter:
         """Read a filter."""
-        return _finished(self._filter_in_steps())
-
-    def _filter_in_steps(self) -> Generator[None, None, Filter]:
-        if self._left <= 0:
-            self._left = _STEP
-            yield
         if self.accept(TokenKind.STAR):
             return Filter()
         constraints = [self.constraint()]
         while self.accept(TokenKind.AND, TokenKind.COMMA):
             constraints.append(self.constraint())
-            if self._left <= 0:
-                self._left = _STEP
-                yield
         return Filter(tuple(constraints))
 
     def constraint(self) -> Constraint:

@@ -176,39 +176,4 @@ class ServiceAction:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class PredicatePostponed:
-    """An answer to a SetPredicate: p0 is changed in further turns; `PredicateSet` or `Refused` follows."""
-
-    app: int
-
-
-@dataclass(frozen=True, slots=True)
-class PredicateSet:
-    """A change of p0 that was postponed has been made.
-
-    Those of an application are made in the order of its events.
-    """
-
-    app: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryPostponed:
-    """The last action about a message that p0 selects: further turns find the applications that get it."""
-
-    source: int
-    seq: int
-
-
-Action = (
-    Send
-    | SendToController
-    | Deliver
-    | DeliveryPostponed
-    | Accepted
-    | Refused
-    | PredicatePostponed
-    | PredicateSet
-    | ServiceAction
-)
+Action = Send | SendToController | Deliver | Accepted | Refused | ServiceAction

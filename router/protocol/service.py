@@ -8,12 +8,12 @@ services by name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from router.content.base import Content
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Message
 from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Event
 from router.protocol.parts import Part
@@ -25,11 +25,8 @@ Request = Mapping[str, Any]
 Handle = Callable[[Event], Iterable[Action]]
 #: The answer to a request, and the actions to carry out after it.
 Answer = tuple[dict[str, Any], Iterable[Action]]
-#: A request that is served in several turns. It yields False at the end of a step, and True to wait until the
-#: core names the application in an action, which is then sent in.
-Steps = Generator[bool, Action | None, Answer]
-#: Serves a request, at once or in steps. Raises RequestError.
-Command = Callable[[Request, Handle], Answer | Steps]
+#: Serves a request. Raises RequestError.
+Command = Callable[[Request, Handle], Answer]
 
 
 class RequestError(ValueError):
@@ -51,19 +48,6 @@ class Session(ABC):
     @abstractmethod
     def commands(self) -> Mapping[str, Command]:
         """The commands of the service: value of `op` -> how it is served."""
-
-
-class DecidingPredicates(Protocol):
-    """The predicates that alone decide which applications get a message.
-
-    Attributes:
-        changes: how often one of them has changed.
-    """
-
-    changes: int
-
-    def by_application(self) -> Mapping[int, Predicate]:
-        """The predicates that select something, by application, in the order of `Service.receivers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +91,32 @@ class Service(Part, ABC):
     def receivers(self, message: Message) -> tuple[int, ...]:
         """The applications that get a message which p0 selects; each call is about another message."""
 
-    def search(self, message: Message) -> Iterator[None] | None:  # noqa: ARG002
-        """The work to be done, turn by turn, before `receivers` is asked about a message; None: none."""
-        return None
-
-    def deciding_predicates(self) -> DecidingPredicates | None:
-        """How compiled code may deliver messages, and take them from applications (`router.forwarding`).
-
-        Returns:
-            The predicates of the applications, in a service whose `receivers` are those whose predicate
-            selects the message, and whose command `send_message` passes a message on by the event
-            SendMessage. None: only the service can do either.
-        """
-        return None
-
     @classmethod
     @abstractmethod
     def session(cls, number: int, content: Content) -> Session:
         """A newly connected application."""
+
+
+def integer_in(request: Request, name: str, low: int, high: int) -> int:
+    """A field of a request that is an integer from `low` to `high`.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    value: Any = request.get(name)
+    # In JSON as in Python, true is no number.
+    if type(value) is not int or not low <= value <= high:
+        raise RequestError(f"{name}: expected an integer from {low} to {high}, got {value!r}")
+    return value
+
+
+def seconds_in(request: Request, name: str, high: float) -> float:
+    """A field of a request that is a number above 0 and at most `high`.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    value: Any = request.get(name)
+    if type(value) not in (int, float) or not 0 < value <= high:
+        raise RequestError(f"{name}: expected a number above 0, at most {high:g}, got {value!r}")
+    return float(value)

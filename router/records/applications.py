@@ -199,8 +199,10 @@ class ApplicationRecords(RecordFile):
     def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
         """See `MessageDelivered`."""
         # The one record on the path of messages: formatted in a third of the time that `json.dumps` takes.
-        head = delivery_head(node, app).decode("ascii")
-        self.append_lines(f'{{"event":"deliver","t_ns":{t_ns}{head}{source},"seq":{seq}}}\n'.encode("ascii"))
+        self.append_lines(
+            f'{{"event":"deliver","t_ns":{t_ns},"node":{node},"app":{json.dumps(app)},'
+            f'"source":{source},"seq":{seq}}}\n'.encode("ascii")
+        )
 
     def discarded(self, t_ns: int, node: int, app: str, source: int, seq: int, cause: str) -> None:
         """See `MessageDiscarded`."""
@@ -244,8 +246,3 @@ class ConnectionRecords(ApplicationRecords):
 
     def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
         """The application records the messages that it kept, and those that it discarded."""
-
-
-def delivery_head(node: int, app: str) -> bytes:
-    """The part of a record of a delivery between the time and the source."""
-    return f',"node":{node},"app":{json.dumps(app)},"source":'.encode("ascii")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import math
 import os
-import re
 import selectors
 import socket
 import time
@@ -25,18 +24,15 @@ from router.protocol.events import (
     ApplicationGone,
     Deliver,
     Event,
-    PredicateSet,
-    Refused,
     RequestUpdate,
     ServiceAction,
     Settle,
 )
-from router.protocol.service import Answer, Handle, RequestError, Session, Steps
+from router.protocol.service import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
-from router.runtime.json_lines import json_line, parse_strictly, rows_in_steps
-from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, json_line, parse_object
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
@@ -45,28 +41,8 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _SHORTAGE_S = 0.2
 #: Characters of the name of an application.
 _NAME_LIMIT = 200
-#: Bytes of a request that are parsed at once, whatever they are, in up to 3 ms.
-_PARSED_AT_ONCE = 65_536
-#: In a longer request: most strings, beginnings of objects and arrays, commas, and what is between them; and
-#: characters of a number. A megabyte of brackets takes 40 ms.
-_MOST_TOKENS, _MOST_DIGITS = 20_000, 500
-#: A string whose end is missing goes on to the end of the line: none of its bytes is searched twice.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,]|(?P<between>[^"\[{,]++)', re.DOTALL)
-
 #: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
 _EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
-
-
-class _Serving:
-    """A request that is served in several turns."""
-
-    def __init__(self, request: dict[str, Any], requested_ns: int, steps: Steps) -> None:
-        self.request = request
-        self.requested_ns = requested_ns
-        self.steps = steps
-        #: Whether it waits for an action of the core, and the action.
-        self.waiting = False
-        self.action: Action | None = None
 
 
 class _Application:
@@ -80,10 +56,9 @@ class _Application:
         self.commands = session.commands()
         self.writing = False
         self.gone = False
-        #: Requests that were read and not served, and whether more can come.
+        #: Requests that were read and not served; more are read behind them.
         self.waiting: deque[bytes | LineTooLongError] = deque()
-        #: The request that is being served, if one turn is not enough; others wait for it.
-        self.serving: _Serving | None = None
+        #: Whether more requests can come.
         self.open = True
         self.connected_ns = time.time_ns()
         #: Whether the records name the application, which keeps its name from then on.
@@ -102,7 +77,7 @@ class Applications:
         open_session: makes the service's session of a newly connected application, from its number.
         handle: passes an event to the protocol core, performs the actions that are not for applications, and
             returns the others.
-        status: the answer to a `status` request, with tables (true) or without: `table` is then rows.
+        status: the answer to a `status` request, with tables (true) or without.
         records: gets what the applications do; closed with this object.
         output_limit: bytes that may wait for one application.
         service_records: gets the records of the service's actions; None: they are not kept. Closed with this
@@ -173,10 +148,8 @@ class Applications:
 
     @property
     def idle(self) -> bool:
-        """True if nothing waits to be read by an application, and no other request to be served."""
-        return not self._behind and not any(
-            app.lines.pending or app.serving is not None for app in self._applications.values()
-        )
+        """True if nothing waits to be read by an application, and no request to be served."""
+        return not self._behind and not any(app.lines.pending for app in self._applications.values())
 
     def close(self) -> None:
         """Disconnects all applications, removes the socket, and writes the last records.
@@ -209,20 +182,12 @@ class Applications:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def perform(self, actions: Iterable[Action]) -> None:
-        """Performs the deliveries among `actions`, and the actions of the service.
-
-        Continues requests that wait for one of them.
-        """
+        """Performs the deliveries among `actions`, and the actions of the service."""
         for action in actions:
             if isinstance(action, Deliver):
                 self._deliver(action)
             elif isinstance(action, ServiceAction):
                 self._perform_of_service(action)
-            elif isinstance(action, PredicateSet | Refused):
-                app = self._applications.get(action.app)
-                if app is not None and app.serving is not None and app.serving.waiting:
-                    app.serving.waiting, app.serving.action = False, action
-                    self._behind[app.number] = app
 
     # Connections.
 
@@ -250,7 +215,7 @@ class Applications:
             app.gone = not app.lines.flush()
             self._record_deliveries(app)
         # Requests that wait are served before more are read: their number is bounded.
-        if mask & selectors.EVENT_READ and not app.gone and not app.waiting and app.serving is None:
+        if mask & selectors.EVENT_READ and not app.gone and not app.waiting:
             lines, app.open = app.lines.receive()
             app.waiting.extend(lines)
             if lines:
@@ -266,17 +231,14 @@ class Applications:
         """Serves requests that were read, one of each application in turn: all, or until a time (monotonic).
 
         However many applications ask, and however much, the router gets back to its link; each call serves at
-        least one request, or a step of one.
+        least one request.
         """
         while self._behind:
             number, app = self._behind.popitem(last=False)
-            if app.serving is None:
-                self._begin(app, app.waiting.popleft())
-            else:
-                self._continue(app, app.serving)
+            self._serve(app, app.waiting.popleft())
             # The application may have been found gone, with requests that wait.
             if number in self._applications:
-                if app.waiting if app.serving is None else not app.serving.waiting:
+                if app.waiting:
                     self._behind[number] = app
                 self._settle(app)
             if time.monotonic() >= until:
@@ -286,7 +248,7 @@ class Applications:
         """Updates the selector to the application's state after a request or a delivery."""
         if app.number not in self._applications:
             return
-        if app.gone or not (app.open or app.waiting or app.serving):
+        if app.gone or not (app.open or app.waiting):
             app.gone = True
             self._departed = (app.number, app.name)
             self._forget(app)
@@ -372,38 +334,17 @@ class Applications:
 
     # Requests.
 
-    def _begin(self, app: _Application, line: bytes | LineTooLongError) -> None:
-        """Serves a request, or the first step of it."""
+    def _serve(self, app: _Application, line: bytes | LineTooLongError) -> None:
         request: dict[str, Any] = {}
         requested_ns = time.time_ns()
         try:
             if isinstance(line, LineTooLongError):
                 raise line
-            request = _parse(line)
-            served = self._answer(app, request)
+            request = parse_object(line)
+            answer, actions = self._answer(app, request)
         except ValueError as error:
             self._send(app, json_line({"id": request.get("id"), "ok": False, "error": str(error)}))
             return
-        if isinstance(served, tuple):
-            self._finish(app, requested_ns, request, served)
-        else:
-            app.serving = _Serving(request, requested_ns, served)
-            self._continue(app, app.serving)
-
-    def _continue(self, app: _Application, serving: _Serving) -> None:
-        """Serves one step of a request."""
-        action, serving.action = serving.action, None
-        try:
-            serving.waiting = serving.steps.send(action)
-        except StopIteration as end:
-            app.serving = None
-            self._finish(app, serving.requested_ns, serving.request, end.value)
-        except ValueError as error:
-            app.serving = None
-            self._send(app, json_line({"id": serving.request.get("id"), "ok": False, "error": str(error)}))
-
-    def _finish(self, app: _Application, requested_ns: int, request: dict[str, Any], served: Answer) -> None:
-        answer, actions = served
         self._record(app, requested_ns, request, answer)
         self._send(app, json_line({"id": request.get("id"), **answer}))
         self.perform(actions)
@@ -415,7 +356,7 @@ class Applications:
             self._recorded(app)
             self.records.served(time.time_ns(), self._node, app.name, requested_ns, request, answer)
 
-    def _answer(self, app: _Application, request: dict[str, Any]) -> Answer | Steps:
+    def _answer(self, app: _Application, request: dict[str, Any]) -> Answer:
         operation = request.get("op")
         commands = app.commands
         if isinstance(operation, str) and operation in commands:
@@ -426,8 +367,7 @@ class Applications:
             if operation == name:
                 return {"ok": True}, self._handle(event())
         if operation == "status":
-            status = {"ok": True, **self._status(request.get("tables", True) is not False)}
-            return _with_rows(status) if "table" in status else (status, ())
+            return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
         known = ", ".join(map(repr, ("hello", *commands, *_EVENTS, "status")))
         raise RequestError(f"op: {operation!r} is none of {known}")
 
@@ -451,37 +391,3 @@ class Applications:
         while name in used:
             name += "'"
         return name
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    if len(line) > _PARSED_AT_ONCE:
-        _check_tokens(line)
-    try:
-        request = parse_strictly(line)
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"not a JSON object in UTF-8: {error}") from error
-    if not isinstance(request, dict):
-        raise RequestError(f"expected a JSON object, got {type(request).__name__}")
-    return request
-
-
-def _check_tokens(line: bytes) -> None:
-    """Raises RequestError for a line that takes longer to parse than a turn of a router may last."""
-    for number, token in enumerate(_TOKEN.finditer(line)):
-        digits = token.lastgroup is not None and len(token.group().strip()) > _MOST_DIGITS
-        if number == _MOST_TOKENS or digits:
-            raise RequestError(
-                f"a request of more than {_PARSED_AT_ONCE} bytes has at most {_MOST_TOKENS} parts (strings,"
-                f" commas, ...), and numbers of at most {_MOST_DIGITS} characters"
-            )
-
-
-def _with_rows(status: dict[str, Any]) -> Steps:
-    """The answer to a `status` request whose `table` is rows."""
-    writing = rows_in_steps(status["table"])
-    while True:
-        try:
-            next(writing)
-        except StopIteration as end:
-            return {**status, "table": end.value}, ()
-        yield False

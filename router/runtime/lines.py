@@ -1,13 +1,45 @@
-"""Lines over a non-blocking stream socket, with bounds on the bytes that wait on either side."""
+"""JSON objects, each on a line, over a non-blocking stream socket, with bounds on the bytes that wait."""
 
 from __future__ import annotations
 
+import json
+import math
 import socket
 from collections import deque
+from collections.abc import Mapping
+from typing import Any
 
 #: Bytes of one request of an application.
 REQUEST_LIMIT = 1024 * 1024
 _CHUNK = 65_536
+
+
+def json_line(content: Mapping[str, Any]) -> bytes:
+    """A JSON object as a line."""
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line.
+
+    Raises:
+        ValueError: the line is not a JSON object in UTF-8, has a number that no double has, or is nested too
+            deeply.
+    """
+    try:
+        content = json.loads(line, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not a JSON object in UTF-8: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, got {type(content).__name__}")  # noqa: TRY004
+    return content
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not finite")
+    return number
 
 
 class LineTooLongError(ValueError):

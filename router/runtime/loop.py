@@ -38,7 +38,6 @@ from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.counters import router_counters
 from router.runtime.applications import Applications
-from router.runtime.collector import end_turn
 from router.runtime.link import Link, SendQueue
 from router.runtime.packet_socket import PacketSockets
 from router.wire.codec import WholeFrame
@@ -185,8 +184,7 @@ class RouterLoop:
         next fragment or is to be sent, and no RA is due (except periodic RAs).
 
         Args:
-            tables: include `table` (the rows of the routing table, made one by one) and `interfaces`, which
-                may be long.
+            tables: include `table` (the rows of the routing table) and `interfaces`, which may be long.
         """
         core = self._core
         status: dict[str, Any] = {
@@ -196,7 +194,7 @@ class RouterLoop:
             "idle": self._router.idle and self._link.idle and self._applications.idle,
         }
         if tables:
-            status["table"] = core.rows_in_turns()
+            status["table"] = [row.as_json() for row in self._core.rows()]
             status["interfaces"] = {str(i): node for i, node in sorted(core.interfaces().items())}
         return status
 
@@ -276,26 +274,8 @@ class RouterLoop:
                 # What is left of the turn comes first in the next: no stage can keep others from theirs.
                 self._first = (stage + 1) % len(_STAGES)
                 break
-        self._write_long_records(began)
-        end_turn()
         self._meter.ends_turn(began, self._began_cpu, self._work, self._clock)
         return bool(ready) or self._behind
-
-    def _write_long_records(self, began: float) -> None:
-        """Writes parts of long contents for the rest of a turn; at least one, so that they come to an end."""
-        while self._recorder is not None and self._recorder.behind:
-            self._record(Recorder.step)
-            if time.monotonic() - began > _TURN_S:
-                break
-
-    @property
-    def _recorder_full(self) -> bool:
-        return self._recorder is not None and self._recorder.full
-
-    @property
-    def _full(self) -> bool:
-        """Whether messages are to wait in the socket."""
-        return self._core.full or self._recorder_full
 
     @property
     def _behind(self) -> bool:
@@ -304,13 +284,10 @@ class RouterLoop:
         waiting = link.behind or link.messages_behind or self._applications.behind
         # A turn that began with the deadlines may have changed them since.
         changed = self._changed or link.changed
-        records = self._recorder is not None and self._recorder.behind
-        return bool(self._first) or waiting or changed or records or self._core.delivers
+        return bool(self._first) or waiting or changed
 
     def _applications_ready(self, ready: Iterable[tuple[int, int]] | None) -> None:
         """Serves applications, and the signal to stop, for a part of a turn."""
-        if self._recorder_full:
-            return  # What is ready is reported again.
         until = time.monotonic() + _APPLICATIONS_S
         if ready is not None:
             self._others_ready(ready, until)
@@ -335,7 +312,7 @@ class RouterLoop:
             return ready
         deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         # Messages that were read come before those that arrive.
-        hold = self._link.holds or self._link.messages_behind or self._core.delivers
+        hold = self._link.holds or self._link.messages_behind
         ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
         self._began, self._began_cpu = plane.woken
         wall_s, cpu_s = plane.take_turn()
@@ -405,14 +382,13 @@ class RouterLoop:
         link = self._link
         if mask & select.EPOLLOUT:
             link.control.flush(now)
-        # No longer than messages, applications and deadlines can wait. Errors are read as frames are. While
-        # much waits to be recorded, frames wait where there is a bound: in the socket.
-        if (mask & ~select.EPOLLOUT or link.behind) and not self._recorder_full:
+        # No longer than messages, applications and deadlines can wait. Errors are read as frames are.
+        if mask & ~select.EPOLLOUT or link.behind:
             self._look_at_lag(now, link.sockets.control.waited_s)
             for event, wire in link.receive_control(now):
                 self._work = event.frame.type
                 self._handle(event, wire)
-                if time.monotonic() - now > _TURN_S or self._recorder_full:
+                if time.monotonic() - now > _TURN_S:
                     break
 
     def _messages_ready(self, mask: int, now: float) -> None:
@@ -420,8 +396,7 @@ class RouterLoop:
         if mask & select.EPOLLOUT:
             link.messages.flush(now)
             self._changed = True
-        # While many wait to be delivered, those behind them wait where there is a bound: in the socket.
-        if (mask & ~select.EPOLLOUT or link.messages_behind) and not self._full:
+        if mask & ~select.EPOLLOUT or link.messages_behind:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
@@ -430,7 +405,7 @@ class RouterLoop:
                 self._work = event.frame.type
                 self._handle(event, wire)
                 handled = True
-                if time.monotonic() - now > _TURN_S or self._full:
+                if time.monotonic() - now > _TURN_S:
                     link.put_off_messages()
                     break
             if handled:

@@ -29,7 +29,6 @@ from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import write_json
-from router.runtime.collector import bound_collections
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
@@ -325,7 +324,6 @@ def _child(prepared: _Prepared, parent: int, ready_descriptor: int) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         die_with(parent)
-        bound_collections()
         _keep_only({ready_descriptor, *prepared.descriptors})
         if prepared.log_file is not None:
             os.dup2(prepared.log_file.fileno(), sys.stdout.fileno())

@@ -21,8 +21,7 @@ from typing import Any, Protocol
 
 from captures.rundir.commands import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
-from router.runtime.json_lines import parse_strictly
-from router.runtime.lines import LineSocket, LineTooLongError
+from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.errors import InputError, RunError
@@ -232,12 +231,9 @@ def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:
     if isinstance(line, LineTooLongError):
         raise InputError(str(line))
     try:
-        request = parse_strictly(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"expected a JSON object: {error}") from error
-    if not isinstance(request, dict):
-        raise InputError(f"expected a JSON object, got {request!r}")
-    return request
+        return parse_object(line)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _line(answer: dict[str, Any]) -> bytes:

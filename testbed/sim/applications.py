@@ -29,7 +29,7 @@ from router.protocol.services.attention.events import (
     Upload,
     Uploaded,
 )
-from router.protocol.services.subscriptions import Subscriptions
+from router.protocol.services.exhaustive import Subscriptions
 from router.records.applications import ApplicationRecords
 from testbed.errors import RunError
 from testbed.events.applications import Place

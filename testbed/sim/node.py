@@ -12,10 +12,7 @@ from router.protocol.events import (
     Accepted,
     Action,
     Deliver,
-    DeliveryPostponed,
     Event,
-    PredicatePostponed,
-    PredicateSet,
     Refused,
     Send,
     SendToController,
@@ -87,8 +84,7 @@ class SimulatedRouter:
                 self._fabric.send(self.node, action.interfaces, action.frame)
             elif isinstance(action, SendToController):
                 self._fabric.send_to_controller(self.node, action.frame)
-            elif not isinstance(action, DeliveryPostponed | PredicatePostponed | PredicateSet):
-                # An application in a simulation waits for no answer.
+            else:
                 self._tell(self.node, action)
 
     def counters(self) -> dict[str, Any]:

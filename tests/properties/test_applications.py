@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from router.content.plain import Plain
 from router.matching.factory import factory
-from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.predicates.model import Predicate
 from router.protocol.routing import RoutingTable
-from router.protocol.services.applications import ApplicationPredicates
-from router.protocol.services.subscriptions import Subscriptions
+from router.protocol.services.exhaustive import ApplicationPredicates, Subscriptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.pull_cases import selected
 
@@ -28,13 +26,11 @@ STEPS = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(STEPS, st.sampled_from((DEFAULT_LIMITS, PredicateLimits(turn_weight=4, turn_pairs=20))))
-def test_p0_is_the_union_of_all_parts(
-    steps: list[tuple[int, tuple[str, Predicate | int]]], limits: PredicateLimits
-) -> None:
+@given(STEPS)
+def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicate | int]]]) -> None:
     content = Plain()
     table = RoutingTable(factory("naive"), content)
-    predicates = ApplicationPredicates(table, content, limits)
+    predicates = ApplicationPredicates(table, content)
     applications = {app: Subscriptions(content) for app in (1, 2, 3)}
     for number, (app, (action, what)) in enumerate(steps):
         wanted = applications[app]
@@ -52,38 +48,3 @@ def test_p0_is_the_union_of_all_parts(
         parts = [p for own in applications.values() for p in (own.declared, *own.numbered.values())]
         expected = [any(column) for column in zip(*map(selected, parts), strict=True)]
         assert selected(table.local) == expected
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 5), st.none() | PREDICATES), max_size=20),
-    st.sampled_from((DEFAULT_LIMITS, PredicateLimits(turn_weight=4, turn_pairs=20))),
-)
-def test_p0_keeps_the_predicates_of_applications_that_have_not_left(
-    steps: list[tuple[int, Predicate | None]], limits: PredicateLimits
-) -> None:
-    """None: the application leaves; p0 loses its predicate with the next change, or when its own is made."""
-    content = Plain()
-    table = RoutingTable(factory("naive"), content)
-    predicates = ApplicationPredicates(table, content, limits)
-    declared: dict[int, Predicate] = {}
-    left: set[int] = set()
-    for app, predicate in steps:
-        if predicate is None:
-            predicates.leave(app)
-            left.add(app)
-            declared.pop(app, None)
-        else:
-            if app in left:  # its number is another application's now
-                left.remove(app)
-                predicates.set(app, content.nothing)
-            predicates.set(app, predicate)
-            declared[app] = predicate
-        assert dict(predicates.by_application()) == {app: p for app, p in declared.items() if p}
-    for app in left:
-        predicates.set(app, content.nothing)
-    expected = [
-        any(column) for column in zip(*map(selected, [content.nothing, *declared.values()]), strict=True)
-    ]
-    assert selected(table.local) == expected
-    assert dict(predicates.by_application()) == {app: p for app, p in declared.items() if p}

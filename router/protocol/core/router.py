@@ -12,7 +12,7 @@ what it needs, the service and what it needs, the messages. Which part takes an 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,17 +23,16 @@ from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.context import Context
 from router.protocol.core.dispatch import event_handlers, frame_rules
 from router.protocol.counters import Counters, Drop
-from router.protocol.delivered import Delivered
 from router.protocol.events import Action, Event
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
-from router.protocol.parts import MessageCounts, Part
+from router.protocol.parts import MessageCounts
 from router.protocol.registries import SCHEMES, SERVICES
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row, Scheme
-from router.protocol.service import DecidingPredicates, Service, Session
+from router.protocol.service import Service, Session
 from router.protocol.session import ControllerSession
 from router.protocol.signatures import Verifier
 
@@ -50,9 +49,6 @@ class ForwardingState:
         routing: predicates by entry.
         scheme: says which entry decides about which interface.
         counts: messages by interface, which a part counts; None: no part does.
-        applications: the predicates that decide which applications get a message; None: the service decides.
-        delivered: the messages that were delivered last.
-        messages: while they are busy, the core takes all messages, in their order.
     """
 
     node: int
@@ -60,9 +56,6 @@ class ForwardingState:
     routing: RoutingTable
     scheme: Scheme
     counts: MessageCounts | None
-    applications: DecidingPredicates | None
-    delivered: Delivered
-    messages: Part
 
 
 class Layer(Protocol):
@@ -123,7 +116,7 @@ class Router:
         scheme: Scheme = SCHEMES[options.scheme](context, routing)
         service: Service = SERVICES[options.service](context, routing)
         self._scheme, self._service = scheme, service
-        self._messages = messages = Messages(context, scheme, service)
+        messages = Messages(context, scheme, service)
         self._parts = parts = context.parts
         parts.join([ControllerSession(context), scheme, *scheme.parts(), service, *service.parts(), messages])
         bodies = {
@@ -184,10 +177,6 @@ class Router:
         """The routing table, as the scheme has it; empty predicates are left out."""
         return tuple(self._scheme.rows())
 
-    def rows_in_turns(self) -> Iterator[Row]:
-        """As `rows`; between two, the router may handle events, which the rows behind may show."""
-        return iter(self._scheme.rows())
-
     def forwarding(self) -> ForwardingState | None:
         """The state by which compiled code may forward messages as `handle` would; None: it may not."""
         context, counts = self._context, self._parts.message_counts()
@@ -199,9 +188,6 @@ class Router:
             self._routing,
             self._scheme,
             counts[0] if counts else None,
-            self._service.deciding_predicates(),
-            self._messages.delivered,
-            self._messages,
         )
 
     @property
@@ -210,23 +196,9 @@ class Router:
         return self._service.sends_messages
 
     @property
-    def delivers(self) -> bool:
-        """Whether a message is being compared with the predicates of applications, turn by turn."""
-        return self._messages.busy
-
-    @property
-    def full(self) -> bool:
-        """Whether no further message of a neighbour should be read: many wait to be delivered."""
-        return self._messages.full
-
-    @property
     def engine_bytes(self) -> int | None:
         """The memory of the matching engine, in bytes; None: the engine does not count it."""
         return self._routing.engine_bytes
-
-    def deliver_waiting(self) -> list[Action]:
-        """Delivers the messages that wait (`delivers`), however long that takes."""
-        return self._messages.deliver_waiting()
 
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""

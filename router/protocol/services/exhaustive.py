@@ -6,28 +6,22 @@ Protocol paper, section 2, and the stateful layer of the INFOCOM paper's section
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from router.content.base import Content
-from router.predicates.model import Message, Predicate
+from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
+from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.context import Context
-from router.protocol.events import (
-    Accepted,
-    Action,
-    ApplicationGone,
-    PredicatePostponed,
-    Refused,
-    SendMessage,
-    SetPredicate,
-)
-from router.protocol.parts import Part
+from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
 from router.protocol.routing import RoutingTable
-from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session, Steps
-from router.protocol.services.applications import ApplicationPredicates
-from router.protocol.services.predicate_changes import PredicateChanges
-from router.protocol.services.subscriptions import Subscriptions
+from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session
+from router.wire.addresses import LOCAL_INTERFACE
+
+#: Pairs of filters that a change of p0 compares; then p0 has more filters than it needs, and is as exact.
+_PAIRS = 20_000
 
 
 class Exhaustive(Service):
@@ -36,30 +30,104 @@ class Exhaustive(Service):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self.predicates = ApplicationPredicates(routing, context.content, context.options.limits)
-        self._changes = PredicateChanges(context, self.predicates)
-
-    def parts(self) -> Sequence[Part]:
-        return (self._changes,)
 
     def set_predicate(self, event: SetPredicate, now: float) -> list[Action]:
         """An application declares what it asks for, in place of what it has declared."""
-        return self._changes.set(event.app, event.predicate, now)
+        try:
+            changed = self.predicates.set(event.app, event.predicate)
+        except ValueError as error:
+            return [Refused(event.app, str(error))]
+        return self.context.parts.local_changed(now) if changed else []
 
     def application_gone(self, event: ApplicationGone, now: float) -> list[Action]:
-        return self._changes.leave(event.app, now)
+        changed = self.predicates.set(event.app, self.context.content.nothing)
+        return self.context.parts.local_changed(now) if changed else []
 
     def receivers(self, message: Message) -> tuple[int, ...]:
         return self.predicates.selecting(message)
 
-    def search(self, message: Message) -> Iterator[None] | None:
-        return self.predicates.search(message)
-
-    def deciding_predicates(self) -> ApplicationPredicates:
-        return self.predicates
-
     @classmethod
     def session(cls, number: int, content: Content) -> Session:
         return ExhaustiveSession(number, content)
+
+
+class ApplicationPredicates:
+    """The predicates of the applications of a node, and p0, their disjunction (section 3.3).
+
+    Args:
+        routing: the table that has p0.
+        content: the form of predicates and messages.
+        limits: what other routers take of a predicate without widening it.
+    """
+
+    def __init__(
+        self, routing: RoutingTable, content: Content, limits: PredicateLimits = DEFAULT_LIMITS
+    ) -> None:
+        self._routing = routing
+        self._content = content
+        self._limits = limits
+        #: Application -> its predicate, which is not empty.
+        self._predicates: dict[int, Predicate] = {}
+
+    def set(self, app: int, predicate: Predicate) -> bool:
+        """Overwrites the predicate of an application.
+
+        Returns:
+            Whether p0 changed.
+
+        Raises:
+            ValueError: other routers would widen the predicate. Nothing has changed.
+        """
+        before = self._predicates.get(app, self._content.nothing)
+        if before == predicate:
+            return False
+        self._check(predicate)
+        if predicate:
+            self._predicates[app] = predicate
+        else:
+            del self._predicates[app]
+        fresh, gone = self._without(predicate, before), self._without(before, predicate)
+        with self._routing.bounded(_PAIRS):
+            if not gone or self._content.builder(fresh).covers(gone):
+                # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
+                local = self._routing.copy_of(LOCAL_INTERFACE)
+                local.add(fresh)
+            else:
+                local = self._content.builder()
+                for each in self._predicates.values():
+                    local.add(each)
+        return self._routing.replace(LOCAL_INTERFACE, local)
+
+    def selecting(self, message: Message) -> tuple[int, ...]:
+        """The applications whose own predicates select `message`."""
+        selects = self._content.selects
+        return tuple(app for app, predicate in self._predicates.items() if selects(predicate, message))
+
+    def _check(self, predicate: Predicate) -> None:
+        """Raises ValueError: other routers would widen the predicate."""
+        limits = self._limits
+        if not self._content.widens:
+            return
+        if len(predicate) > limits.predicate_filters:
+            raise ValueError(
+                f"{len(predicate)} filters; at most {limits.predicate_filters} ([protocol] predicate_filters)"
+            )
+        weights = list(map(self._content.weight_of, predicate))
+        if max(weights, default=0) > limits.filter_weight:
+            raise ValueError(
+                f"a filter has the weight {max(weights)}; "
+                f"at most {limits.filter_weight} ([protocol] filter_weight)"
+            )
+        if sum(weights) > limits.predicate_weight:
+            raise ValueError(
+                f"the predicate has the weight {sum(weights)}; "
+                f"at most {limits.predicate_weight} ([protocol] predicate_weight)"
+            )
+
+    def _without(self, predicate: Predicate, other: Predicate) -> Predicate:
+        """The filters of `predicate` that `other` lacks, in order."""
+        known = set(other)
+        return self._content.predicate(filter_ for filter_ in predicate if filter_ not in known)
 
 
 class ExhaustiveSession(Session):
@@ -79,38 +147,22 @@ class ExhaustiveSession(Session):
             "send_message": self._send_message,
         }
 
-    def _changed(self, handle: Handle, answer: dict[str, Any], undo: Callable[[], object]) -> Answer | Steps:
-        """Gives the core the application's predicate; the core may need several turns, or refuse it."""
+    def _changed(self, handle: Handle, answer: dict[str, Any], undo: Callable[[], object]) -> Answer:
+        """Gives the core the application's predicate, which the core may refuse."""
         actions = list(handle(SetPredicate(self.number, self._subscriptions.predicate)))
         for action in actions:
-            if isinstance(action, PredicatePostponed):
-                return _postponed(answer, undo)
             if isinstance(action, Refused):
                 undo()
                 raise RequestError(action.reason)
         return answer, actions
 
-    def _read(self, request: Request, serve: Callable[[Predicate], Answer | Steps]) -> Answer | Steps:
-        """Reads the predicate of a request, in steps if it is long, and serves the request with it."""
-        reading = self.content.reading_predicate(request)
-        try:
-            next(reading)
-        except StopIteration as end:
-            return serve(end.value)
-        return _read_on(reading, serve)
-
-    def _set_predicate(self, request: Request, handle: Handle) -> Answer | Steps:
-        return self._read(request, lambda predicate: self._declare(predicate, handle))
-
-    def _declare(self, predicate: Predicate, handle: Handle) -> Answer | Steps:
+    def _set_predicate(self, request: Request, handle: Handle) -> Answer:
         before = self._subscriptions.declared
-        self._subscriptions.declare(predicate)
+        self._subscriptions.declare(self.content.requested_predicate(request))
         return self._changed(handle, {"ok": True}, lambda: self._subscriptions.declare(before))
 
-    def _subscribe(self, request: Request, handle: Handle) -> Answer | Steps:
-        return self._read(request, lambda predicate: self._add(predicate, handle))
-
-    def _add(self, predicate: Predicate, handle: Handle) -> Answer | Steps:
+    def _subscribe(self, request: Request, handle: Handle) -> Answer:
+        predicate = self.content.requested_predicate(request)
         self._subscribed += 1
         number = self._subscribed
         self._subscriptions.add(number, predicate)
@@ -118,7 +170,7 @@ class ExhaustiveSession(Session):
             handle, {"ok": True, "subscription": number}, lambda: self._subscriptions.remove(number)
         )
 
-    def _unsubscribe(self, request: Request, handle: Handle) -> Answer | Steps:
+    def _unsubscribe(self, request: Request, handle: Handle) -> Answer:
         if "subscription" not in request:
             self._subscriptions.clear()
         else:
@@ -148,24 +200,49 @@ class ExhaustiveSession(Session):
         raise AssertionError("the core neither accepted nor refused a message")
 
 
-def _read_on(
-    reading: Generator[None, None, Predicate], serve: Callable[[Predicate], Answer | Steps]
-) -> Steps:
-    predicate: Predicate | None = None
-    while predicate is None:
-        yield False
-        try:
-            next(reading)
-        except StopIteration as end:
-            predicate = end.value
-    result = serve(predicate)
-    return (yield from result) if isinstance(result, Generator) else result
+class Subscriptions:
+    """The predicate of an application: what it declared by `set_predicate`, or any of its subscriptions.
 
+    INFOCOM paper, section II: a service layer lets each application build up its predicate by issuing and
+    revoking subscriptions; the network only learns the whole.
 
-def _postponed(answer: dict[str, Any], undo: Callable[[], object]) -> Steps:
-    """Waits until the core has set the predicate, or refused it."""
-    action = yield True
-    if isinstance(action, Refused):
-        undo()
-        raise RequestError(action.reason)
-    return answer, ()
+    Args:
+        content: the form of predicates.
+
+    Attributes:
+        declared: the last `set_predicate`.
+        numbered: the subscriptions in force, by number.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self.declared = content.nothing
+        self.numbered: dict[int, Predicate] = {}
+
+    @property
+    def predicate(self) -> Predicate:
+        """The filters of the whole, as they were given; p0 is simplified by the router."""
+        if not self.numbered:
+            return self.declared
+        filters: list[Filter] = [*self.declared, *chain.from_iterable(self.numbered.values())]
+        return self._content.predicate(filters)
+
+    def declare(self, predicate: Predicate) -> None:
+        """Overwrites what was declared before; subscriptions stay."""
+        self.declared = predicate
+
+    def add(self, number: int, predicate: Predicate) -> None:
+        """Adds a subscription; its number must be new."""
+        self.numbered[number] = predicate
+
+    def remove(self, number: int) -> None:
+        """Revokes a subscription.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        del self.numbered[number]
+
+    def clear(self) -> None:
+        """Revokes all subscriptions; what was declared stays."""
+        self.numbered.clear()

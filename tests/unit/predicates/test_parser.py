@@ -1,9 +1,5 @@
-import re
-import tracemalloc
-
 import pytest
 
-from router.predicates import lexer
 from router.predicates.model import (
     EVERYTHING,
     NOTHING,
@@ -14,7 +10,7 @@ from router.predicates.model import (
     Predicate,
     Type,
 )
-from router.predicates.parser import ParseError, parse_message, parse_predicate, predicate_in_steps
+from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.predicates.printer import (
     format_message,
     format_predicate,
@@ -190,58 +186,3 @@ def test_json_errors(data: object, reason: str) -> None:
     with pytest.raises(ValueError) as caught:
         predicate_from_json(data)
     assert reason in str(caught.value)
-
-
-def _longest_step(text: str) -> int:
-    """The most characters of strings that one step of a parser reads."""
-    read, longest = [0], 0
-
-    def counted(found: re.Match[str], line: int, column: int) -> lexer.Token:
-        read[0] += len(found.group())
-        return token(found, line, column)
-
-    token = lexer._token
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lexer, "_token", counted)
-        for _ in predicate_in_steps(text):
-            longest, read[0] = max(longest, read[0]), 0
-    return max(longest, read[0])
-
-
-def test_a_step_reads_a_bounded_number_of_characters() -> None:
-    long = " or ".join(f's ** "{"a" * 1_000}{n}"' for n in range(300))
-    assert _longest_step(long) <= 64 * 400
-    short = " or ".join(f"x = {n}" for n in range(300))
-    assert _longest_step(short) <= 400 * 4
-
-
-def test_strings_with_and_without_escapes() -> None:
-    (found,) = parse_predicate(r's = "\u00fcnder \U0001F600 \x41"').filters[0]
-    assert found.value == "\u00fcnder \U0001f600 A"
-    (found,) = parse_predicate('s = "\u00fcnder"').filters[0]
-    assert found.value == "\u00fcnder"
-    with pytest.raises(ParseError, match="line 1, column 8: a lone surrogate"):
-        parse_predicate('s = "\u00fcb' + chr(0xD800) + '"')
-    with pytest.raises(ParseError, match="without a closing quote"):
-        parse_predicate('s = "' + "a" * 10_000 + '\\"')
-
-
-def test_escapes_of_a_string_that_is_too_long_are_not_replaced() -> None:
-    longest = r"\u0041" * 65_535
-    (found,) = parse_predicate(f's = "{longest}"').filters[0]
-    assert found.value == "A" * 65_535
-    for escape in (r"\n", r"\q"):
-        with pytest.raises(ParseError, match="line 1, column 5: string of more than 65535 bytes"):
-            parse_predicate(f's = "{escape * 65_536}"')
-
-
-@pytest.mark.parametrize("blank", [" ", "\n", "//\n", "// x\n"])
-def test_blanks_take_no_memory(blank: str) -> None:
-    text = f"x = 1 and{blank * 20_000}y = 2"
-    tracemalloc.start()
-    try:
-        assert len(parse_predicate(text).filters[0]) == 2
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < 2 * len(text) + 50_000

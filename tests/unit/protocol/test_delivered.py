@@ -5,11 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from router.forwarding.delivered import note_delivered, was_delivered
-from router.native.memory import address_of
 from router.predicates.model import EVERYTHING, Message
 from router.protocol.core.router import Router
 from router.protocol.delivered import MESSAGES, Delivered
@@ -74,9 +71,8 @@ def test_a_message_of_the_node_itself_is_delivered_with_each_request() -> None:
 
 
 def test_the_messages_that_were_delivered_last_are_remembered_and_no_others() -> None:
-    """Of any sources, in any order: by the core, and by compiled code on the same table."""
+    """Of any sources, in any order."""
     rng, delivered = random.Random(1), Delivered()
-    table = address_of(delivered.words)
     sources = [0, 1, 11, 2**32 - 1]
     messages = list(
         {
@@ -84,28 +80,7 @@ def test_the_messages_that_were_delivered_last_are_remembered_and_no_others() ->
             for _ in range(50_000)
         }
     )
-    for number, (source, seq) in enumerate(messages):
-        assert (source, seq) not in delivered
-        if number % 2:
-            delivered.add(source, seq)
-        else:
-            note_delivered(table, source, np.uint64(seq).astype(np.int64))
-    assert [each in delivered for each in messages] == [
-        bool(was_delivered(table, source, np.uint64(seq).astype(np.int64))) for source, seq in messages
-    ]
+    for message in messages:
+        assert message not in delivered
+        delivered.add(*message)
     assert [each for each in messages if each in delivered] == messages[-MESSAGES:]
-
-
-def test_a_message_is_delivered_once_whatever_single_message_comes_between() -> None:
-    """In a table with a place for each message, these two took the same."""
-    delivered = Delivered()
-    for source, seq in ((1, 235), (11, 1)):
-        delivered.add(source, seq)
-    assert (1, 235) in delivered
-
-
-def test_number_zero_of_node_zero_is_no_empty_entry() -> None:
-    delivered = Delivered()
-    assert (0, 0) not in delivered
-    delivered.add(0, 0)
-    assert (0, 0) in delivered

@@ -17,7 +17,7 @@ from router.predicates.model import NOTHING, Constraint, Filter, Message, Operat
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.services.applications import ApplicationPredicates
+from router.protocol.services.exhaustive import ApplicationPredicates
 from router.wire.addresses import LOCAL_INTERFACE
 
 CONTENT = Plain()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import os
 import select
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,14 +21,10 @@ from router.clock.meter import Meter
 from router.forwarding.plane import DataPlane
 from router.matching.factory import COMPILED
 from router.predicates.model import NOTHING, Message
-from router.protocol import messages
 from router.protocol.core.router import Router
-from router.protocol.events import Event, FrameReceived, SetPredicate, Tick
-from router.protocol.messages import _Local
+from router.protocol.events import Event, FrameReceived
 from router.protocol.options import RouterOptions
-from router.recording import file as recordings
 from router.recording.file import Origin, Recorder
-from router.recording.replay import check
 from router.records.applications import ApplicationRecords
 from router.runtime import loop as module
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
@@ -159,100 +153,6 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
     assert loop.counters()["dropped"]["unknown_epoch"] == 1
 
 
-def test_a_long_content_is_recorded_in_parts_a_part_in_a_turn(
-    loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The router does not wait for input before it has written all of them."""
-    # No turn has time for more than it must do.
-    monkeypatch.setattr(module, "_TURN_S", 0.0)
-    recorder = Recorder(tmp_path / "r.rec", ORIGIN)
-    loop = loops.of(ORIGIN.router().core, recorder)
-    turn, step, written = loop._turn, recorder.step, [0]
-
-    def noted() -> None:
-        step()
-        written[-1] += 1
-
-    def counted(timeout: float | None) -> bool:
-        if recorder.behind:
-            assert timeout == 0
-        elif any(written) and not loop._stopping:
-            loop.stop()
-        written.append(0)
-        return turn(timeout)
-
-    monkeypatch.setattr(Recorder, "step", lambda _recorder: noted())
-    monkeypatch.setattr(loop, "_turn", counted)
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(loops.path))
-        peer.sendall(
-            b'{"op": "set_predicate", "predicate": "s = \\"%s\\" or %s"}\n'
-            % (b"y" * 60_000, b" or ".join(b"x = %d" % n for n in range(0, 3_000, 2)))
-        )
-        loop.run()
-    assert max(written) == 1
-    # Of 1,000 constraints or 64 KiB each, and one that ends them.
-    assert sum(written) >= 5
-    assert check(tmp_path / "r.rec").difference is None
-
-
-@pytest.fixture
-def slow_recording(loops: Loops, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
-    """Returns a function that runs a loop and returns how many contents waited after each event of a type."""
-    # No turn has time for more than one part and one step of a request, and one content may wait.
-    monkeypatch.setattr(module, "_TURN_S", 0.0)
-    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    monkeypatch.setattr(recordings, "_WAITING", 1)
-    recorder = Recorder(tmp_path / "r.rec", ORIGIN)
-    loop = loops.of(ORIGIN.router().core, recorder)
-    record = Recorder.event
-
-    def run(kind: type[Event], count: int) -> list[int]:
-        waiting: list[int] = []
-
-        def noted(own: Recorder, event: Event, *arguments: Any) -> None:
-            record(own, event, *arguments)
-            if isinstance(event, kind):
-                waiting.append(len(own._later))
-                if len(waiting) == count:
-                    loop.stop()
-
-        monkeypatch.setattr(Recorder, "event", noted)
-        deadline = threading.Timer(TIMEOUT, loop.stop)
-        deadline.start()
-        try:
-            loop.run()
-        finally:
-            deadline.cancel()
-        assert len(waiting) == count, f"{len(waiting)} of {count} have come; {loop.counters()}"
-        assert check(tmp_path / "r.rec").difference is None
-        return waiting
-
-    return run
-
-
-def test_frames_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
-    wire: Wire, slow_recording: Callable[..., list[int]]
-) -> None:
-    text = " or ".join(f's = "{letter * 40_000}"' for letter in "ab")
-    for seq in range(20):
-        for payload in fragment(ra(1, text, seq=seq)):
-            wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
-    assert max(slow_recording(FrameReceived, 20)) == 1
-
-
-def test_requests_wait_in_the_socket_while_many_long_contents_are_to_be_recorded(
-    loops: Loops, slow_recording: Callable[..., list[int]]
-) -> None:
-    with ExitStack() as stack:
-        filters = b" or ".join(b"x = %d" % n for n in range(0, 2_400, 2))
-        for _ in range(5):
-            peer = stack.enter_context(socket.socket(socket.AF_UNIX))
-            peer.connect(str(loops.path))
-            peer.sendall(b'{"op": "set_predicate", "predicate": "%s"}\n' % filters)
-        assert max(slow_recording(SetPredicate, 5)) == 1
-
-
 def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
     """Messages that were counted before the COMMIT make an SR due when it comes, as of second 0."""
     router = new_router(RouterOptions(sr_policy="count", sr_threshold=1), COMPILED)
@@ -269,35 +169,6 @@ def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
     assert router.counters.srs_issued == 1
     # Second 0 is the start of the machine.
     assert loops.meter.measured().lag_s < time.monotonic() - began
-
-
-def test_objects_that_replace_old_ones_are_not_collected_all_at_once(
-    loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A collection of all young objects is a part of a turn, and their number is not what starts it."""
-    loop = loops.of(ORIGIN.router().core)
-    old = [[number] for number in range(20_000)]
-    gc.collect()
-    kept: list[list[int]] = []
-    young: list[int] = []
-
-    def status(_tables: bool) -> dict[str, Any]:
-        young.append(len(gc.get_objects(generation=0)))
-        kept.extend([number] for number in range(100))
-        del old[-100:]
-        if not old:
-            loop.stop()
-        return {}
-
-    monkeypatch.setattr(loop._applications, "_status", status)
-    # Each turn serves one request.
-    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(loops.path))
-        peer.sendall(b'{"op": "status"}\n' * 200)
-        loop.run()
-    assert len(kept) == 20_000
-    assert max(young) < 2_000
 
 
 def test_connections_that_pipeline_requests_do_not_silence_the_link(
@@ -467,33 +338,6 @@ def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
     assert meter.measured().turn_s >= wall_s
 
 
-def test_a_turn_that_began_with_deadlines_does_not_sleep_on_what_it_has_made_due(
-    loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A large predicate is set turn by turn, also after a turn that has looked at the deadlines first."""
-    router = ORIGIN.router().core
-    loop = loops.of(router)
-    turn, due = loop._turn, []
-
-    def begun_with_deadlines(timeout: float | None) -> bool:
-        if router._parts.busy:
-            due.append(timeout)
-        if due and (timeout != 0 or not router._parts.busy) and not loop._stopping:
-            loop.stop()
-            timeout = 0
-        loop._first = module._DEADLINES
-        return turn(timeout)
-
-    monkeypatch.setattr(loop, "_turn", begun_with_deadlines)
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(loops.path))
-        predicate = " or ".join(f"x = {2 * number}" for number in range(500))
-        peer.sendall(json.dumps({"op": "set_predicate", "predicate": predicate}).encode() + b"\n")
-        loop.run()
-    assert due
-    assert set(due) == {0}
-
-
 def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch) -> None:
     """They come before messages that have arrived before them, in the first turn and in the next."""
     # No turn is cut short.
@@ -563,46 +407,6 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
     monkeypatch.setattr(loop, "_handle", noted)
     loop.run()
     assert [each for each in handled if each] == [[seq] for seq in range(10)]
-
-
-@pytest.mark.parametrize("most", [10_000, 6])
-def test_messages_are_forwarded_while_one_is_being_delivered(
-    most: int, wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages, control frames and requests go on meanwhile; half as many messages as may wait do so."""
-    router = ORIGIN.router().core
-    loop = loops.of(router)
-    handled: list[str] = []
-    handle = loop._handle
-
-    def noted(event: Event, *arguments: Any) -> None:
-        ticked = isinstance(event, Tick) and router.delivers
-        if isinstance(event, FrameReceived):
-            handled.append(f"{event.frame.type.name} {event.frame.seq}")
-        handle(event, *arguments)
-        if ticked:
-            handled.append("tick" if router.delivers else "delivered")
-        elif handled[-1:] == ["MSG 1"]:
-            # The router is in no epoch: the messages of the neighbour do not reach this part of it.
-            for seq in range(3 if most < 10 else 1):
-                router._messages._waiting.append(_Local(1, seq, Message({}), True, None, 0))
-            (payload,) = fragment(Frame(FrameType.RA, 1, 3, 1, 9, NOTHING))
-            wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
-        if "MSG 2" in handled and "delivered" in handled:
-            loop.stop()
-
-    monkeypatch.setattr(loop, "_handle", noted)
-    monkeypatch.setattr(messages, "_MOST_WAITING", most)
-    monkeypatch.setattr(router._service, "search", lambda _: iter([None] * 20))
-    for seq in (1, 2):
-        (payload,) = fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
-        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
-    loop.run()
-    assert handled[0] == "MSG 1"
-    assert handled.count("RA 3") == handled.count("MSG 2") == 1
-    # Behind the first delivery if three wait of at most six, else before it.
-    ticks = handled[: handled.index("MSG 2")].count("tick")
-    assert ticks >= 20 if most == 6 else ticks <= 2
 
 
 def _noted(stage: Callable[..., None], name: str, stages: list[list[str]]) -> Callable[..., None]:

@@ -30,6 +30,7 @@ from router.protocol.events import (
     SetPredicate,
     Tick,
 )
+from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.records.counters import router_counters
 from router.security.guard import Guard
@@ -326,8 +327,9 @@ def test_a_message_that_is_forgotten_is_replayed(mode: str) -> None:
     victim = Victim(mode)
     frame = Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1}))
     victim.take(victim.genuine(frame))
+    (messages,) = (part for part in victim.core._parts if isinstance(part, Messages))
     for number in range(MESSAGES):
-        victim.core._messages.delivered.add(11, number)
+        messages.delivered.add(11, number)
     victim.take(victim.genuine(frame))
     hold("late replay", "insider", mode, victim.delivered == [(21, 9), (21, 9)], victim.counted())
     assert victim.counted() == ({"issuer_replayed": 1} if mode == "signed" else {})

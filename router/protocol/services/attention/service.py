@@ -19,7 +19,15 @@ from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent
 from router.protocol.parts import earlier
 from router.protocol.routing import RoutingTable
-from router.protocol.service import Command, Request, RequestError, Service, Session
+from router.protocol.service import (
+    Command,
+    Request,
+    RequestError,
+    Service,
+    Session,
+    integer_in,
+    seconds_in,
+)
 from router.protocol.service import Handle as HandleEvent
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.events import (
@@ -35,7 +43,6 @@ from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.pacing import Pacing
 from router.protocol.services.attention.relay import Relay
 from router.protocol.services.attention.rounds import Homes, State
-from router.protocol.services.requests import integer_in, seconds_in
 from router.wire.attention import MAX_PUBLICATION_BYTES
 from router.wire.frames import Frame
 from router.wire.message import encode_message
