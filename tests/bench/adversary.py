@@ -2,8 +2,7 @@
 
 Ends at the first counterexample, with its seed, or after some seconds. A case is a function of its seed and
 its scheme (`tests.support.adversary`): `--seed N --cases 1` plays one case. TABLEs and COMMITs come in any
-order. RAs, SRs and URs keep their order on a link under `pif` and `pif-classes`, which assume it; under the
-other schemes they overtake each other in half of the cases.
+order; the frames of a link overtake each other in half of the cases.
 """
 
 from __future__ import annotations

@@ -74,8 +74,9 @@ class SubtreeFilter(CoveringFilter):
     UR that it takes from a child c for another's SR (`restrict_to`), and a router that collects a UR
     adds to it every RA that comes in on c in the meantime (`replies`).
 
-    *Then nothing is lost*, if links neither lose nor reorder. Let the path from u to r be u = x0, x1, ...,
-    xk = r, and let A_j be the time when x_j sends its UR towards u. What r advertised before A_k its UR says.
+    *Then nothing is lost*, if links do not lose; that they may reorder, docs/adr/0032 adds. Let the path from
+    u to r be u = x0, x1, ..., xk = r, and let A_j be the time when x_j sends its UR towards u. What r
+    advertised before A_k its UR says.
     Take an RA q that r issues after A_k. Either it reaches u (which widens its table, and adds to the UR the
     RAs that came in since its SR), or some x_j drops it:
 

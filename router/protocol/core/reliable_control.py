@@ -13,9 +13,7 @@ is not confirmed: the first will be sent again, the second was never sent.
 **Epochs.** In a new epoch every router advertises again, and issuers give up the SRs of older epochs. What
 waits for RECEIPTs of an older epoch is given up with them.
 
-**Order.** A frame that is sent again is overtaken by later ones. The protocol needs no order: an RA only
-widens tables, and identified RAs, SRs and URs have numbers. An RA that overtakes a UR is added to it
-(`requests`, `replies`); an RA that a UR overtakes was in the tables of which the UR was made.
+A frame that is sent again is overtaken by later ones: the protocol needs no order (docs/adr/0032).
 
 The clock is that of the events, and nothing is drawn at random: a replay gives the same answers.
 """

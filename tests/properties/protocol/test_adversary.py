@@ -28,7 +28,7 @@ def test_no_interleaving_loses_doubles_or_invents_a_delivery(seed: int) -> None:
 @settings(max_examples=cases(150), deadline=None)
 @given(SEEDS, st.sampled_from(EXACT_SCHEMES))
 def test_no_interleaving_does_so_in_another_scheme(seed: int, scheme: str) -> None:
-    """With identified RAs, those of one epoch overtake those of another, on its trees and on links."""
+    """Frames of one epoch overtake those of another, on its trees and on links."""
     assert attack(seed, scheme) is None
 
 
