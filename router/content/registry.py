@@ -5,7 +5,7 @@ A new one joins by one line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from router.registry import Registry
 
@@ -24,21 +24,18 @@ CONTENTS.register_lazily(
 
 DEFAULT_CONTENT = "full"
 
-#: Contents by `[privacy] mode` of an experiment; those above without privacy.
-PRIVACY_MODES: Registry[type[Content]] = Registry("privacy mode")
-OFF = "off"
-PRIVACY_MODES.register_lazily(OFF, "router.content.plain:Plain", "Routers read predicates and messages.")
-PRIVACY_MODES.register_lazily(
-    "bloom",
-    "router.content.bloom:Bloom",
-    "Predicates and messages are encoded as Bloom sets under a key that routers do not hold.",
-)
+#: `[privacy] mode` of an experiment.
+PrivacyMode = Literal["off", "bloom"]
 
 
-def content_of(covering: str, privacy: str) -> type[Content]:
+def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
     """The content of routers with these options.
 
     Raises:
-        UnknownNameError: no content has the name.
+        UnknownNameError: no content has the name of the covering.
     """
-    return CONTENTS[covering] if privacy == OFF else PRIVACY_MODES[privacy]
+    if privacy == "off":
+        return CONTENTS[covering]
+    from router.content.bloom import Bloom
+
+    return Bloom

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from router.content.registry import CONTENTS, DEFAULT_CONTENT, OFF, PRIVACY_MODES
+from router.content.registry import CONTENTS, DEFAULT_CONTENT, PrivacyMode
 from router.options import SECONDS_MAX, Unit, check, option
 from router.predicates.covering.budget import DEFAULT_LIMITS, FILTER_WEIGHT_MAX, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
@@ -52,7 +52,7 @@ def options_of_service(kind: str, given: object = None) -> Any:
 
 def privacy_conflict(privacy: str, covering: str, service: str) -> str | None:
     """Why a privacy mode contradicts other options; None: it does not."""
-    if privacy == OFF:
+    if privacy == "off":
         return None
     if covering != DEFAULT_CONTENT:
         return f'"{privacy}", in which routers compare sets of bits, excludes covering "{covering}"'
@@ -284,8 +284,8 @@ class RouterOptions(ChosenOptions):
         default=DEFAULT_SERVICE,
         metadata=option("Service that routers offer to applications.", choices=SERVICES),
     )
-    privacy: str = field(
-        default=OFF, metadata=option("Whether routers read predicates and messages.", choices=PRIVACY_MODES)
+    privacy: PrivacyMode = field(
+        default="off", metadata=option("Whether routers read predicates and messages.")
     )
     hello_interval_s: float = field(
         default=1.0,

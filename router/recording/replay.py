@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.content.registry import OFF, content_of
+from router.content.registry import content_of
 from router.protocol.core.router import Layer, Router
 from router.protocol.events import Action
 from router.protocol.scheme import Row
@@ -94,7 +94,7 @@ def new_router(recording: Recording) -> Layer:
     """
     try:
         options = recording.origin.options
-        if options.privacy != OFF:
+        if options.privacy != "off":
             # In its own process a router had its own filters alone, whose number bounds its turns.
             content = content_of(options.covering, options.privacy)
             content.pool = type(content.pool)()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
-from router.content.registry import OFF, content_of
+from router.content.registry import content_of
 from router.matching.factory import COMPILED, DEFAULT, check_engine
 from router.namespaces import die_with, enter_network_namespace, returning_to_its_namespace
 from router.protocol.options import RouterOptions
@@ -32,8 +32,6 @@ from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
-from router.security.registry import OFF as SECURITY_OFF
-from router.security.registry import SECURITY_MODES
 from router.wire.addresses import node_address
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ class RouterSpec:
         slot: the router's slot of that page.
         records_path: file to which the records of its applications are appended.
         service_records_path: file to which the records of its service are appended (None: it keeps none).
-        security: name of the mode of authentication in `router.security.registry`.
+        security: mode of authentication: "off", "mac" or "signed".
         network_keys_path: file of the network keys (None: the mode needs none).
         windows_path: file of its replay windows, which a restart finds again (None: in memory alone).
         signing_keys_path: folder of the signing keys (None: issuers do not sign).
@@ -94,7 +92,7 @@ class RouterSpec:
     slot: int = 0
     records_path: str = os.devnull
     service_records_path: str | None = None
-    security: str = SECURITY_OFF
+    security: str = "off"
     network_keys_path: str | None = None
     windows_path: str | None = None
     signing_keys_path: str | None = None
@@ -111,10 +109,9 @@ class RouterSpec:
 
 def load_engines(specs: Sequence[RouterSpec]) -> None:
     """Loads the compiled code that the routers use, once for all of them."""
-    for mode in {spec.security for spec in specs}:
-        # The look-up loads the code of the mode.
-        SECURITY_MODES[mode]
-    private = [spec for spec in specs if spec.options.privacy != OFF]
+    if any(spec.security != "off" for spec in specs):
+        import router.security.guard  # noqa: F401 - it comes with cryptography
+    private = [spec for spec in specs if spec.options.privacy != "off"]
     if private:
         # Making an engine loads its code.
         content_of(private[0].options.covering, private[0].options.privacy).matcher(private[0].matcher)
@@ -176,7 +173,7 @@ class _Prepared:
         def failed(error: OSError) -> None:
             log.write_always(RECORDS_FAILED, {"error": str(error)})
 
-        kept = ApplicationRecords if spec.options.privacy == OFF else ConnectionRecords
+        kept = ApplicationRecords if spec.options.privacy == "off" else ConnectionRecords
         records = kept(spec.records_path, failed)
         service_records = (
             None if spec.service_records_path is None else ServiceRecords(spec.service_records_path, failed)
@@ -373,11 +370,14 @@ def _run(spec: RouterSpec, loop: RouterLoop, ready_descriptor: int) -> None:
 
 def _guard(spec: RouterSpec) -> Guard | None:
     """Raises KeyFileError, OSError, ValueError: the files of keys or windows cannot be used."""
+    if spec.security == "off":
+        return None
+    from router.security.guard import make_guard  # it comes with cryptography
+
     windows = None if spec.windows_path is None else Path(spec.windows_path)
     signing_keys = None if spec.signing_keys_path is None else Path(spec.signing_keys_path)
     keys = Path(spec.network_keys_path or os.devnull)
-    make = SECURITY_MODES[spec.security]
-    return make(node_address(spec.node), keys, spec.incarnation, windows, signing_keys)
+    return make_guard(node_address(spec.node), keys, spec.incarnation, windows, signing_keys)
 
 
 def _cpu_seconds() -> dict[str, float]:

@@ -11,7 +11,7 @@ greatest - i.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from router.wire.bodies import BODIES
 from router.wire.codec import encode_body
@@ -20,6 +20,8 @@ from router.wire.format import TRAILER as FIELDS
 from router.wire.frames import AddressedMessage, Frame
 from router.wire.header import HEADER_OFFSETS, decode_header, length_with_signature, struct_of
 
+#: `[security] mode` of an experiment.
+SecurityMode = Literal["off", "mac", "signed"]
 #: Numbers of a hop that are remembered: so far may the frames of a neighbour overtake each other.
 WINDOW = 1024
 #: Type, flags, issuer, seq, epoch.

@@ -104,9 +104,10 @@ def load_experiment(
     protocol = _protocol(problems, sections, routing)
     privacy = _privacy(problems, sections, protocol, service, path.parent)
     security = _section(problems, sections, "security", SecurityOptions)
-    for name in ("key_file", "signing_keys"):
-        if (given := getattr(security, name)) is not None:
-            security = replace(security, **{name: str((path.parent / given).resolve())})
+    if security.key_file is not None:
+        security = replace(security, key_file=str((path.parent / security.key_file).resolve()))
+    if security.signing_keys is not None:
+        security = replace(security, signing_keys=str((path.parent / security.signing_keys).resolve()))
     network = _section(problems, sections, "network", NetworkOptions)
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None

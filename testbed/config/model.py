@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from router.content.registry import OFF, PRIVACY_MODES
+from router.content.registry import PrivacyMode
 from router.matching.factory import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Unit, option
 from router.predicates.encoded.encoder import Hardening
@@ -23,8 +23,7 @@ from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import ChosenOptions, options_of_service
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
-from router.security.registry import OFF as SECURITY_OFF
-from router.security.registry import SECURITY_MODES, SIGNED
+from router.wire.authentication import SecurityMode
 from testbed.controller.trees import LAYERS
 from testbed.events.event import Event
 from topos.model import Topology
@@ -354,9 +353,13 @@ class AttentionWorkload:
 class SecurityOptions:
     """[security]: whether routers and controller verify who sent a frame."""
 
-    mode: str = field(
-        default=SECURITY_OFF,
-        metadata=option("How frames are authenticated.", choices=SECURITY_MODES),
+    mode: SecurityMode = field(
+        default="off",
+        metadata=option(
+            "How frames are authenticated. off: frames are taken as they come. mac: every frame has a tag of"
+            " the pair of neighbours for each hop; frames without are dropped. signed: as mac, and what a"
+            " node issues has its signature, which holds a rogue router to its own name."
+        ),
     )
     key_file: str | None = field(
         default=None,
@@ -379,12 +382,12 @@ class SecurityOptions:
     @property
     def on(self) -> bool:
         """Whether frames are authenticated."""
-        return self.mode != SECURITY_OFF
+        return self.mode != "off"
 
     @property
     def signs(self) -> bool:
         """Whether issuers sign."""
-        return self.mode == SIGNED
+        return self.mode == "signed"
 
 
 @dataclass(frozen=True)
@@ -404,9 +407,12 @@ class NetworkOptions:
 class PrivacyOptions:
     """[privacy]: whether routers read predicates and messages, and the encoding where they do not."""
 
-    mode: str = field(
-        default=OFF,
-        metadata=option("Whether routers read predicates and messages.", choices=PRIVACY_MODES),
+    mode: PrivacyMode = field(
+        default="off",
+        metadata=option(
+            "Whether routers read predicates and messages. bloom: both are encoded as Bloom sets under a key"
+            " that routers do not hold."
+        ),
     )
     key_file: str | None = field(
         default=None,
@@ -456,7 +462,7 @@ class PrivacyOptions:
     @property
     def on(self) -> bool:
         """Whether routers cannot read predicates and messages."""
-        return self.mode != OFF
+        return self.mode != "off"
 
     @property
     def parameters(self) -> EncodingParameters:

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import eventlet
 import eventlet.event
@@ -52,7 +52,6 @@ from captures.rundir.controller import (
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import NOTHING, Meter
 from router.clock.page import ClockPage
-from router.security.registry import SECURITY_MODES
 from router.wire.addresses import (
     CONTROLLER_SOURCE,
     ETHERTYPE,
@@ -87,6 +86,9 @@ from testbed.controller.settings import Settings
 from testbed.controller.subtrees import router_tables
 from testbed.controller.takeover import read_incarnations, read_legacy, write_legacy
 from testbed.controller.trees import LAYERS, spt_trees
+
+if TYPE_CHECKING:
+    from router.security.guard import Guard
 
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
 #: Connections that may wait to be accepted: all switches of a network connect at once.
@@ -204,16 +206,18 @@ class ControllerApp(RyuApp):
         self._cleared = set(legacy.members) if legacy is not None and legacy.settled else set[int]()
         #: Switches that should have the rules of the controller before, and have not connected to this one.
         self._inherited = set(self._cleared)
-        make_guard = SECURITY_MODES[settings.security]
-        self._guard = make_guard(
-            CONTROLLER_SOURCE,
-            settings.network_keys,
-            settings.incarnation,
-            settings.windows,
-            settings.signing_keys,
-        )
+        self._guard: Guard | None = None
         verifier = None
-        if self._guard is not None:
+        if settings.security != "off":
+            from router.security.guard import make_guard  # it comes with cryptography
+
+            self._guard = make_guard(
+                CONTROLLER_SOURCE,
+                settings.network_keys,
+                settings.incarnation,
+                settings.windows,
+                settings.signing_keys,
+            )
             self._guard.neighbours = lambda: range(len(settings.topology.nodes))
             if settings.signing_keys is not None:
                 from router.security.signing_keys import read_verifier  # it comes with cryptography

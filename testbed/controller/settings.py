@@ -8,7 +8,7 @@ from pathlib import Path
 
 from router.json_objects import Decoder, read_object
 from router.options import option
-from router.security.registry import OFF, SECURITY_MODES
+from router.wire.authentication import SecurityMode
 from testbed.controller.trees import LAYERS
 from testbed.errors import InputError
 from topos.loaders import load
@@ -46,9 +46,7 @@ class Settings:
     log: Path
     layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
     subtrees: bool = False
-    security: str = field(
-        default=OFF, metadata=option("How frames are authenticated.", choices=SECURITY_MODES)
-    )
+    security: SecurityMode = field(default="off", metadata=option("How frames are authenticated."))
     network_keys: Path = Path("/dev/null")
     signing_keys: Path | None = None
     incarnation: int = 0

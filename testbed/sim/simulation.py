@@ -27,7 +27,6 @@ from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
-from router.security.registry import SECURITY_MODES
 from router.wire.frames import COUNTER_BITS
 from testbed.config.model import Experiment, SecurityOptions
 from testbed.config.router_options import router_options
@@ -354,10 +353,10 @@ def _raise(error: OSError) -> None:
 
 def _guard(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:
     """The guard of a router or the controller; no restart needs its replay windows."""
+    from router.security.guard import make_guard  # it comes with cryptography
+
     signing_keys = run.signing_keys if security.signs else None
-    guard = SECURITY_MODES[security.mode](own, run.network_keys, INCARNATION, None, signing_keys)
-    assert guard is not None
-    return guard
+    return make_guard(own, run.network_keys, INCARNATION, None, signing_keys)
 
 
 def _verifier(security: SecurityOptions, run: RunLayout) -> Verifier | None:

@@ -12,6 +12,7 @@ from typing import Any
 from captures.rundir.layout import RunLayout
 from router.content.bloom import Bloom
 from router.content.plain import Plain
+from router.content.registry import PrivacyMode
 from router.matching.factory import factory
 from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, Event, Tick
@@ -42,7 +43,11 @@ class Node:
     """
 
     def __init__(
-        self, path: Path, service: str = "exhaustive", privacy: str = "off", table: BroadcastTable = ALONE
+        self,
+        path: Path,
+        service: str = "exhaustive",
+        privacy: PrivacyMode = "off",
+        table: BroadcastTable = ALONE,
     ) -> None:
         self.path = path
         self.folder = path.parent
