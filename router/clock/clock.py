@@ -17,7 +17,6 @@ from router.clock.pieces import NS, Piece, Timeline
 #: A rise of the rate is announced this long before it takes effect, and no part sleeps longer for a deadline
 #: in experiment time: so every part is awake, and reads the new rate, before it begins. Wall seconds.
 LEAD_S = 0.5
-_NEVER_NS = 1 << 62
 
 
 class Reading(NamedTuple):
@@ -26,21 +25,6 @@ class Reading(NamedTuple):
     experiment_s: float
     wall_ns: int
     rate: float
-
-
-class Line(NamedTuple):
-    """The clock as a line: `seconds + (t - start_ns) * rate / 1e9` at monotonic time t, in nanoseconds.
-
-    It holds until `until_ns`, as long as the uint64 at the address `lines` (0: there is none) is
-    `lines_known`.
-    """
-
-    start_ns: int
-    seconds: float
-    rate: float
-    until_ns: int
-    lines: int
-    lines_known: int
 
 
 class ExperimentClock(ABC):
@@ -65,10 +49,6 @@ class ExperimentClock(ABC):
 
         The caller looks at the clock again after the sleep: it may end before the deadline.
         """
-
-    @abstractmethod
-    def line(self) -> Line:
-        """The clock at present, for compiled code."""
 
     def reading(self) -> Reading:
         """Both clocks at this moment, for a recording."""
@@ -96,9 +76,6 @@ class FixedClock(ExperimentClock):
 
     def timeout(self, deadline: float) -> float:
         return max(0.0, deadline / self._rate - time.monotonic())
-
-    def line(self) -> Line:
-        return Line(0, 0.0, self._rate, _NEVER_NS, 0, 0)
 
 
 class SharedClock(ExperimentClock):
@@ -151,18 +128,6 @@ class SharedClock(ExperimentClock):
         if self._next is not None and due_ns > self._next.start_ns:
             due_ns = max(self._next.start_ns, self._next.time_of(deadline))
         return min(LEAD_S, max(0.0, (due_ns - time.monotonic_ns()) / NS))
-
-    def line(self) -> Line:
-        self.now()
-        piece = self._piece
-        return Line(
-            piece.start_ns,
-            piece.experiment_s,
-            piece.rate,
-            min(self._until_ns, _NEVER_NS),
-            self.page.count_address,
-            self._count,
-        )
 
     def _refresh(self, now_ns: int) -> None:
         """Finds the piece in force: the last one that has begun."""

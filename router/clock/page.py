@@ -16,7 +16,6 @@ fields of the piece, on a processor that reorders stores, sees a rate of 0 and k
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import math
 import mmap
 import os
@@ -112,11 +111,6 @@ class ClockPage:
     def count(self) -> int:
         """The number of pieces so far."""
         return self._integers[_COUNT]
-
-    @property
-    def count_address(self) -> int:
-        """The address of the uint64 that is `count`, valid until `close`."""
-        return ctypes.addressof(ctypes.c_uint64.from_buffer(self._memory, 8 * _COUNT))
 
     def piece(self, number: int) -> Piece | None:
         """The piece of a number below `count`; None while its fields are not visible yet."""

@@ -1,38 +1,69 @@
-"""Where a message goes, in compiled code.
+"""Which messages are ordinary, and where they go, in compiled code.
 
-`state` is the address of the row of a router (`layout.State`), `row` that of the class of a source.
+A frame is decided here if it is an ordinary message: whole, of a held epoch, from the neighbour that its tree
+comes from, with hops left, to interfaces of one page of addresses, and to no application of this node.
+
+`state` is the address of the row of a router (`layout`), `frame` that of an Ethernet frame, `row` that of the
+class of a source.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from router.forwarding.compiler import callee
-from router.forwarding.layout import (
-    CHILD_BIT,
-    CHILD_ENTRY,
-    CHILD_INTERFACE,
-    CHILD_PAGE,
-    CHILD_WIDTH,
-    CLASS_END,
-    CLASS_FIRST,
-    State,
-)
+from router.forwarding import layout
+from router.matching.compiled.compiler import COMPILER as MATCHING
 from router.matching.compiled.layout import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
-from router.native.compiler import I64, Address, Flag, Tuple
-from router.native.memory import byte_at, int_at, long_at, put_byte, put_long, real_at
-
-_TABLE, _DENSE, _DENSE_SIZE = int(State.TABLE), int(State.DENSE), int(State.DENSE_SIZE)
-_OPEN, _MARK = int(State.OPEN), int(State.MARK)
-_COUNTED, _COUNTED_SIZE, _COUNT_LIMIT, _COUNT_DUE, _NOW = (
-    int(State.COUNTED),
-    int(State.COUNTED_SIZE),
-    int(State.COUNT_LIMIT),
-    int(State.COUNT_DUE),
-    int(State.NOW),
+from router.native.compiler import I64, Address, Compiler, Flag, Tuple
+from router.native.memory import (
+    byte_at,
+    int_at,
+    load_u8,
+    load_u16,
+    load_u32,
+    long_at,
+    put_byte,
+    put_long,
+    real_at,
+    short_at,
 )
+from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.addresses import node_address
+from router.wire.format import MAX_BODY_LENGTH, VERSION, Flags, FrameType
+from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS
+
+#: Matching is compiled into the data plane.
+COMPILER = Compiler(
+    "forwarding",
+    "router.forwarding",
+    "router.wire.addresses",
+    "router.wire.header",
+    "router.recording.format",
+    *MATCHING.sources,
+)
+kernel, callee = COMPILER.kernel, COMPILER.callee
+
 _FOUND, _SPENT = int(Search.FOUND), int(Search.SPENT)
+_MESSAGE, _SIGNED = int(FrameType.MSG), int(Flags.SIGNED)
+#: Offset of the source address in an Ethernet frame, and the first two bytes of a router's address.
+SOURCE, _ROUTERS = 6, int.from_bytes(node_address(0)[:2], "big")
+#: Offsets in the header of a frame.
+_TYPE, _FLAGS, HOP_LIMIT, _ISSUER, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, LENGTH, _RESERVED = (
+    HEADER_OFFSETS[name]
+    for name in (
+        "type",
+        "flags",
+        "hop_limit",
+        "issuer",
+        "epoch",
+        "total_length",
+        "fragment_index",
+        "fragment_count",
+        "payload_length",
+        "reserved",
+    )
+)
 #: Steps of searches in a batch, some 1 ms, from which on the rest of the batch is the core's: it looks at the
 #: clock between two messages.
 _BATCH_STEPS = 100_000
@@ -41,42 +72,79 @@ _NO_PAGE, SEVERAL = -1, -2
 
 
 @callee
+def class_of_message(state: Address, frame: Address, size: I64) -> Address:
+    """The row of the class of a message's source, or 0: the frame is the core's."""
+    if size < ETHERNET + HEADER_LENGTH or load_u16(frame + SOURCE) != _ROUTERS:
+        return 0
+    at = frame + ETHERNET
+    total = load_u32(at + _TOTAL_LENGTH)
+    if (
+        load_u8(at) != VERSION
+        or load_u8(at + _TYPE) != _MESSAGE
+        or load_u8(at + _FLAGS) & _SIGNED
+        or load_u8(at + HOP_LIMIT) < 2
+        or load_u16(at + _INDEX) != 0
+        or load_u16(at + _FRAGMENTS) != 1
+        or load_u16(at + LENGTH) != total
+        or load_u16(at + _RESERVED) != 0
+        or total > MAX_BODY_LENGTH
+        or total > size - ETHERNET - HEADER_LENGTH
+        or total > long_at(state, layout.BODY_ROOM)
+        or total + HEADER_LENGTH > long_at(state, layout.MTU)
+    ):
+        return 0
+    source, epoch = load_u32(at + _ISSUER), load_u32(at + _EPOCH)
+    rows = long_at(state, layout.EPOCHS)
+    for _ in range(long_at(state, layout.EPOCH_COUNT)):
+        if long_at(rows, layout.EPOCH) == epoch:
+            if source == long_at(state, layout.NODE) or source >= long_at(rows, layout.EPOCH_SOURCES):
+                return 0
+            number = short_at(long_at(rows, layout.EPOCH_CLASS_OF), source)
+            if number == 0:
+                return 0
+            row = long_at(rows, layout.EPOCH_CLASSES) + 8 * layout.CLASS_WIDTH * number
+            return row if long_at(row, layout.CLASS_SENDER) == load_u32(frame + SOURCE + 2) else 0
+        rows += 8 * layout.EPOCH_WIDTH
+    return 0
+
+
+@callee
 def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
     """Page and bits of the interfaces that a message goes to, and whether p0 selects the message.
 
     The page `SEVERAL`: the message is the core's.
     """
-    dense, entries = long_at(state, _DENSE), long_at(state, _DENSE_SIZE)
-    open_, mark = long_at(state, _OPEN), long_at(state, _MARK)
-    first, end, limit = long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 0
+    dense, entries = long_at(state, layout.DENSE), long_at(state, layout.DENSE_SIZE)
+    open_, mark = long_at(state, layout.OPEN), long_at(state, layout.MARK)
+    first, end, limit = long_at(row, layout.CLASS_FIRST), long_at(row, layout.CLASS_END), 0
     local = int_at(dense, 0)
     if local:
         put_byte(open_, local, 1)
         limit = 1
-    for child in range(first, end, 8 * CHILD_WIDTH):
+    for child in range(first, end, 8 * layout.CHILD_WIDTH):
         number = _number_of(child, dense, entries)
         if number > 0 and not byte_at(open_, number):
             put_byte(open_, number, 1)
             limit += 1
-    table = long_at(state, _TABLE)
+    table = long_at(state, layout.TABLE)
     found = match_at(body, size, table, open_, limit, 0)
     names = long_at(long_at(table, TABLE_SEARCH), _FOUND)
     for at in range(found):
         put_byte(mark, int_at(names, at), 1)
     page, bits = _NO_PAGE, 0
-    for child in range(first, end, 8 * CHILD_WIDTH):
+    for child in range(first, end, 8 * layout.CHILD_WIDTH):
         number = _number_of(child, dense, entries)
         if number < 0 or byte_at(mark, number):
-            if page != _NO_PAGE and page != long_at(child, CHILD_PAGE):
+            if page != _NO_PAGE and page != long_at(child, layout.CHILD_PAGE):
                 page = SEVERAL
                 break
-            page = long_at(child, CHILD_PAGE)
-            bits |= long_at(child, CHILD_BIT)
+            page = long_at(child, layout.CHILD_PAGE)
+            bits |= long_at(child, layout.CHILD_BIT)
     if found < 0:
         page = SEVERAL
     selected = byte_at(mark, local)
     put_byte(open_, local, 0)
-    for child in range(first, end, 8 * CHILD_WIDTH):
+    for child in range(first, end, 8 * layout.CHILD_WIDTH):
         put_byte(open_, max(0, _number_of(child, dense, entries)), 0)
     for at in range(found):
         put_byte(mark, int_at(names, at), 0)
@@ -86,7 +154,7 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
 @callee
 def steps_spent(state: Address) -> I64:
     """The steps of all searches so far (`Search.SPENT`)."""
-    return long_at(long_at(long_at(state, _TABLE), TABLE_SEARCH), _SPENT)
+    return long_at(long_at(long_at(state, layout.TABLE), TABLE_SEARCH), _SPENT)
 
 
 @callee
@@ -98,17 +166,22 @@ def is_long(state: Address, before: I64) -> Flag:
 @callee
 def count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
     """Counts a message at its interfaces; False: nothing was counted, since the core has to know."""
-    counted, size = long_at(state, _COUNTED), long_at(state, _COUNTED_SIZE)
+    counted, size = long_at(state, layout.COUNTED), long_at(state, layout.COUNTED_SIZE)
     if not counted:
         return True
+    first_child, end = long_at(row, layout.CLASS_FIRST), long_at(row, layout.CLASS_END)
     for counting in range(2):
         before = 0
-        for child in range(long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 8 * CHILD_WIDTH):
-            interface = long_at(child, CHILD_INTERFACE)
+        for child in range(first_child, end, 8 * layout.CHILD_WIDTH):
+            interface = long_at(child, layout.CHILD_INTERFACE)
             # A child has a row for each entry that decides about it, one behind the other.
             first = interface != before
             before = interface
-            if first and long_at(child, CHILD_PAGE) == page and bits & long_at(child, CHILD_BIT):
+            if (
+                first
+                and long_at(child, layout.CHILD_PAGE) == page
+                and bits & long_at(child, layout.CHILD_BIT)
+            ):
                 if counting:
                     put_long(counted, interface, long_at(counted, interface) + 1)
                 elif interface >= size or _core_has_to_know(state, interface):
@@ -119,18 +192,30 @@ def count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
 @callee
 def _core_has_to_know(state: Address, interface: I64) -> Flag:
     """Whether another message through an interface makes something due, now or at a moment of its own."""
-    over = long_at(long_at(state, _COUNTED), interface) - long_at(state, _COUNT_LIMIT)
-    due = real_at(long_at(state, _COUNT_DUE), interface)
+    over = long_at(long_at(state, layout.COUNTED), interface) - long_at(state, layout.COUNT_LIMIT)
+    due = real_at(long_at(state, layout.COUNT_DUE), interface)
     if over < 0 or due == np.inf:
         return False
     # The core knows the moment once the count is above the limit.
-    return over == 0 or real_at(state, _NOW) >= due
+    return over == 0 or real_at(state, layout.NOW) >= due
 
 
 @callee
 def _number_of(child: Address, dense: Address, entries: I64) -> I64:
     """The matcher's number for a child's predicate; 0: none, it is empty; -1: messages always go there."""
-    entry = long_at(child, CHILD_ENTRY)
+    entry = long_at(child, layout.CHILD_ENTRY)
     if entry < 0:
         return np.int64(-1)
     return int_at(dense, entry) if entry < entries else np.int64(0)
+
+
+@callee
+def is_due(state: Address) -> Flag:
+    """Whether a count of messages makes something due with the next message."""
+    counted, limit = long_at(state, layout.COUNTED), long_at(state, layout.COUNT_LIMIT)
+    if counted:
+        due, now = long_at(state, layout.COUNT_DUE), real_at(state, layout.NOW)
+        for interface in range(long_at(state, layout.COUNTED_SIZE)):
+            if long_at(counted, interface) > limit and now >= real_at(due, interface):
+                return True
+    return False

@@ -1,100 +1,66 @@
-"""The layout of the arrays by which one router's state is known to compiled code.
+"""The arrays by which compiled code knows one router and a batch of frames.
 
-One row (`State`) refers to all others. Python code that fills the arrays and compiled code that reads them
-share the definitions of this module.
+One row of int64 numbers, the *state*, refers to all other arrays. Python code that fills the arrays and
+compiled code that reads them take the columns from this module, which uses no Numba.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from platform import machine
+import numpy as np
+import numpy.typing as npt
 
-
-class State(IntEnum):
-    """Columns of the row of a router (int64): the address of an array, or a number."""
-
+#: Columns of the state: the address of an array, or a number.
+(
     # The socket and its batch.
-    SOCKET = 0  # descriptor of the socket that messages come in by and leave by
-    SLOTS = 1  # frames of a batch
-    ROOM = 2  # bytes of the buffer of a frame
-    HEADERS_IN = 3  # int64 [SLOTS, HEADER_WIDTH]: struct mmsghdr of frames received
-    HEADERS_OUT = 4  # int64 [SLOTS, HEADER_WIDTH]: of frames to send
-    PIECES_OUT = 5  # int64 [SLOTS, 2]: struct iovec of frames to send
-    FRAMES = 6  # address of the first frame's buffer
-    COUNT = 7  # frames received
-    NEXT = 8  # the first frame that was not decided
-    OUT = 9  # frames to send
-    SENT = 10  # of them, sent
-    HOLD = 11  # 1: frames are left to be sent by the caller
+    SOCKET,  # descriptor of the socket that messages come in by and leave by
+    SLOTS,  # frames of a batch
+    ROOM,  # bytes of the buffer of a frame
+    HEADERS_IN,  # int64 [SLOTS, HEADER_WIDTH]: struct mmsghdr of frames received
+    HEADERS_OUT,  # int64 [SLOTS, HEADER_WIDTH]: of frames to send
+    PIECES_OUT,  # int64 [SLOTS, 2]: struct iovec of frames to send
+    FRAMES,  # address of the first frame's buffer
+    COUNT,  # frames received
+    NEXT,  # the first frame that was not decided
+    OUT,  # frames to send
+    SENT,  # of them, sent
+    HOLD,  # 1: frames are left to be sent by the caller
+    TIME,  # struct timespec: seconds,
+    TIME_NS,  # nanoseconds
+    LAG,  # ns that a frame has waited, the longest since the caller last looked
+    LAG_LOOK,  # monotonic ns of the next look
     # The router.
-    NODE = 12
-    ADDRESS = 13  # int64: the source address of the router, its six bytes in memory order
-    MTU = 14
-    # Epochs: rows of EPOCH_WIDTH numbers.
-    EPOCHS = 15  # int64 [EPOCH_COUNT, EPOCH_WIDTH]
-    EPOCH_COUNT = 16
+    NODE,
+    ADDRESS,  # the source address of the router, its six bytes in memory order
+    MTU,
+    EPOCHS,  # int64 [EPOCH_COUNT, EPOCH_WIDTH]
+    EPOCH_COUNT,
     # The matcher.
-    TABLE = 17  # row of `router.matching.compiled.matching`
-    DENSE = 18  # int32 [DENSE_SIZE]: dense number of an entry of the routing table in the matcher, or 0
-    DENSE_SIZE = 19
-    OPEN = 20  # uint8 [dense numbers]: 0 between messages
-    MARK = 21  # uint8 [dense numbers]: 0 between messages
-    BODY_ROOM = 22  # bytes of the longest body that the matcher's memory holds
+    TABLE,  # row of `router.matching.compiled.matching`
+    DENSE,  # int32 [DENSE_SIZE]: dense number of an entry of the routing table in the matcher, or 0
+    DENSE_SIZE,
+    OPEN,  # uint8 [dense numbers]: 0 between messages
+    MARK,  # uint8 [dense numbers]: 0 between messages
+    BODY_ROOM,  # bytes of the longest body that the matcher's memory holds; -1: all messages are the core's
     # Messages by interface, as the part of the router counts them that asks for updates.
-    COUNTED = 23  # int64 [COUNTED_SIZE] by interface; 0: nobody counts
-    COUNTED_SIZE = 24
-    COUNT_LIMIT = 25  # a count above it makes something due, once the time of the interface has come
-    COUNT_DUE = 26  # double [COUNTED_SIZE] by interface: the seconds from which a count makes something due
+    COUNTED,  # int64 [COUNTED_SIZE] by interface; 0: nobody counts
+    COUNTED_SIZE,
+    COUNT_LIMIT,  # a count above it makes something due, once the time of the interface has come
+    COUNT_DUE,  # double [COUNTED_SIZE] by interface: the seconds from which a count makes something due
     # What was done, for the recording.
-    LOG = 27  # uint8; 0: no recording
-    LOG_AT = 28  # bytes written
-    NOW = 29  # the bits of a double: time of the batch, seconds
+    LOG,  # uint8; 0: no recording
+    LOG_AT,  # bytes written
+    NOW,  # the bits of a double: time of the batch, seconds
     # Counters since they were last collected.
-    FRAMES_DONE = 30  # frames decided in compiled code, all of them messages
-    BYTES_DONE = 31
-    FORWARDED = 32
-    UNWANTED = 33
-    FRAMES_SENT = 34
-    BYTES_SENT = 35
-    # Waiting.
-    EPOLL = 36  # descriptor of the epoll set
-    EVENTS = 37  # struct epoll_event [EVENTS_SIZE], of EVENT_BYTES each
-    READY = 38  # events that the last call has left to the caller
-    STOPPED = 39  # 1: the batch has frames that were not decided, or not sent
-    DEADLINE = 40  # monotonic ns; the caller has something to do then
-    TIME = 41  # struct timespec
-    # The clock of the router: monotonic ns at a moment, its seconds then (double), seconds a second (double).
-    CLOCK_START = 43
-    CLOCK_SECONDS = 44
-    CLOCK_RATE = 45
-    CLOCK_UNTIL = 46  # monotonic ns at which another line begins
-    CLOCK_LINES = 47  # address of the number of lines of the clock, uint64; 0: there is one
-    CLOCK_LINES_KNOWN = 48
-    # The recording.
-    LOG_ROOM = 49  # bytes that may be written
-    LOG_UNTIL = 50  # a double, seconds of the clock: the recording then needs a reading of both clocks
-    # How long frames have waited.
-    LAG = 51  # ns, the longest since the caller last looked
-    LAG_LOOK = 52  # monotonic ns of the next look
-    CLOCK_STALE = 53  # 1: another line of the clock has begun
-    # Turns: from the end of a wait to the next wait.
-    WOKEN = 54  # monotonic ns at which the last wait has ended
-    WOKEN_CPU = 55  # CPU time of the thread then, ns
-    TURN = 56  # ns of the longest turn that ended in compiled code, since the caller has asked
-    TURN_CPU = 57  # likewise, the greatest CPU time of one
-    SIZE = 58
-
-
-#: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.
-EVENT_BYTES, EVENT_DATA = (12, 4) if machine() == "x86_64" else (16, 8)
-EVENTS_SIZE = 64
-#: A deadline that never comes, monotonic ns.
-NEVER = 1 << 62
-#: Nanoseconds between two looks at how long a frame has waited, and the wait that the caller is to see at
-#: once.
-LAG_LOOK_NS, LAG_SHOWN_NS = 5_000_000, 5_000_000
-#: Words of a struct mmsghdr (64 bytes), and the word that holds `msg_len` in its low half.
-HEADER_WIDTH, HEADER_LENGTH_WORD = 8, 7
+    FRAMES_DONE,  # frames decided in compiled code, all of them messages
+    BYTES_DONE,
+    FORWARDED,
+    UNWANTED,
+    FRAMES_SENT,
+    BYTES_SENT,
+    SIZE,
+) = range(41)
+#: Words of a struct mmsghdr (64 bytes): the address of the iovec[], their number, `msg_len` in the low half.
+HEADER_WIDTH, _PIECES, _PIECE_COUNT, HEADER_LENGTH_WORD = 8, 2, 3, 7
 #: Columns of an epoch: its number; the class of each source (uint16), and their number; rows of classes.
 EPOCH, EPOCH_CLASS_OF, EPOCH_SOURCES, EPOCH_CLASSES, EPOCH_WIDTH = range(5)
 #: Columns of a class: the node behind the parent interface (-1: none); the address of its first child's row,
@@ -106,3 +72,64 @@ CHILD_INTERFACE, CHILD_ENTRY, CHILD_PAGE, CHILD_BIT, CHILD_WIDTH = range(5)
 #: Bytes of a message's log beyond those of its frame: the heads of the records of event and actions, and the
 #: interfaces of one page.
 LOG_OVERHEAD = 256
+
+
+class FrameBuffers:
+    """Memory for a batch of frames, in and out.
+
+    Memory is used as batches and frames need it: an untouched page of a buffer takes none.
+
+    Attributes:
+        slots: frames of a batch.
+        room: bytes of a frame's buffer.
+        frames: uint8 [slots, room].
+        headers_in, headers_out: int64 [slots, HEADER_WIDTH], struct mmsghdr each.
+        address_in: of `headers_in`.
+        pieces_out: int64 [slots, 2], address and length of each frame to send.
+    """
+
+    def __init__(self, slots: int, room: int) -> None:
+        self.slots, self.room = slots, room
+        self.frames: npt.NDArray[np.uint8] = np.zeros((slots, room), np.uint8)
+        self._pieces_in = np.empty((slots, 2), np.int64)
+        self._pieces_in[:, 0] = self.frames.ctypes.data + room * np.arange(slots)
+        self._pieces_in[:, 1] = room
+        self.pieces_out: npt.NDArray[np.int64] = np.zeros((slots, 2), np.int64)
+        self.headers_in = _headers(self._pieces_in)
+        self.headers_out = _headers(self.pieces_out)
+        self.address_in = int(self.headers_in.ctypes.data)
+        self._view = self.frames.reshape(-1).data
+        self._lengths = self.headers_in.view(np.uint32)[:, 2 * HEADER_LENGTH_WORD]
+        self._base = self.frames.ctypes.data
+
+    def frames_in(self, count: int) -> list[bytes]:
+        """The first `count` frames that came in, each cut at `room` bytes."""
+        return [self.frame(number) for number in range(count)]
+
+    def length(self, number: int) -> int:
+        """The length on the wire of a frame that came in, which may exceed `room`."""
+        return int(self._lengths[number])
+
+    def frame(self, number: int) -> bytes:
+        """A frame that came in, cut at `room` bytes."""
+        start = number * self.room
+        return bytes(self._view[start : start + min(self.room, self.length(number))])
+
+    def put(self, number: int, frame: bytes) -> None:
+        """Stores a frame as if it had come in, cut at `room` bytes."""
+        kept = frame[: self.room]
+        self.frames[number, : len(kept)] = np.frombuffer(kept, np.uint8)
+        self._lengths[number] = len(frame)
+
+    def outgoing(self, number: int) -> bytes:
+        """A frame to send."""
+        address, length = self.pieces_out[number].tolist()
+        start = address - self._base
+        return bytes(self._view[start : start + length])
+
+
+def _headers(pieces: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    made = np.zeros((len(pieces), HEADER_WIDTH), np.int64)
+    made[:, _PIECES] = pieces.ctypes.data + pieces.strides[0] * np.arange(len(pieces))
+    made[:, _PIECE_COUNT] = 1
+    return made

@@ -15,10 +15,6 @@ recvmmsg = types.ExternalFunction("recvmmsg", _CALL)
 sendmmsg = types.ExternalFunction("sendmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32))
 #: memcpy(3): target, source, bytes.
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
-#: epoll_wait(2): descriptor, address of epoll_event[], their number, milliseconds (-1: no end).
-epoll_wait = types.ExternalFunction(
-    "epoll_wait", types.int32(types.int32, types.intp, types.int32, types.int32)
-)
 #: clock_gettime(2): clock, address of a timespec.
 clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
 #: ioctl(2): descriptor, request, address.

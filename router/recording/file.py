@@ -151,19 +151,19 @@ class Recorder:
         content = encode_actions(event, actions)
         self._file.append(RECORD.pack(ACTIONS, len(content)) + content)
 
-    def reserve(self, length: int, at: float | None) -> tuple[int, int]:
+    def reserve(self, length: int, at: float) -> tuple[int, int]:
         """Makes room for records that compiled code writes (`router.forwarding`), in this format.
 
         Args:
             length: bytes.
-            at: the time of the first of them; None: before `clock_due`, at the rate of the last reading.
+            at: the time of the first of them.
 
         Returns:
             The address of the room and its bytes, valid until the next call of another method.
 
         Raises OSError as `event`.
         """
-        if at is not None and (at >= self.clock_due or self._clock.rate != self._rate):
+        if at >= self.clock_due or self._clock.rate != self._rate:
             self._tell_time()
         return self._file.reserve(length)
 

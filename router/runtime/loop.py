@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import select
 import selectors
-import signal
 import socket
 import time
 from collections import OrderedDict
@@ -19,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from router.clock.clock import ExperimentClock, FixedClock
-from router.clock.meter import COMPILED, DEADLINE, NOTHING, REQUEST, Meter
-from router.forwarding.layout import NEVER
+from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
 from router.matching import factory
 from router.protocol.core.router import Layer
 from router.protocol.events import (
@@ -215,16 +213,12 @@ class RouterLoop:
 
         To be called in the main thread, where signals are handled.
         """
-        # A signal that comes in compiled code must end its wait, so that Python gets to handle it.
-        signal.set_wakeup_fd(self._stop_sender.fileno(), warn_on_full_buffer=False)
         self._handle(Started())
         while not self._stopping:
             self._turn(self._timeout())
         deadline = time.monotonic() + _STOP_GRACE
         while time.monotonic() < deadline and self._turn(0):
             pass
-        # `close` closes the descriptor.
-        signal.set_wakeup_fd(-1)
         self._record(Recorder.end)
         self._link.give_up_partial()
         # Before the counters are read: they count the records that could not be written.
@@ -296,31 +290,27 @@ class RouterLoop:
             self._applications.serve(until)
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
-        """Waits for input or until the timeout; compiled code forwards messages meanwhile.
+        """Waits for input or until the timeout; compiled code forwards messages while nothing else is ready.
 
-        What it has done since it was woken last belongs to the turn that begins.
+        The turn begins at the end of the last wait.
         """
-        plane = self._plane
-        if plane is None or plane.has_stopped:
-            # A long stage has left the messages to this turn; another batch would take their place.
-            stopped = plane is not None
-            ready = self._epoll.poll(0 if stopped else timeout, _READY)
-            self._began, self._began_cpu = time.monotonic(), time.thread_time()
-            if stopped:
-                ready = [pair for pair in ready if pair[0] != self._messages]
-                ready.append((self._messages, select.EPOLLIN))
-            return ready
-        deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
+        plane, ready = self._plane, list[tuple[int, int]]()
+        stopped = plane is not None and plane.has_stopped
         # Messages that were read come before those that arrive.
         hold = self._link.holds or self._link.messages_behind
-        ready = plane.wait(self._epoll.fileno(), deadline_ns, hold)
-        self._began, self._began_cpu = plane.woken
-        wall_s, cpu_s = plane.take_turn()
-        self._meter.turn(wall_s, COMPILED, self._clock, cpu_s)
-        if lag := plane.take_lag():
-            self._meter.late(lag, self._clock)
-        if plane.log_error is not None:
-            self._stop_recording(plane.log_error)
+        if plane is None or stopped or hold:
+            ready = self._epoll.poll(0 if stopped else timeout, _READY)
+            self._began = time.monotonic()
+        else:
+            until = None if timeout is None else time.monotonic() + timeout
+            ready = plane.wait(self._epoll, until, self._meter)
+            self._began = plane.woken
+            if plane.log_error is not None:
+                self._stop_recording(plane.log_error)
+        self._began_cpu = time.thread_time()
+        if stopped:
+            # A long stage has left a batch to this turn; another batch would take its place.
+            ready = [(self._messages, select.EPOLLIN), *(pair for pair in ready if pair[0] != self._messages)]
         return ready
 
     def _is_late(self, now: float) -> bool:
@@ -399,6 +389,8 @@ class RouterLoop:
         if mask & ~select.EPOLLOUT or link.messages_behind:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
+            elif lag := self._plane.take_lag():
+                self._meter.late(lag, self._clock)
             self._work = _MESSAGE
             handled = False
             for event, wire in link.receive_messages(now):

@@ -16,7 +16,7 @@ import struct
 import time
 from enum import Enum
 
-from router.forwarding.buffers import FrameBuffers
+from router.forwarding.layout import FrameBuffers
 from router.native.libc import LIBC, SIOCGSTAMPNS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import DATA

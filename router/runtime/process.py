@@ -116,7 +116,7 @@ def load_engines(specs: Sequence[RouterSpec]) -> None:
         # Making an engine loads its code.
         content_of(private[0].options.covering, private[0].options.privacy).matcher(private[0].matcher)
     if any(spec.matcher == COMPILED for spec in specs):
-        from router.forwarding.warm import warm as warm_forwarding  # it comes with Numba
+        from router.forwarding.plane import warm as warm_forwarding  # it comes with Numba
         from router.matching.compiled.engine import warm as warm_matching
 
         warm_matching()

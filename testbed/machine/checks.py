@@ -111,7 +111,7 @@ def _packages() -> list[Check]:
 def compiled_code() -> Check:
     """Names the place of the machine code; loads it, which takes a second."""
     try:
-        from router.forwarding.compiler import COMPILER
+        from router.forwarding.deciding import COMPILER
         from testbed.machine.compiled import warm
 
         warm()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.forwarding.warm import warm as warm_forwarding
+from router.forwarding.plane import warm as warm_forwarding
 from router.matching.bloom.engine import warm as warm_bloom
 from router.matching.compiled.engine import warm as warm_matching
 from testbed.controller.trees import broadcast_tables, spt_trees

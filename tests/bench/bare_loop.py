@@ -11,7 +11,7 @@ import select
 import socket
 import sys
 
-from router.forwarding.buffers import FrameBuffers
+from router.forwarding.layout import FrameBuffers
 from router.namespaces import enter_network_namespace
 from router.native.libc import LIBC
 from router.runtime.packet_socket import BATCH, RECEIVE_BUFFER

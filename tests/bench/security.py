@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from router.clock.clock import FixedClock
-from router.forwarding.buffers import FrameBuffers
+from router.forwarding.layout import FrameBuffers
 from router.matching.factory import factory
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate

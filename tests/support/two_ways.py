@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from router.clock.clock import FixedClock, Reading
-from router.forwarding.buffers import FrameBuffers
+from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send
 from router.protocol.options import RouterOptions

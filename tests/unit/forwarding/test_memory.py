@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from router.clock.clock import FixedClock
-from router.forwarding.buffers import FrameBuffers
+from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.predicates.model import Message
 from router.wire.frames import Frame
