@@ -38,7 +38,8 @@ class Measured:
             nothing.
         turn_at_s: when it ended, seconds of the experiment clock.
         turn_cpu_s: the greatest CPU time of a turn, seconds; of another turn perhaps: a turn during which
-            other processes had the processor is longer.
+            other processes had the processor is longer. Turns of compiled code alone, which forward at most
+            one batch, are left out.
     """
 
     lag_s: float

@@ -340,8 +340,8 @@ def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
         return None if meter.compiled else "no message was forwarded before the turn ended"
 
     wait_for(difference)
-    wall_s, cpu_s = meter.compiled[0]
-    assert min(wall_s, cpu_s) > 0
+    wall_s, _ = meter.compiled[0]
+    assert wall_s > 0
     assert meter.measured().turn_s >= wall_s
 
 
