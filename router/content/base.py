@@ -11,14 +11,14 @@ predicates is then an operation on two integers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from router.matching.common.interface import Matcher
 from router.matching.factory import factory
 from router.predicates import semantics
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.budget import Chunk, PredicateLimits, chunks, total_weight, weight_of
+from router.predicates.covering.budget import total_weight, weight_of, widen
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
@@ -26,6 +26,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
+from router.wire.predicate import with_classes
 
 #: Attributes of a message that a router reads within a turn, from a text or from the wire.
 MOST_ATTRIBUTES = 1_000
@@ -95,42 +96,32 @@ class Content:
         """The weight of a predicate, in the unit of the bounds on predicates of other routers."""
         return total_weight(predicate)
 
-    def chunks(
-        self, body: Predicate | EncodedPredicate, limits: PredicateLimits, allowed: int
-    ) -> Iterator[Chunk]:
-        """Divides a predicate into chunks, whose disjunction covers it; see `covering.budget.chunks`.
+    def read(self, body: Predicate | EncodedPredicate) -> Predicate:
+        """The predicate that a body holds.
 
-        Raises DecodeError: the body breaks a rule of the format, at the chunk that is due.
+        Raises DecodeError: it breaks a rule of the format.
+        """
+        if isinstance(body, Predicate):
+            return body
+        return with_classes(self.predicate(filters_in(body)), body.frame_type, body.encoded)
+
+    def within(
+        self, body: Predicate | EncodedPredicate, filter_weight: int, weight: int, filters: int
+    ) -> tuple[Predicate, int, bool]:
+        """A predicate that covers that of a body, within bounds; its weight; whether it was widened.
+
+        See `router.predicates.covering.budget.widen`. A predicate that was widened has no classes of nodes:
+        filters of several of them may be merged.
+
+        Raises DecodeError: the body breaks a rule of the format, at a filter that was read.
         """
         # A filter with more constraints than its weight may be is shortened, so that more need not be read.
-        filters = filters_in(body, limits.filter_weight) if isinstance(body, EncodedPredicate) else body
-        return chunks(filters, limits, allowed)
-
-    def prepare(self, filters: Collection[Filter]) -> Iterator[None]:  # noqa: ARG002
-        """Computes and keeps what the pool and frames need of filters, in steps: both take less time later.
-
-        To intern the filters is then a matter of adding them to an index, to encode a frame with them a
-        matter of joining bytes.
-        """
-        return iter(())
-
-    def cost_of(self, filter_: Filter) -> int:
-        """The time that it takes to intern a prepared filter, in the unit of `turn_weight`."""
-        return self.weight_of(filter_)
-
-    def parts(self, filters: Iterable[Filter], cost: int) -> Iterator[Predicate]:
-        """Divides filters into predicates of which each costs at most so much, or is a single filter."""
-        part: list[Filter] = []
-        left = cost
-        for filter_ in filters:
-            own = self.cost_of(filter_)
-            if part and own > left:
-                yield self.predicate(part)
-                part, left = [], cost
-            part.append(filter_)
-            left -= own
-        if part:
-            yield self.predicate(part)
+        given = filters_in(body, filter_weight) if isinstance(body, EncodedPredicate) else body
+        read, total, widened = widen(given, filter_weight, weight, filters)
+        if isinstance(body, EncodedPredicate):
+            whole = self.predicate(read)
+            return whole if widened else with_classes(whole, body.frame_type, body.encoded), total, widened
+        return self.predicate(read) if widened else body, total, widened
 
     def message_of(self, body: Message | EncodedMessage) -> Message:
         """The message that a body holds.

@@ -6,13 +6,12 @@ library (`router.privacy`). Source: slides, part IV.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 from router.content.base import Content
 from router.matching.bloom.engine import BloomMatcher
 from router.matching.common.interface import Matcher
-from router.predicates.covering.budget import Chunk, PredicateLimits
 from router.predicates.encoded import budget
 from router.predicates.encoded.algebra import widened
 from router.predicates.encoded.model import (
@@ -64,11 +63,16 @@ class Bloom(Content):
     def weight_of(self, filter_: Filter) -> int:
         return budget.weight_of(cast(BloomFilter, filter_))
 
-    def chunks(
-        self, body: Predicate | EncodedPredicate, limits: PredicateLimits, allowed: int
-    ) -> Iterator[Chunk]:
-        filters = filters_in(body) if isinstance(body, EncodedPredicate) else _encoded(body).encoded
-        return budget.chunks(filters, limits, allowed)
+    def within(
+        self,
+        body: Predicate | EncodedPredicate,
+        filter_weight: int,  # noqa: ARG002 - each filter has the weight of its suite
+        weight: int,
+        filters: int,
+    ) -> tuple[Predicate, int, bool]:
+        given = filters_in(body) if isinstance(body, EncodedPredicate) else _encoded(body).encoded
+        read, total, widened = budget.widen(given, weight, filters)
+        return body if isinstance(body, Predicate) and not widened else BloomPredicate(read), total, widened
 
     def selects(self, predicate: Predicate, message: Message) -> bool:
         assert isinstance(message, BloomMessage)

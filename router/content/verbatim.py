@@ -7,18 +7,15 @@ interface, as the formulas for the memory of routing schemes assume.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable
 from typing import ClassVar
 
 from router.content.base import Content
 from router.predicates.covering.bitset import Bits, bits_of
-from router.predicates.covering.budget import weight_of
 from router.predicates.covering.numbering import NumberedFilters
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches_filter
-from router.wire.predicate import encode_filter
 
 
 class VerbatimPool(NumberedFilters[str]):
@@ -31,9 +28,6 @@ class VerbatimPool(NumberedFilters[str]):
 
     def _key(self, filter_: Filter) -> str:
         return format_predicate(Predicate((filter_,)))
-
-    def _weight(self, filter_: Filter) -> int:
-        return weight_of(filter_)
 
     def _made(self, filters: Iterable[Filter]) -> Predicate:
         return Predicate(tuple(filters))
@@ -58,13 +52,6 @@ class VerbatimPool(NumberedFilters[str]):
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         return bool(members >> number & 1)
 
-    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:  # noqa: ARG002
-        return nullcontext()
-
-    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
-        """Not needed: filters are not related."""
-        return len(numbers)
-
     def covers_all(self, members: Bits, others: Bits) -> bool:
         return not others & ~members
 
@@ -77,12 +64,6 @@ class Verbatim(Content):
 
     pool = VerbatimPool()
     widens: ClassVar[bool] = False
-
-    def prepare(self, filters: Collection[Filter]) -> Iterator[None]:
-        """See `Content`."""
-        for filter_ in filters:
-            encode_filter(filter_)
-        yield
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:  # noqa: ARG002
         """Raises ValueError: the options exclude it."""

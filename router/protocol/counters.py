@@ -58,7 +58,7 @@ class Drop(StrEnum):
     QUEUE_FULL = "queue_full"
     #: A FLUSH that answers nothing, or contradicts itself.
     FLUSH_UNEXPECTED = "flush_unexpected"
-    #: A message that its content does not pass on (`Content.refusal`), or a large one (`message_bounds`),
+    #: A message that its content does not pass on (`Content.refusal`), or a large one (`bounds`),
     #: of an application or a neighbour.
     MESSAGE_REFUSED = "message_refused"
     #: A message that was delivered to the applications before; its neighbours may get it all the same.
@@ -72,8 +72,6 @@ class Drop(StrEnum):
     ISSUER_REPLAYED = "issuer_replayed"
     #: A RECEIPT of a frame that was confirmed before, or given up.
     RECEIPT_LATE = "receipt_late"
-    #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
-    INTAKE_FULL = "intake_full"
 
 
 @dataclass(slots=True)

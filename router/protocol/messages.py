@@ -10,12 +10,12 @@ from collections import deque
 
 from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
+from router.protocol.bounds import MOST_BYTES, is_too_large
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.delivered import Delivered
 from router.protocol.events import Accepted, Action, Deliver, Refused, SendMessage
-from router.protocol.message_bounds import MOST_BYTES, is_too_large
 from router.protocol.parts import Part
 from router.protocol.scheme import Scheme
 from router.protocol.service import Service

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from router.content.registry import CONTENTS, DEFAULT_CONTENT, PrivacyMode
 from router.options import SECONDS_MAX, Unit, check, option
-from router.predicates.covering.budget import DEFAULT_LIMITS, FILTER_WEIGHT_MAX, PredicateLimits
+from router.predicates.covering.budget import FILTER_WEIGHT_MAX
+from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 
 RequestPolicyName = Literal["never", "periodic", "count"]
@@ -202,7 +203,7 @@ class ChosenOptions:
         default=DEFAULT_CONTENT,
         metadata=option("How routers compare and unite predicates.", choices=CONTENTS),
     )
-    # Bounds on the predicates of other routers: `router.predicates.covering.budget.PredicateLimits`.
+    # Bounds on the predicates of other routers: `router.protocol.bounds.PredicateLimits`.
     filter_weight: int = field(
         default=DEFAULT_LIMITS.filter_weight,
         metadata=option(
@@ -219,14 +220,6 @@ class ChosenOptions:
         default=DEFAULT_LIMITS.predicate_filters,
         metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
     )
-    turn_weight: int = field(
-        default=DEFAULT_LIMITS.turn_weight,
-        metadata=option("Weight of the filters that are read in one turn of a router.", low=2),
-    )
-    turn_pairs: int = field(
-        default=DEFAULT_LIMITS.turn_pairs,
-        metadata=option("Pairs of filters that are compared in one turn of a router.", low=1),
-    )
     predicate_burst: int = field(
         default=DEFAULT_LIMITS.burst,
         metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
@@ -236,10 +229,6 @@ class ChosenOptions:
         metadata=option(
             "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
         ),
-    )
-    predicates_waiting: int = field(
-        default=DEFAULT_LIMITS.waiting,
-        metadata=option("RAs and URs of a neighbour that may wait to be read; more are widened.", low=1),
     )
     table_filters: int = field(
         default=DEFAULT_LIMITS.table_filters,
@@ -320,11 +309,8 @@ class RouterOptions(ChosenOptions):
             filter_weight=self.filter_weight,
             predicate_weight=self.predicate_weight,
             predicate_filters=self.predicate_filters,
-            turn_weight=self.turn_weight,
-            turn_pairs=self.turn_pairs,
             burst=self.predicate_burst,
             rate=self.predicate_rate,
-            waiting=self.predicates_waiting,
             table_filters=self.table_filters,
         )
 

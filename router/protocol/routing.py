@@ -8,7 +8,6 @@ forwarding, as far as messages have asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from router.content.base import Content
@@ -22,10 +21,6 @@ from router.wire.frames import EncodedMessage
 
 class OtherFilters(Protocol):
     """Filters of RAs that a router holds beside those of its routing table: F of the RA ingress filter."""
-
-    @property
-    def filters(self) -> int:
-        """Their number; up to twice as many."""
 
     def are_as_many(self, filters: int) -> bool:
         """Whether they are as many."""
@@ -149,20 +144,12 @@ class RoutingTable:
                 return matched
         return self.matcher.match(self._content.message_of(body), among=among)
 
-    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
-        """See `FilterAlgebra.bounded`: of a pool that has the filters of this table."""
-        others = self._exact_others()
-        filters = self.filters if others is None else max(self.filters, others.filters)
-        return self._content.pool.bounded(pairs, filters)
-
     def is_full(self, filters: int) -> bool:
         """Whether all p_i together have as many filters, or the RA ingress filter beside `max_filters`."""
-        others = self._exact_others()
-        return self.filters >= filters or (others is not None and others.are_as_many(filters))
-
-    def _exact_others(self) -> OtherFilters | None:
-        """The filters beside p_i where it is over-simplified, and they are not; None: it is exact."""
-        return self.others if self._max_filters is not None else None
+        if self.filters >= filters:
+            return True
+        # p_i is over-simplified, and the others are not.
+        return self._max_filters is not None and self.others is not None and self.others.are_as_many(filters)
 
     @property
     def synced(self) -> bool:

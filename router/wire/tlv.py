@@ -46,6 +46,14 @@ def tlvs(body: bytes) -> Iterator[tuple[int, int, int]]:
         yield number, start, offset
 
 
+def has_more_than(body: bytes, number: int) -> bool:
+    """Whether a body has more TLVs than a number; it is read no further than this takes.
+
+    Raises DecodeError: a TLV runs past the end of the body.
+    """
+    return any(place >= number for place, _ in enumerate(tlvs(body)))
+
+
 def skip_unknown(number: int, frame_type: FrameType) -> None:
     """Checks that a TLV type for which a frame has no place may be skipped.
 

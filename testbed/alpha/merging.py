@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from router.predicates.covering.builder import PredicateBuilder
@@ -28,7 +29,7 @@ class Merged:
 
 def merged(conjunctions: Conjunctions) -> Merged:
     """Returns alpha of the conjunctions in a `PredicateBuilder`, which takes their order into account."""
-    pool = FilterPool()
+    pool = FilterPool(pairs=sys.maxsize)
     filters = conjunctions.filters()
     union = PredicateBuilder(Predicate(tuple(filters)), pool=pool).predicate
     alone = [PredicateBuilder(Predicate((each,)), pool=pool).predicate for each in filters]

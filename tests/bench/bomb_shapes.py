@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import TypeVar
 
-from router.predicates.covering.budget import DEFAULT_LIMITS, weight_of
+from router.predicates.covering.budget import weight_of, widen
 from router.predicates.encoded import budget as bloom_budget
 from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
+from router.protocol.bounds import DEFAULT_LIMITS
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire import private
 from router.wire.frames import FrameType
 from router.wire.predicate import encode_predicate, filters_of
 
 #: Constraints of the filter of an application, in a shape of one filter of many.
-_FEW_CONSTRAINTS = 60
+_FEW_CONSTRAINTS = 10
+#: Weight of the predicate of each of many applications.
+_SMALL_WEIGHT = 400
 _F = TypeVar("_F")
 _Draw = Callable[[random.Random, int], Filter]
 
@@ -173,9 +176,7 @@ def bomb(shape: str, size: int) -> bytes:
     if shape in ENCODED:
         filters: list[BloomFilter] = []
         length = 0
-        # More would be replaced by their common bits, which are none.
-        most = min(DEFAULT_LIMITS.predicate_filters, DEFAULT_LIMITS.predicate_weight // 34)
-        while length < size - 1_000 and len(filters) < most:
+        while length < size - 1_000:
             filters.append(ENCODED[shape](rng, len(filters)))
             length += len(private.encode_predicate(BloomPredicate(filters[-1:]))) - 12 * (len(filters) > 1)
         return private.encode_predicate(BloomPredicate(filters))
@@ -220,8 +221,7 @@ def declared(shape: str, size: int) -> Iterator[Predicate]:
     filters = tuple(filters_of(FrameType.RA, body))
     if len(filters) == 1 and weight_of(filters[0]) > limits.filter_weight:
         yield Predicate(filters)
-        # What is left is not refused: its names and texts take the rest of the weight.
-        yield Predicate((Filter(filters[0].constraints[: limits.filter_weight * 9 // 10]),))
+        yield Predicate(tuple(widen(filters, limits.filter_weight, limits.predicate_weight, 1)[0]))
         return
     most = limits.predicate_weight // max(map(weight_of, filters))
     filters = filters[: min(limits.predicate_filters, max(most, 1))]
@@ -273,11 +273,11 @@ def encoded(predicate: Predicate) -> bytes:
 
 
 def _groups(filters: Iterator[_F], weigh: Callable[[_F], int]) -> Iterator[list[_F]]:
-    """Filters in groups of at most the weight that a router reads in a turn, or of one filter."""
+    """Filters in groups of at most a small weight, or of one filter."""
     group, weight = [next(filters)], 0
     for filter_ in filters:
         weight += weigh(group[-1])
-        if weight + weigh(filter_) > DEFAULT_LIMITS.turn_weight:
+        if weight + weigh(filter_) > _SMALL_WEIGHT:
             yield group
             group, weight = [], 0
         group.append(filter_)

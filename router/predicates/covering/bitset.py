@@ -19,10 +19,6 @@ Bits = int
 
 #: Keys of a block of an index.
 _BLOCK = 256
-#: Blocks from which members are removed in one step.
-_REMOVED_FROM = 4
-#: Entries of a table from which members are removed in one step.
-_ENTRIES = 500
 #: A set with fewer numbers than one in so many bits is read bit by bit.
 _DENSE = 256
 #: A set of more bits and more numbers is read as an array.
@@ -78,16 +74,13 @@ def lowest(bits: Bits, count: int) -> Bits:
     return found
 
 
-def remove_from(table: dict[K, Bits], gone: Bits) -> Iterator[None]:
-    """Removes numbers from all sets of a table in steps, between which others may be added."""
-    keys = list(table)
-    for start in range(0, len(keys), _ENTRIES):
-        for key in keys[start : start + _ENTRIES]:
-            if left := table[key] & ~gone:
-                table[key] = left
-            else:
-                del table[key]
-        yield
+def remove_from(table: dict[K, Bits], gone: Bits) -> None:
+    """Removes numbers from all sets of a table."""
+    for key in list(table):
+        if left := table[key] & ~gone:
+            table[key] = left
+        else:
+            del table[key]
 
 
 class Thresholds:
@@ -128,12 +121,11 @@ class Thresholds:
         if len(keys) > _BLOCK:
             self._split(number)
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes members in steps, between which others may be added."""
-        number = read = 0
+    def remove(self, gone: Bits) -> None:
+        """Removes members."""
+        number = 0
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
         while number < len(self._keys):
-            read += 1
             kept = [
                 (key, left)
                 for key, held in zip(self._keys[number], self._held[number], strict=True)
@@ -149,8 +141,6 @@ class Thresholds:
                 for table in (self._keys, self._held, self._firsts, self._totals, self._before):
                     del table[number]
             self._valid = min(self._valid, number)
-            if read % _REMOVED_FROM == 0:
-                yield
         self._valid = min(1, len(self._keys))
         self._before[:1] = [0] * self._valid
 

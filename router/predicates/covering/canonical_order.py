@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -89,8 +88,8 @@ class CanonicalOrder(Generic[K]):
         else:
             del self._keys[block], self._numbers[block], self._firsts[block]
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes numbers in steps, between which others may be added."""
+    def remove(self, gone: Bits) -> None:
+        """Removes numbers."""
         block = 0
         while block < len(self._keys):
             pairs = zip(self._keys[block], self._numbers[block], strict=True)
@@ -104,7 +103,6 @@ class CanonicalOrder(Generic[K]):
                 block += 1
             else:
                 del self._keys[block], self._numbers[block], self._firsts[block]
-            yield
 
     def among(self, members: Bits, most: int | None = None) -> list[int]:
         """Returns those of some numbers that were added, in order; at most the first `most` of them."""

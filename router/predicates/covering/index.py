@@ -53,14 +53,14 @@ class AttributeIndex:
         if self.patterns is not None:
             self.patterns.add(values, bit)
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes members in steps, between which others may be added."""
+    def remove(self, gone: Bits) -> None:
+        """Removes members."""
         self.members &= ~gone
         self.irregular &= ~gone
-        yield from self._lows.remove(gone)
-        yield from self._highs.remove(gone)
+        self._lows.remove(gone)
+        self._highs.remove(gone)
         if self.patterns is not None:
-            yield from self.patterns.remove(gone)
+            self.patterns.remove(gone)
 
     def overlapping(self, values: ValueSet) -> Bits:
         """Returns the members whose range of values overlaps that of `values`."""
@@ -74,6 +74,15 @@ class AttributeIndex:
     def containing(self, key: Key) -> Bits:
         """Returns the members whose range of values contains `key`."""
         return self._lows.at_most(key) & ~self._highs.at_most(key)
+
+    def around(self, values: ValueSet) -> Bits:
+        """Returns the members without gaps and patterns whose range contains that of `values`."""
+        low, high = values.intervals[0][0], values.intervals[-1][1]
+        return self._lows.at_most(low) & ~self._highs.below(high) & ~self.irregular
+
+    def inside(self, low: Key, high: Key) -> Bits:
+        """Returns the members whose range of values is within an interval."""
+        return self._highs.at_most(high) & ~self._lows.below(low)
 
     def requiring_others(self, values: ValueSet) -> Bits:
         """See `PatternIndex.requiring_others`."""
@@ -152,26 +161,22 @@ class FilterIndex:
                 self._collided[filter_, attribute] = family
             self._families[family] = known | bit
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes members in steps, between which others may be added.
-
-        They are in no answer from the first step on; with the last, their numbers can be given to others.
-        """
+    def remove(self, gone: Bits) -> None:
+        """Removes members; their numbers can be given to others."""
         self.members &= ~gone
-        yield
         for attribute, index in list(self._attributes.items()):
-            yield from index.remove(gone)
+            index.remove(gone)
             if not index.members:
                 del self._attributes[attribute]
-        yield from remove_from(self._signatures, gone)
+        remove_from(self._signatures, gone)
         if self._collided:
             # A family that has gone may have stood before others with its key.
             self._families, self._collided = {}, {}
             for number in numbers_in(self.members):
                 self._add_to_families(self.filter(number), 1 << number)
         else:
-            yield from remove_from(self._families, gone)
-        yield from self._order.remove(gone)
+            remove_from(self._families, gone)
+        self._order.remove(gone)
         for number in numbers_in(gone):
             self._filters[number] = None
             self.keys[number], self.canonical[number] = b"", _NO_FILTER
@@ -226,6 +231,25 @@ class FilterIndex:
             if not values.is_plain and covered and index.patterns is not None:
                 covered &= index.patterns.with_patterns_of(values)
         return covers, covered
+
+    def ranges_around(self, filter_: NormalFilter) -> Bits:
+        """Returns the members that cover the filter and constrain single intervals only."""
+        found = self.constraining_at_most(filter_)
+        for attribute, values in filter_.items():
+            index = self._attributes.get(attribute)
+            if index is not None and found:
+                found &= index.around(values) | ~index.members
+        return found
+
+    def inside_ranges(self, filter_: NormalFilter) -> Bits:
+        """Returns the members that the filter covers, if it constrains single intervals only; else none."""
+        found = self.members
+        for attribute, values in filter_.items():
+            index = self._attributes.get(attribute)
+            if index is None or len(values.intervals) > 1 or not values.is_plain:
+                return 0
+            found &= index.inside(*values.intervals[0])
+        return found
 
     def mergeable(self, filter_: NormalFilter, attribute: Attribute, among: Bits = -1) -> Bits:
         """Returns the members of `among` that differ from a member in the intervals of one attribute only.

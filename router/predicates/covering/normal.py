@@ -13,8 +13,6 @@ from router.predicates.model import Constraint, Filter, Type
 Attribute = tuple[str, Type]
 #: See `NormalFilter.families`.
 Family = tuple[object, ...]
-#: Characters of texts whose grams are looked up in the time of one threshold.
-_SEARCHED = 16
 _DOUBLE, _LONG = Struct(">d"), Struct(">Q")
 _SIGN = 1 << 63
 
@@ -52,15 +50,6 @@ class NormalFilter:
         operator and value. Texts are sorted in a fraction of the time that tuples take.
         """
         return b"".join(map(_sort_key, self.filter))
-
-    @cached_property
-    def weight(self) -> int:
-        """The time to intern the filter, or to search for related ones, in the unit of `turn_weight`."""
-        length = 0
-        for values in self.attributes.values():
-            if values.type is Type.STRING:
-                length += len(values.intervals[0][0]) + len(values.suffix) + sum(map(len, values.substrings))
-        return 1 + 2 * len(self.attributes) + length // _SEARCHED
 
     @cached_property
     def families(self) -> dict[Attribute, Family]:

@@ -34,9 +34,6 @@ class NumberedFilters(ABC, Generic[K]):
     search among n filters finds g that nobody holds; then each call of `numbers` with p filters, which adds
     at most p, removes 2 p of those that it found, apart from those that have come back. So the pool does not
     grow by more than P meanwhile, and g / 2 + P filters later it has at most n - g / 2 + P.
-
-    Attributes:
-        heaviest: see `FilterAlgebra`.
     """
 
     def __init__(self) -> None:
@@ -56,17 +53,12 @@ class NumberedFilters(ABC, Generic[K]):
         #: By identity of the message, which is kept with its answer and the state of the pool then.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         self._version = 0
-        self.heaviest = 0
 
     # Of the form of the filters.
 
     @abstractmethod
     def _key(self, filter_: Filter) -> K:
         """The place of a filter in the canonical order; no other filter has it."""
-
-    @abstractmethod
-    def _weight(self, filter_: Filter) -> int:
-        """The weight of a filter."""
 
     @abstractmethod
     def _made(self, filters: Iterable[Filter]) -> Predicate:
@@ -115,15 +107,13 @@ class NumberedFilters(ABC, Generic[K]):
             key = self._keys[found] = self._key(filter_)
             self._order.add(key, found)
             self._added(filter_, found)
-            self.heaviest = max(self.heaviest, self._weight(filter_))
             self._version += 1
         elif self._gone >> found & 1:
             self._gone ^= 1 << found
             self._version += 1
         return found
 
-    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
-        """See `FilterAlgebra`."""
+    def _remember(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
         known, key = self._known, id(predicate)
         known[key] = ref(predicate, lambda _: known.pop(key, None)), tuple(numbers), members
         if len(known) > _REMEMBERED:
@@ -139,7 +129,7 @@ class NumberedFilters(ABC, Generic[K]):
         """See `FilterAlgebra`."""
         found = self.in_order(members)
         predicate = self._made(map(self._filters.__getitem__, found))
-        self.assume(predicate, found, members)
+        self._remember(predicate, found, members)
         return predicate
 
     def filters(self, numbers: Iterable[int]) -> list[Filter]:

@@ -13,7 +13,7 @@ Answers hold for a pair of members whichever was added first: "the gram of one i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from router.predicates.covering.bitset import Bits, bits_of, remove_from
 from router.predicates.covering.values import ValueSet, common_texts
@@ -25,8 +25,6 @@ LONGEST = 32
 _FEW = 128
 #: Grams in a bucket, on average; it is divided at once.
 _BUCKET = 1_000
-#: Grams and members of grams that are read in one step of a removal.
-_READ = 3_000
 
 
 def gram_of(text: str) -> str:
@@ -99,12 +97,11 @@ class _Grams:
             return self._many.get(gram, 0)
         return self._many.get(gram, 0) | (1 << few if isinstance(few, int) else bits_of(few))
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes members in steps, between which others may be added."""
+    def remove(self, gone: Bits) -> None:
+        """Removes members."""
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
-        size, read = 8 * len(flags), 0
+        size = 8 * len(flags)
         kept: list[str] = []
-        # Grams that come meanwhile are behind these.
         for gram in self._order:
             bucket = self._bucket(gram)
             few = bucket.get(gram)
@@ -118,12 +115,8 @@ class _Grams:
             else:
                 del bucket[gram]
                 self._count -= 1
-            read += 1 + len(numbers)
-            if read >= _READ:
-                read = 0
-                yield
         self._order = kept
-        yield from remove_from(self._many, gone)
+        remove_from(self._many, gone)
 
 
 class PatternIndex:
@@ -160,15 +153,15 @@ class PatternIndex:
             self._containing |= bit
             _put(self._substrings, gram_of(values.substrings[0]), bit)
 
-    def remove(self, gone: Bits) -> Iterator[None]:
-        """Removes members in steps, between which others may be added."""
+    def remove(self, gone: Bits) -> None:
+        """Removes members."""
         self._suffixed &= ~gone
         self._containing &= ~gone
         self._long &= ~gone
         for table in (self._suffixes, self._substrings):
-            yield from remove_from(table, gone)
+            remove_from(table, gone)
         for grams in (self._tails, self._texts):
-            yield from grams.remove(gone)
+            grams.remove(gone)
 
     def requiring_others(self, values: ValueSet) -> Bits:
         """Returns members that require a suffix or substring which some of the values lack."""

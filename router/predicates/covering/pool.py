@@ -6,21 +6,20 @@ a number; a table is a set of numbers (`router.predicates.covering.bitset.Bits`)
 another is computed once, when a table first needs it. Most further questions are an intersection of sets.
 
 Answers depend on the filters alone, not on their numbers: processes with different histories agree. This
-includes answers under a bound (`FilterPool.bounded`), which counts pairs of filters to be considered and not
-the pairs that this process has yet to compare.
+includes questions that are cut off because a filter is related to too many others (`PAIRS_MAX`), which counts
+the filters to be considered and not those that this process has yet to compare.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX, covered_jointly
+from router.predicates.covering.boxes import covered_jointly
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.relations import Relations
@@ -32,18 +31,14 @@ V = TypeVar("V")
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 2048
-#: The weight of filters (`NormalFilter.weight`) with which a further step of a sweep is made; that of a turn.
-_SWEEP_WEIGHT, _SWEPT = 32, 128
-#: Each question takes the time of this many comparisons of two filters, even if no filter is related, and of
-#: so many more for each so many filters of a router's tables: its search on five attributes takes as long.
-QUESTION_PAIRS = 4
-SEARCH_PAIRS, SEARCHED = 6, 4_096
-#: A search in the index takes the time of this many comparisons of two filters.
-_SEARCH_PAIRS = 16
+#: A filter is compared with others of a table, one by one, if at most so many are related to it. If there are
+#: more, the index answers for those with single intervals, and other filters count as not covering, and not
+#: covered: a table then has more filters than it needs, and matches the same messages.
+PAIRS_MAX = 256
+#: Intervals of filters that are merged at once.
+INTERVALS_MAX = 2_048
 #: The comparison of filters with suffixes or substrings takes the time of this many others.
 _PATTERN_PAIRS = 8
-#: Filters from whose relations others are removed in one step.
-_CLEARED = 200
 #: Number of entries of each cache.
 _CACHE_SIZE = 4096
 
@@ -60,12 +55,7 @@ class FilterAlgebra(Protocol):
 
     A number is valid as long as a registered holder has it. `FilterPool` knows covering and simplification;
     `router.content.verbatim` compares filters literally.
-
-    Attributes:
-        heaviest: the weight of the heaviest filter that the pool has had: a bound on the time of `matching`.
     """
-
-    heaviest: int
 
     def __len__(self) -> int:
         """Returns the number of filters."""
@@ -84,34 +74,6 @@ class FilterAlgebra(Protocol):
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
         """Whether every message that matches the filter is known to match the set."""
-
-    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:
-        """Bounds the pairs of filters that questions within a `with` block consider; None: no bound.
-
-        Args:
-            filters: of the tables that share the pool in a router process: a search takes time that grows
-                with their number.
-        """
-
-    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
-        """Takes over the numbers of all filters of a predicate, which `numbers` gave for parts of it.
-
-        Args:
-            members: their set.
-        """
-
-    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:
-        """Looks up the filters to which each of some filters is related; later questions take less time.
-
-        Args:
-            numbers: of the filters.
-            start: the place in `numbers` to begin at.
-            weight: the weight of the filters to look up (`router.predicates.covering.budget`); at least one
-                is looked up.
-
-        Returns:
-            The place behind the last filter that was looked up.
-        """
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """Whether the set is known to cover each filter of another set."""
@@ -132,39 +94,18 @@ class FilterAlgebra(Protocol):
         """Returns all filters of the pool that match the message."""
 
 
-def question_pairs(filters: int) -> int:
-    """Returns the pairs of filters that a question uses up in a router with so many filters in its tables."""
-    return QUESTION_PAIRS + SEARCH_PAIRS * filters // SEARCHED
-
-
-class _Bound(AbstractContextManager[None]):
-    """A `with` block of `FilterPool.bounded`; a generator would take a multiple of its time."""
-
-    __slots__ = ("_before", "_pairs", "_pool", "_question")
-
-    def __init__(self, pool: FilterPool, pairs: int | None, filters: int) -> None:
-        self._pool = pool
-        self._pairs = pairs
-        self._question = question_pairs(filters)
-        self._before: tuple[int | None, int] = None, QUESTION_PAIRS
-
-    def __enter__(self) -> None:
-        pool = self._pool
-        self._before = pool.allowance, pool.question
-        pool.allowance, pool.question = self._pairs, self._question
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.allowance, self._pool.question = self._before
-
-
 class FilterPool:
     """Filters by number, and the relations between them.
 
     A number is valid as long as a registered holder has it (`register`). A number that no holder has is
     valid until the next call of `numbers`.
+
+    Args:
+        pairs: filters of a table with which a filter is compared (`PAIRS_MAX`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pairs: int = PAIRS_MAX) -> None:
+        self._most_pairs = pairs
         self._index = FilterIndex()
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
         self._relations: dict[int, Relations] = {}
@@ -175,67 +116,31 @@ class FilterPool:
         #: By identity of a predicate: the predicate, its filters, and the simplified set, once it is known.
         self._prepared: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...], Bits | None]] = OrderedDict()
         self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
-        #: Filters that match the same as others together, and the pairs that the comparison counts.
-        self._merges: OrderedDict[tuple[int, Bits], tuple[tuple[int, ...], int]] = OrderedDict()
+        #: Filters that match the same as others together.
+        self._merges: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
         #: By identity of a message: the message, the version of the pool, and the answer.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
         self._version = 0
-        #: The filters that are being removed, and what is left of that, in steps.
-        self._gone: Bits = 0
-        self._sweeping: Iterator[None] | None = None
         #: How often filters were removed: their numbers may have been given to others.
         self.sweeps = 0
-        #: Pairs of filters that may still be considered; None: no bound. Set by `bounded`.
-        self.allowance: int | None = None
-        #: Pairs that each question uses up; set by `bounded`.
-        self.question = QUESTION_PAIRS
-        self.heaviest = 0
-        #: Searches for several filters that cover another together which were cut off (`boxes`).
+        #: Searches for filters that cover another which were cut off (`PAIRS_MAX`, `boxes`).
         self.undecided = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @property
-    def sweeping(self) -> bool:
-        """Whether filters that no holder has are being removed."""
-        return self._sweeping is not None
-
     def register(self, holder: Holder) -> None:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
         self._holders.add(holder)
 
-    def bounded(self, pairs: int | None, filters: int = 0) -> AbstractContextManager[None]:
-        """Bounds the work of all questions within a `with` block.
-
-        A question about a filter uses up one unit for each filter of the table that has to do with it, and
-        units for a search in the index, at most `pairs` units in all. A search is counted whether this
-        process has made it before or not. When they are used up, `covers` answers "not known to be covered"
-        and `add` adds filters without simplifying. Tables then contain more filters than they need, and match
-        exactly the same messages.
-
-        Args:
-            pairs: None for no bound.
-            filters: see `FilterAlgebra`; the number of filters in the pool would not do, since it depends on
-                what the process has met before.
-        """
-        return _Bound(self, pairs, filters)
-
-    def _spend(self, units: int) -> bool:
-        """Uses up units of work; False if too few are left."""
-        if self.allowance is None:
+    def _is_comparable(self, relations: Relations, near: Bits) -> bool:
+        """Whether filters related to a filter are few enough to be compared with it one by one."""
+        pairs = near.bit_count()
+        if pairs <= self._most_pairs // _PATTERN_PAIRS:
             return True
-        self.allowance = max(0, self.allowance - units)
-        return self.allowance > 0
-
-    def _pairs(self, relations: Relations, near: Bits) -> int:
-        """The pairs of filters that it takes as long to compare as a filter with others."""
-        return near.bit_count() + (near & self.costly(relations)).bit_count() * (_PATTERN_PAIRS - 1)
-
-    def costly(self, relations: Relations) -> Bits:
-        """Returns the filters whose comparison with a filter takes the time of `_PATTERN_PAIRS` others."""
-        return self._patterned if relations.is_box else -1
+        costly = near & self._patterned if relations.is_box else near
+        return pairs + costly.bit_count() * (_PATTERN_PAIRS - 1) <= self._most_pairs
 
     # Filters and numbers.
 
@@ -248,29 +153,11 @@ class FilterPool:
         if entry is not None and entry[0]() is predicate:
             return entry[1]
         normals = [normal for normal in map(normalise, predicate) if normal is not None]
-        if self._sweeping is not None:
-            # A sweep that was slower than the pool grows would remove ever less of it.
-            self._sweep_further(1 + min(sum(normal.weight for normal in normals), _SWEPT) // _SWEEP_WEIGHT)
-        elif len(self) >= self._sweep_at:
+        if len(self) >= self._sweep_at:
             self._sweep_if_worthwhile()
         found = tuple(dict.fromkeys(map(self.number, sorted(normals, key=lambda normal: normal.key))))
         self._prepare(predicate, found)
         return found
-
-    def assume(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:  # noqa: ARG002
-        """See `FilterAlgebra`."""
-        # In the order of the parts, each of which is in canonical order: to sort all of them takes longer
-        # than a turn may last.
-        self._prepare(predicate, tuple(numbers))
-
-    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:
-        """See `FilterAlgebra`."""
-        at = start
-        while at < len(numbers) and (weight > 0 or at == start):
-            self._related(numbers[at], self._index.members)
-            weight -= self.filter(numbers[at]).weight
-            at += 1
-        return at
 
     def simplified(self, predicate: Predicate) -> Bits:
         """Returns the filters of a predicate as a simplified set.
@@ -282,17 +169,14 @@ class FilterPool:
         known = self._prepared[id(predicate)][2]
         if known is None:
             known = self.add(0, numbers, jointly=False)
-            if self.allowance != 0:
-                self._prepare(predicate, numbers, known)
+            self._prepare(predicate, numbers, known)
         return known
 
     def number(self, filter_: NormalFilter) -> int:
         """Returns the number of a filter; interns it if it is new."""
         key = tuple(filter_.attributes.items())
         found = self._numbers.get(key)
-        if found is None or self._gone >> found & 1:
-            return self._intern(filter_, key)
-        return found
+        return self._intern(filter_, key) if found is None else found
 
     def filter(self, number: int) -> NormalFilter:
         """Returns the filter with this number."""
@@ -333,14 +217,13 @@ class FilterPool:
         """
         if members >> number & 1:
             return True
-        if not self._spend(self.question):
-            return False
         relations = self._related(number, members)
         near = members & relations.possible_covers
         if not near:
             return False
-        if not self._spend(self._pairs(relations, near)):
-            return False
+        if not self._is_comparable(relations, near):
+            self.undecided += 1
+            return bool(near & self._index.ranges_around(self.filter(number)))
         if new := near & ~relations.compared_covers:
             self._compare(number, relations, new)
         if near & relations.covers:
@@ -349,9 +232,6 @@ class FilterPool:
             return False  # A single member that does not cover the filter.
         if relations.is_box and not (near & relations.low_corner and near & relations.high_corner):
             return False
-        # The search for several members considers at most so many pairs.
-        if jointly and not self._spend(BOXES_MAX * min(near.bit_count(), 2 * CANDIDATES_MAX)):
-            jointly = False
         return self.covered_by_several(number, near, jointly)
 
     def covered_by_several(self, number: int, near: Bits, jointly: bool) -> bool:
@@ -379,13 +259,9 @@ class FilterPool:
         Args:
             jointly: as for `covers`.
         """
-        left = iter(numbers)
-        for number in left:
+        for number in numbers:
             if members >> number & 1:
                 continue
-            if not self._spend(self.question):
-                # Nor is there any for the filters that follow.
-                return members | bits_of((number, *left))
             relations = self._related(number, members)
             if not members & relations.possible_covers and not members & relations.affected:
                 members |= relations.bit
@@ -395,26 +271,17 @@ class FilterPool:
 
     def unite(self, members: Bits, others: Bits) -> Bits:
         """See `FilterAlgebra`: as `add`, in canonical order."""
-        further = others & ~members
-        first = self._answerable(further)
-        # No question about the others has an answer: they are added as they are.
-        return self.add(members, first) | further & ~bits_of(first)
-
-    def _answerable(self, members: Bits) -> list[int]:
-        """The members about which the bound allows questions, the first in canonical order."""
-        return self.in_order(members, None if self.allowance is None else 1 + self.allowance // self.question)
+        return self.add(members, self.in_order(others & ~members))
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """Whether the members are known to cover each of the others."""
-        further = others & ~members
-        first = self._answerable(further)
-        return len(first) == further.bit_count() and all(self.covers(members, number) for number in first)
+        return all(self.covers(members, number) for number in self.in_order(others & ~members))
 
     def restricted(self, members: Bits, bound: Bits) -> Bits:
         """Returns the filters of each of two sets that the other set covers, simplified."""
         both = members & bound
         for covered, covering in ((members, bound), (bound, members)):
-            asked = self._answerable(covered & ~covering)
+            asked = numbers_in(covered & ~covering)
             both |= bits_of([number for number in asked if self.covers(covering, number)])
         return self.unite(0, both)
 
@@ -433,8 +300,10 @@ class FilterPool:
         """The members that a filter covers, and those that it covers but for values of one attribute."""
         relations = self._related(number, members)
         near = members & relations.possibly_covered
-        if not near or not self._spend(self._pairs(relations, near)):
+        if not near:
             return 0, 0
+        if not self._is_comparable(relations, near):
+            return near & self._index.inside_ranges(self.filter(number)), 0
         new = near & ~relations.compared_covered
         if new:
             self._compare_covered(number, relations, new)
@@ -448,18 +317,15 @@ class FilterPool:
         """
         for attribute, mergeable in self._related(number, members).mergeable.items():
             merging = members & mergeable
-            if not merging or not self._spend(merging.bit_count()):
+            if not merging or merging.bit_count() > self._most_pairs:
                 continue
             key = number, merging
             entry = self._merges.get(key)
             if entry is None:
                 entry = self._merge(number, attribute[0], merging)
                 _store(self._merges, key, entry)
-            instead, pairs = entry
-            # Also for a known answer: others must not depend on what this process has compared before.
-            self._spend(pairs)
-            if instead:
-                return merging, instead
+            if entry:
+                return merging, entry
         return 0, ()
 
     def _with(self, members: Bits, number: int) -> Bits:
@@ -486,9 +352,6 @@ class FilterPool:
 
     def _without_covered(self, members: Bits, candidates: Bits) -> Bits:
         """The members without those of the candidates that others cover together, on one attribute."""
-        # Each of them may be related to filters that were interned after it: see `_related`.
-        if not self._spend(max(_SEARCH_PAIRS, self.question) * candidates.bit_count()):
-            return members
         found: Bits = 0
         for number in numbers_in(candidates):
             if self.covers(members & ~(1 << number), number, jointly=False):
@@ -500,20 +363,18 @@ class FilterPool:
                 members = rest
         return members
 
-    def _merge(self, number: int, name: str, merging: Bits) -> tuple[tuple[int, ...], int]:
-        """The union of a filter and of filters that differ from it in one attribute; empty if it has more.
-
-        Second, the pairs of filters of a few intervals that take as long to compare.
-        """
+    def _merge(self, number: int, name: str, merging: Bits) -> tuple[int, ...]:
+        """The union of a filter and of filters that differ from it in one attribute; empty if it has more."""
         filter_ = self.filter(number)
         values = filter_.attributes[name]
         others = [member.attributes[name].intervals for member in self._index.select(merging)]
-        pairs = sum(map(len, others)) // 8
+        if sum(map(len, others)) > INTERVALS_MAX:
+            return ()
         joined = iv.union(values.intervals, *others)
         parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
         if len(parts) > len(others):
-            return (), pairs
-        return tuple(self.number(filter_.with_values(name, part)) for part in parts), pairs
+            return ()
+        return tuple(self.number(filter_.with_values(name, part)) for part in parts)
 
     def _compare(self, number: int, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others of its possible covers."""
@@ -591,7 +452,6 @@ class FilterPool:
         relations = self._relations[number] = Relations(filter_, bit)
         if not relations.is_box:
             self._patterned |= bit
-        self.heaviest = max(self.heaviest, filter_.weight)
         self._version += 1
         return number
 
@@ -619,35 +479,16 @@ class FilterPool:
 
     def _sweep_if_worthwhile(self) -> None:
         """Sweeps if this removes a quarter of the filters: a sweep takes time."""
-        live = self._held()
-        held = live.bit_count()
+        held = self._held().bit_count()
         if 4 * held <= 3 * len(self):
-            self._sweeping = self._sweep(live)
-            self._sweep_further(1)
+            self.sweep()
         else:
             self._sweep_at = 2 * held
 
-    def _sweep_further(self, steps: int) -> None:
-        """Makes steps of the sweep."""
-        for _ in range(steps):
-            assert self._sweeping is not None
-            if next(self._sweeping, self) is self:
-                self._sweeping = None
-                break
-
     def sweep(self) -> None:
-        """Removes the filters that no registered holder has."""
-        for sweeping in (self._sweeping or (), self._sweep(self._held())):
-            for _ in sweeping:
-                pass
-        self._sweeping = None
-
-    def _sweep(self, live: Bits) -> Iterator[None]:
-        """Removes all filters but some in steps, between which others may be added.
-
-        No answer contains them from the first step on. Their numbers are given to others after the last.
-        """
-        gone = self._gone = self._index.members & ~live
+        """Removes the filters that no registered holder has; their numbers are given to others."""
+        live = self._held()
+        gone = self._index.members & ~live
         self._patterned &= live
         self._prepared.clear()
         self._covered.clear()
@@ -655,25 +496,12 @@ class FilterPool:
         self._matched.clear()
         self._version += 1
         self.sweeps += 1
-        relations = [self._relations[number] for number in numbers_in(live)]
-        removing = self._index.remove(gone)
-        # The index lacks the filters from this step on, so that no relation to them is added.
-        next(removing)
-        for start in range(0, len(relations), _CLEARED):
-            for each in relations[start : start + _CLEARED]:
-                each.remove(gone)
-            yield
-        removed = list(numbers_in(gone))
-        for start in range(0, len(removed), _CLEARED):
-            for number in removed[start : start + _CLEARED]:
-                del self._relations[number]
-                key = tuple(self.filter(number).attributes.items())
-                # The filter may have come back under another number.
-                if self._numbers[key] == number:
-                    del self._numbers[key]
-            yield
-        yield from removing
-        self._gone = 0
+        for number in numbers_in(live):
+            self._relations[number].remove(gone)
+        for number in numbers_in(gone):
+            del self._relations[number]
+            del self._numbers[tuple(self.filter(number).attributes.items())]
+        self._index.remove(gone)
         self._sweep_at = max(_SWEEP_AT, 2 * len(self))
 
 

@@ -2,15 +2,14 @@
 
 Each filter is stored once, under a number. An index from each bit of a suite to the filters that have the bit
 finds those that a filter covers, those that cover it, and those that a message matches, by operations on sets
-of numbers. Answers depend on the filters alone, also under a bound (`BloomPool.bounded`), and not on what the
-pool has met before.
+of numbers. Answers depend on the filters alone, and not on what the pool has met
+before.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import or_
 from struct import Struct
@@ -18,8 +17,6 @@ from typing import cast
 
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.numbering import NumberedFilters
-from router.predicates.covering.pool import QUESTION_PAIRS
-from router.predicates.encoded.budget import weight_of
 from router.predicates.encoded.model import (
     ANY_FILTER,
     ANY_SUITE,
@@ -31,10 +28,8 @@ from router.predicates.encoded.model import (
 )
 from router.predicates.model import Filter, Message, Predicate
 
-#: The comparison of a filter with so many others one by one takes the time of a pair of plain filters.
+#: In a suite of so many times as many bits as there are filters, these are compared one by one.
 _ONE_BY_ONE = 8
-#: So do operations on so many columns of the index, and on columns of so many bits in all.
-_COLUMNS, _COLUMN_BITS = 32, 100_000
 #: Filters whose relations are remembered.
 _REMEMBERED = 4_096
 #: The head of a key of the canonical order: number of bits, and the suite.
@@ -119,8 +114,7 @@ class _SuiteIndex:
 class BloomPool(NumberedFilters[bytes]):
     """Encoded filters by number, and the exact algebra of sets of them.
 
-    Sets of filters that `add` and `unite` have made without a bound have no filter that another one covers. A
-    set with the filter that every message matches has no other, under every bound.
+    Sets of filters that `add` and `unite` have made have no filter that another one covers.
     """
 
     def __init__(self) -> None:
@@ -132,18 +126,12 @@ class BloomPool(NumberedFilters[bytes]):
         self._covered: OrderedDict[int, tuple[Bits, Bits]] = OrderedDict()
         #: The set of `ANY_FILTER`, which is in no index; empty: the pool lacks it.
         self._any: Bits = 0
-        #: What questions may still count, None for no bound, and the filters of the tables.
-        self._left: int | None = None
-        self._tables = 0
 
     def _key(self, filter_: Filter) -> bytes:
         encoded = _encoded(filter_)
         suite = encoded.suite
         head = _KEY.pack(encoded.bits.bit_count(), suite.key_id, suite.bits, suite.hashes, suite.encoding)
         return head + encoded.bits.to_bytes(suite.octets, "big")
-
-    def _weight(self, filter_: Filter) -> int:
-        return weight_of(_encoded(filter_))
 
     def _made(self, filters: Iterable[Filter]) -> Predicate:
         return BloomPredicate(cast(Iterable[BloomFilter], filters))
@@ -182,9 +170,7 @@ class BloomPool(NumberedFilters[bytes]):
             return members
         if every and every.bit_length() - 1 in given:
             return every
-        for place, number in enumerate(given):
-            if self._left == 0:
-                return members | bits_of(given[place:])
+        for number in given:
             if not self.covers(members, number):
                 members = members & ~self._covered_members(number, members) | 1 << number
         return members
@@ -193,18 +179,14 @@ class BloomPool(NumberedFilters[bytes]):
         """See `FilterAlgebra`: as `add`, in canonical order."""
         if others & self._any:
             return members if members & self._any else self._any
-        further = others & ~members
-        first = self._answerable(further)
-        # No question about the others has an answer: they are added as they are.
-        added = self.add(members, first)
-        return added if added & self._any else added | further & ~bits_of(first)
+        return self.add(members, self.in_order(others & ~members))
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         """See `FilterAlgebra`: a filter is implied by a predicate iff one of its filters covers it."""
         if members & (self._any | 1 << number):
             return True
-        index, bits, near = self._near(number, members)
-        if index is None or not self._spend(bits, near):
+        index, near = self._near(number, members)
+        if index is None:
             return False
         return bool(near & self._related(self._covering, number, near, index.subsets, index.subsets_among))
 
@@ -212,9 +194,7 @@ class BloomPool(NumberedFilters[bytes]):
         """See `FilterAlgebra`."""
         if members & self._any:
             return True
-        further = others & ~members
-        first = self._answerable(further)
-        return len(first) == further.bit_count() and all(self.covers(members, number) for number in first)
+        return all(self.covers(members, number) for number in self.in_order(others & ~members))
 
     def restricted(self, members: Bits, bound: Bits) -> Bits:
         """The filters of each of two sets that the other set covers, without those that others cover."""
@@ -222,58 +202,22 @@ class BloomPool(NumberedFilters[bytes]):
         for some, covering in ((members, bound), (bound, members)):
             if covering & self._any:
                 return some
-            asked = self._answerable(some & ~covering)
+            asked = numbers_in(some & ~covering)
             both |= bits_of([number for number in asked if self.covers(covering, number)])
         return self.unite(0, both)
 
-    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
-        """Not needed: a question counts the time of its search."""
-        return len(numbers)
-
-    @contextmanager
-    def bounded(self, pairs: int | None, filters: int = 0) -> Iterator[None]:
-        """See `FilterAlgebra`.
-
-        A question counts as the comparison with each filter of the set under the suite, or as operations
-        on columns of as many bits as the tables have filters, whichever is less. When the pairs are used
-        up, `covers` answers "not known to be covered", and `add` adds filters without simplifying.
-        """
-        before = self._left, self._tables
-        self._left, self._tables = pairs, filters
-        try:
-            yield
-        finally:
-            self._left, self._tables = before
-
-    def _spend(self, bits: int, near: Bits) -> bool:
-        """Uses up the pairs of a question about a filter of so many bits; False if too few are left."""
-        if self._left is None:
-            return True
-        columns = bits // _COLUMNS + bits * self._tables // _COLUMN_BITS
-        pairs = QUESTION_PAIRS + min(near.bit_count() // _ONE_BY_ONE, columns)
-        self._left = max(0, self._left - pairs)
-        return self._left > 0
-
-    def _answerable(self, members: Bits) -> list[int]:
-        """The members about which the bound allows questions, the first in canonical order."""
-        return self.in_order(members, None if self._left is None else 1 + self._left // QUESTION_PAIRS)
-
     # How answers are computed.
 
-    def _near(self, number: int, members: Bits) -> tuple[_SuiteIndex | None, int, Bits]:
-        """The index of the suite of a filter, the bits of the suite, and the members that have it.
-
-        None: no member has.
-        """
-        suite = _encoded(self._filters[number]).suite
-        index = self._suites.get(suite)
+    def _near(self, number: int, members: Bits) -> tuple[_SuiteIndex | None, Bits]:
+        """The index of the suite of a filter, and the members that have the suite; None: no member has."""
+        index = self._suites.get(_encoded(self._filters[number]).suite)
         near = 0 if index is None else members & index.members
-        return (index, suite.bits, near) if near else (None, 0, 0)
+        return (index, near) if near else (None, 0)
 
     def _covered_members(self, number: int, members: Bits) -> Bits:
         """The members that a filter other than `ANY_FILTER` is known to cover."""
-        index, bits, near = self._near(number, members)
-        if index is None or not self._spend(bits, near):
+        index, near = self._near(number, members)
+        if index is None:
             return 0
         return near & self._related(self._covered, number, near, index.supersets, index.supersets_among)
 

@@ -7,7 +7,7 @@ that do not, the frame is sent again, after waits that double, until it has been
 of a frame that was taken is dropped and confirmed once more, since its RECEIPT may be what was lost.
 
 **What is confirmed.** A frame that a router took, or dropped for a reason that a copy of it would meet.
-One that it may take later (its table of the epoch has not come, its intake is full), or that is not authentic
+One that it may take later (its table of the epoch has not come), or that is not authentic
 is not confirmed: the first will be sent again, the second was never sent.
 
 **Epochs.** In a new epoch every router advertises again, and issuers give up the SRs of older epochs. What
@@ -54,7 +54,6 @@ _UNCONFIRMED = (
     Drop.UNSIGNED,
     Drop.BAD_SIGNATURE,
     Drop.ISSUER_REPLAYED,
-    Drop.INTAKE_FULL,
 )
 
 #: What makes a frame of a neighbour that frame: type, issuer, seq, epoch.

@@ -223,16 +223,11 @@ class PerSource(Identified):
         self._fresh.add(entry.number)
 
     def _union(self, epoch: _Epoch, classes: int) -> PredicateBuilder:
-        """The disjunction of the predicates of the nodes of some classes.
-
-        Each is added with a bound of its own, as `pif` adds that of an RA: one bound for all would leave most
-        of a large entry unsimplified.
-        """
+        """The disjunction of the predicates of the nodes of some classes."""
         made = self.context.content.builder()
         for number in numbers_in(classes):
             for issuer in sorted(epoch.receivers.get(number, ())):
-                with self.routing.bounded(self.context.options.turn_pairs):
-                    made.unite(self.held[issuer])
+                made.unite(self.held[issuer])
         return made
 
     def _forget(self, entry: _Entry) -> None:

@@ -11,17 +11,14 @@ from itertools import chain
 from typing import Any
 
 from router.content.base import Content
-from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
+from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.context import Context
 from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session
 from router.wire.addresses import LOCAL_INTERFACE
-
-#: Pairs of filters that a change of p0 compares; then p0 has more filters than it needs, and is as exact.
-_PAIRS = 20_000
 
 
 class Exhaustive(Service):
@@ -87,15 +84,14 @@ class ApplicationPredicates:
         else:
             del self._predicates[app]
         fresh, gone = self._without(predicate, before), self._without(before, predicate)
-        with self._routing.bounded(_PAIRS):
-            if not gone or self._content.builder(fresh).covers(gone):
-                # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
-                local = self._routing.copy_of(LOCAL_INTERFACE)
-                local.add(fresh)
-            else:
-                local = self._content.builder()
-                for each in self._predicates.values():
-                    local.add(each)
+        if not gone or self._content.builder(fresh).covers(gone):
+            # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
+            local = self._routing.copy_of(LOCAL_INTERFACE)
+            local.add(fresh)
+        else:
+            local = self._content.builder()
+            for each in self._predicates.values():
+                local.add(each)
         return self._routing.replace(LOCAL_INTERFACE, local)
 
     def selecting(self, message: Message) -> tuple[int, ...]:

@@ -215,7 +215,7 @@ def test_routers_of_a_plain_network_drop_and_count_private_frames() -> None:
 
 
 def test_a_heavy_predicate_is_widened_and_loses_nobody() -> None:
-    options = RouterOptions(privacy="bloom", predicate_filters=3, turn_weight=6)
+    options = RouterOptions(privacy="bloom", predicate_filters=3)
     network = Network(random_graph(random.Random(1), 2, 0), options, 1)
     network.new_epoch()
     maker = encoder()

@@ -245,10 +245,9 @@ def test_the_predicates_of_all_nodes_are_kept_beside_the_table(scheme: str, data
 
 @pytest.mark.parametrize("scheme", ["pif", "psf", "ips"])
 def test_an_entry_of_many_receivers_is_simplified_as_one_of_few(scheme: str) -> None:
-    """Each predicate has the bound of its RA, `turn_pairs`, and not all of an entry one together."""
     nodes = 24
     line = graph_of([(node, node + 1, 1) for node in range(nodes - 1)])
-    network = Network(line, RouterOptions(scheme=scheme, turn_pairs=20), 1)
+    network = Network(line, RouterOptions(scheme=scheme), 1)
     network.new_epoch()
     for node in range(nodes):
         network.set_predicate(node, one(integer("x", Operator.LT, 10 * node)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -11,19 +11,15 @@ import pytest
 from router.predicates.covering import intervals, patterns, values
 from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.budget import (
-    FILTER_WEIGHT_MAX,
-    Allowance,
-    PredicateLimits,
-    chunks,
+    MERGED_MAX,
     weight_of,
-    widen_to,
+    widen,
 )
 from router.predicates.covering.normal import NormalFilter, normalise
-from router.predicates.covering.pool import FilterPool
+from router.predicates.covering.pool import PAIRS_MAX, FilterPool
 from router.predicates.covering.values import ValueSet
 from router.predicates.model import EVERYTHING, Constraint, Filter, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
-from router.protocol.options import RouterOptions
 
 
 def _text(random: Random, length: int = 8) -> str:
@@ -113,102 +109,70 @@ def test_a_pattern_counts_as_several_comparisons_with_ranges_too(monkeypatch: py
     members = pool.add(0, pool.numbers(parse_predicate(suffixes)))
     (interval,) = pool.numbers(parse_predicate('s > "aa" and s < "c"'))
     compared.count = 0
-    with pool.bounded(400):
-        assert pool.covered_members(interval, members) == (0, 0)
+    assert pool.covered_members(interval, members) == (0, 0)
     assert compared.count == 0
-    pool.covered_members(interval, members)
-    assert compared.count == 100
-
-
-def test_comparisons_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = _Compared(monkeypatch)
-    random = Random(3)
-    boxes = []
-    for _ in range(300):
-        (x, y), width = (random.randrange(1_000), random.randrange(1_000)), random.randrange(500)
-        boxes.append(f"x > {x} and x < {x + width} and y > {y} and y < {y + width}")
-    predicate = parse_predicate(" or ".join(boxes))
-    pool = FilterPool()
-    numbers = pool.numbers(predicate)
-    with pool.bounded(500):
-        members = pool.add(0, numbers)
-    # One comparison may exceed the budget, by at most the filters of the table.
-    assert compared.count <= 500 + 2 * 300
-    assert members.bit_count() > 200
-    exact = pool.add(0, numbers)
-    assert pool.covers_all(exact, members)
-    assert pool.covers_all(members, exact)
-
-
-def test_answers_within_a_bound_do_not_depend_on_what_a_pool_has_merged() -> None:
-    holes = [" and ".join(f"x != {2 * n + 100 * part}" for n in range(40)) for part in range(6)]
-    predicates = [parse_predicate(f"y = 1 and {text}") for text in holes]
-    others = parse_predicate(" or ".join(f"z = {2 * n}" for n in range(20)))
-
-    def table(pool: FilterPool, pairs: int | None) -> Predicate:
-        members = 0
-        with pool.bounded(pairs):
-            for predicate in (*predicates, others):
-                members = pool.add(members, pool.numbers(predicate))
-        return pool.predicate(members)
-
-    exact = table(FilterPool(), None)
-    for pairs in range(0, 120, 3):
-        fresh, used = FilterPool(), FilterPool()
-        assert table(used, None) == exact
-        assert table(used, pairs) == table(fresh, pairs), pairs
+    pool.covered_members(interval, bits_of(list(numbers_in(members))[:20]))
+    assert compared.count == 20
 
 
 def test_beyond_its_weight_a_predicate_is_merged_by_attributes() -> None:
-    limits = PredicateLimits(predicate_weight=4, turn_weight=2)
     predicate = parse_predicate("x = 1 or x = 2 or x = 7 or y = 3 or x = 9 or y = 5")
-    assert widen_to(predicate, limits) == parse_predicate(
-        "x = 1 or x = 2 or x > 6 and x < 10 or y > 2 and y < 6"
-    )
-    assert [part.weight for part in chunks(predicate, limits, 4)] == [2] * 6
-    assert widen_to(predicate, limits, 0) == parse_predicate("x > 0 and x < 10 or y > 2 and y < 6")
+    expected = parse_predicate("x = 1 or x = 2 or x > 6 and x < 10 or y > 2 and y < 6")
+    assert widen(predicate, 10, 4, 100) == (list(expected), 4, True)
+    assert _widened(predicate, weight=0) == parse_predicate("x > 0 and x < 10 or y > 2 and y < 6")
 
 
 def test_beyond_a_number_of_filters_a_predicate_is_merged() -> None:
-    limits = PredicateLimits(predicate_filters=2)
     predicate = parse_predicate("x = 1 or y = 2 or x = 5 or x = 9")
-    assert widen_to(predicate, limits) == parse_predicate("x = 1 or y = 2 or x > 4 and x < 10")
-    assert widen_to(parse_predicate("x = 1 or y = 2"), limits) == parse_predicate("x = 1 or y = 2")
+    assert _widened(predicate, most=2) == parse_predicate("x = 1 or y = 2 or x > 4 and x < 10")
+    assert _widened(parse_predicate("x = 1 or y = 2"), most=2) == parse_predicate("x = 1 or y = 2")
 
 
 def test_a_filter_keeps_its_leading_constraints() -> None:
-    limits = PredicateLimits(filter_weight=3)
-    assert widen_to(parse_predicate("x = 1 and y = 2 and z = 3"), limits) == parse_predicate(
-        "x = 1 and y = 2"
-    )
+    three = parse_predicate("x = 1 and y = 2 and z = 3")
+    assert _widened(three, filter_weight=3) == parse_predicate("x = 1 and y = 2")
     long = Filter((Constraint("s", Type.STRING, Operator.EQ, "a" * 1_000),))
-    assert widen_to(Predicate((long,)), limits) == EVERYTHING
+    assert _widened(Predicate((long,)), filter_weight=3) == EVERYTHING
 
 
 def test_many_sets_of_attributes_become_one_filter() -> None:
-    limits = PredicateLimits(predicate_weight=1)
     predicate = Predicate(
         tuple(Filter((Constraint(f"a{n}", Type.INTEGER, Operator.EQ, n),)) for n in range(1_000))
     )
-    assert widen_to(predicate, limits) == EVERYTHING
+    assert _widened(predicate, weight=1) == EVERYTHING
 
 
-def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
-    allowance = Allowance(PredicateLimits(burst=100, rate=10), now=5.0)
-    assert allowance.left(5.0) == 100
-    allowance.use(130)
-    assert allowance.left(5.0) == 0
-    assert allowance.left(7.0) == 20
-    assert allowance.left(6.0) == 20
-    assert allowance.left(1e6) == 100
+def test_many_filters_beyond_the_bounds_become_one_and_the_rest_is_not_read() -> None:
+    read = []
+
+    def filters() -> Iterator[Filter]:
+        for number in range(2 * MERGED_MAX):
+            read.append(number)
+            yield Filter((Constraint("x", Type.INTEGER, Operator.EQ, number),))
+
+    assert widen(filters(), 100, 10, 100) == (list(EVERYTHING), 10, True)
+    assert len(read) == 5 + MERGED_MAX + 1
+
+
+def _widened(
+    predicate: Predicate, filter_weight: int = 100, weight: int = 10_000, most: int = 100
+) -> Predicate:
+    return Predicate(tuple(widen(predicate, filter_weight, weight, most)[0]))
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("filter_weight", 0), ("turn_weight", 1), ("burst", -1), ("rate", 0)]
+    "boxes", ["x > {0} and x < {1} and y > {2} and y < {3}", 's > "a" and s < "c" and s *= "{0}"']
 )
-def test_bounds_are_positive(field: str, value: int) -> None:
-    with pytest.raises(ValueError, match=field):
-        PredicateLimits(**{field: value})
+def test_a_filter_is_compared_with_few_others(monkeypatch: pytest.MonkeyPatch, boxes: str) -> None:
+    compared = _Compared(monkeypatch)
+    filters: list[Filter] = []
+    for n in range(1_000):
+        filters += parse_predicate(boxes.format(n, n + 2_000, 1_000 - n, 3_000 - n)).filters
+    pool = FilterPool()
+    numbers = pool.numbers(Predicate(tuple(filters)))
+    members = pool.add(0, numbers)
+    assert compared.count <= 2 * PAIRS_MAX * 1_000
+    assert pool.covers_all(members, bits_of(numbers))
 
 
 def test_a_heavy_filter_is_weighed_without_reading_it() -> None:
@@ -224,15 +188,7 @@ def test_a_heavy_filter_is_weighed_without_reading_it() -> None:
     constraints = _substrings(1) * 5_001
     assert weight_of(Filter(Counted(constraints))) == 5_002
     assert read == []
-    assert weight_of(Filter(tuple(constraints[:5_000]))) == 5_001 + 5_000 * 9 // 160
-
-
-def test_a_filter_whose_texts_are_not_read_exceeds_every_bound_on_its_weight() -> None:
-    greatest = FILTER_WEIGHT_MAX
-    assert RouterOptions(filter_weight=greatest).limits.filter_weight == greatest
-    assert weight_of(Filter(tuple(_substrings(greatest + 1)))) > greatest
-    with pytest.raises(ValueError, match="filter_weight"):
-        RouterOptions(filter_weight=greatest + 1)
+    assert weight_of(Filter(tuple(constraints[:5_000]))) == 1 + 5_000 * 60 + 5_000 * 9 // 160
 
 
 @pytest.mark.parametrize("text", ["x >= {0} and x < {1} and y < {2}", "x != {0} and y != {2}"])
@@ -268,3 +224,14 @@ def test_a_comparison_knows_corners_and_covers(text: str) -> None:
                 intervals.contains_below(own, values.intervals[-1][1]) for own, values in pairs
             )
     assert found
+
+
+@pytest.mark.parametrize("wide", ["id < 1000", "*", "id < 1000 and id any integer"])
+def test_a_filter_that_covers_many_takes_their_place(wide: str) -> None:
+    pool = FilterPool()
+    many = " or ".join(f'id = {n} and name = "n{n}"' for n in range(0, 2_000, 2))
+    members = pool.add(0, pool.numbers(parse_predicate(many)))
+    (number,) = pool.numbers(parse_predicate(wide))
+    grown = pool.add(members, [number])
+    assert grown.bit_count() == (1 if wide == "*" else 501)
+    assert pool.covers_all(grown, members)

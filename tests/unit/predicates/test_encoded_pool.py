@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from itertools import combinations, islice
 from typing import cast
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from router.predicates.covering import numbering
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.pool import QUESTION_PAIRS
 from router.predicates.encoded import pool as encoded
 from router.predicates.encoded.algebra import covers, minimal, union
 from router.predicates.encoded.model import ANY_FILTER, BloomFilter, BloomMessage, BloomPredicate, Suite
@@ -102,70 +100,29 @@ def test_others_come_and_go_while_others_are_removed(monkeypatch: pytest.MonkeyP
     assert len(pool) == len({each for builder, _ in held for each in numbers_in(builder.members)})
 
 
-@pytest.mark.parametrize("pairs", [None, 0, 1, 100])
-def test_the_filter_that_matches_everything_replaces_all_others(pairs: int | None) -> None:
-    """Under every bound, whichever comes first, with filters of the pool that no table has."""
+def test_the_filter_that_matches_everything_replaces_all_others() -> None:
+    """Whichever comes first, with filters of the pool that no table has."""
     source, pool = random.Random(6), BloomPool()
     some = BloomPredicate(dict.fromkeys(_drawn(source) for _ in range(2_500)))
     everything = BloomPredicate([ANY_FILTER])
     leftovers = BloomPredicate([_drawn(source, Suite(3, 64, 3, 1)) for _ in range(1_500)])
     pool.numbers(leftovers)
-    with pool.bounded(pairs):
-        for first, second in ((some, everything), (everything, some)):
-            builder = PredicateBuilder(first, pool=pool)
-            assert builder.add(second) == (second is everything)
-            assert builder.predicate == everything
-            united = PredicateBuilder(first, pool=pool)
-            united.unite(PredicateBuilder(second, pool=pool))
-            assert united.predicate == everything
-        assert builder.covers(leftovers)
-        assert pool.covers_all(builder.members, bits_of(pool.numbers(leftovers)))
-        table = PredicateBuilder(leftovers, pool=pool).members
-        assert pool.restricted(builder.members, table) == pool.restricted(table, builder.members) == table
-
-
-def test_questions_beyond_the_bound_leave_others_that_others_cover() -> None:
-    source, pool = random.Random(5), BloomPool()
-    builder = PredicateBuilder(BloomPredicate([BloomFilter(_SUITE, 1)]), pool=pool)
-    more = BloomPredicate([BloomFilter(_SUITE, 1 | source.getrandbits(64)) for _ in range(100)])
-    pool.numbers(more)
-    with pool.bounded(10 * QUESTION_PAIRS):
-        builder.add(more)
-        assert not builder.covers(BloomPredicate([BloomFilter(_SUITE, 3)]))
-    # The tenth uses up the bound.
-    assert len(builder) == 1 + 91
-    # Nothing is lost, and nothing that was there is wrong.
-    assert builder.covers(more)
-    assert builder.matches(BloomMessage(_SUITE, 1))
-    assert not builder.matches(BloomMessage(_SUITE, 2))
-    builder = PredicateBuilder(BloomPredicate([BloomFilter(_SUITE, 1)]), pool=pool)
-    assert not builder.add(more)
-
-
-def test_a_question_counts_more_in_a_larger_table_and_of_larger_sets() -> None:
-    source = random.Random(8)
-
-    def answered(bits: int, number: int, filters: int) -> int:
-        suite, pool = Suite(1, bits, 3, 1), BloomPool()
-        pairs = islice(combinations(range(9, 64), 2), number - 1)
-        others = [BloomFilter(suite, 1 << one | 1 << other) for one, other in pairs]
-        builder = PredicateBuilder(BloomPredicate([BloomFilter(suite, 1 << 8), *others]), pool=pool)
-        assert len(builder) == number
-        new = [BloomFilter(suite, source.getrandbits(bits) | 1 << 8) for _ in range(1_000)]
-        with pool.bounded(2_000, filters):
-            # All are covered.
-            return sum(builder.covers(BloomPredicate([each])) for each in new)
-
-    # The question that uses up the bound has no answer.
-    assert answered(64, 1, 1) == answered(4_096, 1, 1) == 2_000 // 4 - 1
-    assert answered(64, 500, 10_000) == (2_000 - 1) // (4 + 2 + 6)
-    assert answered(256, 500, 10_000) == (2_000 - 1) // (4 + 8 + 25)
-    assert answered(1_024, 500, 10_000) == (2_000 - 1) // (4 + 62)
+    for first, second in ((some, everything), (everything, some)):
+        builder = PredicateBuilder(first, pool=pool)
+        assert builder.add(second) == (second is everything)
+        assert builder.predicate == everything
+        united = PredicateBuilder(first, pool=pool)
+        united.unite(PredicateBuilder(second, pool=pool))
+        assert united.predicate == everything
+    assert builder.covers(leftovers)
+    assert pool.covers_all(builder.members, bits_of(pool.numbers(leftovers)))
+    table = PredicateBuilder(leftovers, pool=pool).members
+    assert pool.restricted(builder.members, table) == pool.restricted(table, builder.members) == table
 
 
 @settings(max_examples=cases(60), deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from((None, 20, 200, 2_000)), st.sampled_from((16, 64, 512)))
-def test_answers_do_not_depend_on_what_the_pool_has_met(seed: int, pairs: int | None, bits: int) -> None:
+@given(st.integers(0, 10_000), st.sampled_from((16, 64, 512)))
+def test_answers_do_not_depend_on_what_the_pool_has_met(seed: int, bits: int) -> None:
     """Two pools, one of which has had many other filters, some of them left: other numbers, equal answers."""
     source = random.Random(seed)
     suites = [Suite(1, bits, 3, 1), Suite(2, bits, 3, 1)]
@@ -187,15 +144,14 @@ def test_answers_do_not_depend_on_what_the_pool_has_met(seed: int, pairs: int | 
         new, at, other = some(30), source.randrange(3), source.randrange(3)
         answers = []
         for pool, builders in zip((fresh, used), tables, strict=True):
-            with pool.bounded(pairs, 1_000):
-                added = builders[at].add(new)
-                covered = builders[other].covers(new)
-                all_covered = pool.covers_all(builders[other].members, builders[at].members)
-                restricted = PredicateBuilder(
-                    members=pool.restricted(builders[at].members, builders[other].members), pool=pool
-                )
-                united = builders[other].copy()
-                grown = united.unite(builders[at])
+            added = builders[at].add(new)
+            covered = builders[other].covers(new)
+            all_covered = pool.covers_all(builders[other].members, builders[at].members)
+            restricted = PredicateBuilder(
+                members=pool.restricted(builders[at].members, builders[other].members), pool=pool
+            )
+            united = builders[other].copy()
+            grown = united.unite(builders[at])
             answers.append(
                 (
                     [added, covered, all_covered, grown],
@@ -203,8 +159,7 @@ def test_answers_do_not_depend_on_what_the_pool_has_met(seed: int, pairs: int | 
                 )
             )
         assert answers[0] == answers[1]
-        if pairs is None:
-            for builder in tables[0]:
-                assert builder.predicate == BloomPredicate(
-                    minimal(cast(BloomPredicate, builder.predicate).encoded)
-                )
+        for builder in tables[0]:
+            assert builder.predicate == BloomPredicate(
+                minimal(cast(BloomPredicate, builder.predicate).encoded)
+            )

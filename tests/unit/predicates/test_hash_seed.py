@@ -1,4 +1,4 @@
-"""The pool of filters does the same work in the same steps in every process, whatever its hashes of texts."""
+"""The pool of filters gives the same numbers in every process, whatever its hashes of texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from tests.support.paths import ROOT
 
 #: Texts come and go until filters have been removed several times. Prints, of each turn, the numbers of the
-#: filters, whether filters are being removed, and how often some were.
+#: filters, and how often some were removed.
 _CHURN = """
 import hashlib, random
 from router.predicates.covering.builder import PredicateBuilder
@@ -29,8 +29,8 @@ for turn in range(180):
     held.append(PredicateBuilder(predicate, pool=pool))
     if turn % 3:
         held.pop(0)
-    turns.append((numbers, pool.sweeping, pool.sweeps, len(pool), held[-1].members))
-print(sum(was[1] != now[1] for was, now in zip(turns, turns[1:])), turns[-1][2])
+    turns.append((numbers, pool.sweeps, len(pool), held[-1].members))
+print(turns[-1][1])
 print(hashlib.sha256(repr(turns).encode()).hexdigest())
 """
 
@@ -46,9 +46,7 @@ def _run(hash_seed: str) -> list[str]:
     return ended.stdout.split()
 
 
-def test_steps_of_a_sweep_do_not_depend_on_the_hashes_of_texts() -> None:
-    changes, sweeps, digest = _run("1")
-    # Filters were removed in several turns, more than once.
+def test_a_sweep_does_not_depend_on_the_hashes_of_texts() -> None:
+    sweeps, digest = _run("1")
     assert int(sweeps) >= 2
-    assert int(changes) >= 4
-    assert _run("2")[2] == digest
+    assert _run("2")[1] == digest

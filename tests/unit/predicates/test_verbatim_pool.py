@@ -8,7 +8,6 @@ import pytest
 
 from router.content.verbatim import VerbatimPool
 from router.predicates.covering import numbering
-from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
@@ -44,17 +43,3 @@ def test_filters_come_and_go_while_others_are_removed(monkeypatch: pytest.Monkey
     assert steps >= 2 * sweeps
     pool.sweep()
     assert len(pool) == len({filter_ for _, predicate in held for filter_ in predicate})
-
-
-def test_the_numbers_of_a_predicate_are_taken_over() -> None:
-    pool, whole = VerbatimPool(), _points(list(range(1_000)))
-    numbers = [
-        number
-        for start in range(0, 1_000, 100)
-        for number in pool.numbers(_points(list(range(start, start + 100))))
-    ]
-    pool.assume(whole, numbers, bits_of(numbers))
-    # No filter is looked up again.
-    pool._numbers.clear()
-    builder = PredicateBuilder(whole, pool=pool)
-    assert list(numbers_in(builder.members)) == sorted(numbers)

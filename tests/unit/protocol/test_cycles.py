@@ -35,8 +35,7 @@ def _attention(seed: int) -> object:
 def _messages(scheme: str) -> Callable[[int], object]:
     def played(seed: int) -> object:
         rng = random.Random(seed)
-        # Predicates of more than one filter are read in several turns.
-        options = RouterOptions(scheme=scheme, turn_weight=2, sr_timeout_s=1.0)
+        options = RouterOptions(scheme=scheme, sr_timeout_s=1.0)
         network = Network(random_graph(rng, 4, 1), options, seed)
         network.new_epoch()
         for _ in range(60):

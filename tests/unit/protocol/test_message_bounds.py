@@ -7,8 +7,8 @@ import pytest
 from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
 from router.predicates.parser import ParseError, parse_message
+from router.protocol.bounds import MOST_BYTES, is_too_large
 from router.protocol.events import FrameReceived, Refused, SendMessage
-from router.protocol.message_bounds import MOST_BYTES, is_too_large
 from router.wire.frames import EncodedMessage, Frame, FrameType
 from router.wire.message import encode_message
 from tests.support.one_router import msg, ra, received, sent, set_up

@@ -14,7 +14,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core import reliable_control
 from router.protocol.core.router import Layer
 from router.protocol.core.stack import make_router
-from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate, Tick
+from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin
@@ -234,32 +234,6 @@ def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
     )
     assert restarted.core.counters.dropped == {"unknown_epoch": 3, "bad_signature": 3}
     assert restarted.core.rows() == rows
-
-
-def _reading(keys: PublicKeys) -> Layer:
-    """A router that reads RAs in turns, one at a time, and cannot widen those for which it has no room."""
-    options = RouterOptions(reliable_control=True, covering="none", turn_weight=5, predicates_waiting=1)
-    engine = factory("counting")
-    return in_epoch(make_router(NODE, options, engine, INCARNATION, random.Random(1), keys))
-
-
-def _large_ra(number: int) -> Frame:
-    body = parse_predicate(" or ".join(f"x = {value}" for value in range(10)))
-    return signed(Frame(FrameType.RA, 21, FLOOR | number, 1, 9, body, Flags.RELIABLE), 21)
-
-
-def test_a_frame_for_which_there_was_no_room_is_taken_when_it_is_sent_again() -> None:
-    """Its number is not used up: a second sending would be refused as a replay, and the RA lost for good."""
-    router = _reading(PublicKeys(public_keys(), FLOOR))
-    first, second = _large_ra(1), _large_ra(2)
-    router.handle(FrameReceived(11, first), 1.0)
-    assert router.handle(FrameReceived(11, second), 1.0) == []
-    assert router.core.counters.dropped == {"intake_full": 1}
-    while not any(isinstance(each, Send) and each.frame.issuer == 21 for each in router.handle(Tick(), 1.0)):
-        pass
-    receipt = Send(frozenset({1}), Frame(FrameType.RECEIPT, 21, second.seq, 1, 1, Ack(FrameType.RA)))
-    assert router.handle(FrameReceived(11, second), 2.0) == [receipt]
-    assert router.core.counters.dropped == {"intake_full": 1}
 
 
 def test_a_copy_that_comes_after_many_other_frames_counts_as_a_replay(

@@ -1,0 +1,216 @@
+"""The bounds on what other routers send, and on what applications declare: all of them, in one place.
+
+A frame meets the bounds as it comes in, before any algebra: the core behind them handles each frame whole, in
+the turn in which it comes in. What the bounds admit takes up to some 100 ms (docs/adr).
+
+A predicate that exceeds a bound is widened and counted (`router.predicates.covering.budget`): it matches more
+messages, so no receiver is lost. It goes on widened, since the RA filter of this router relies on what the
+routers beyond have. All bounds are counts, and the clock is that of the events, so a replay of the events
+gives the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+from router.content.base import MOST_ATTRIBUTES, Content
+from router.predicates.covering.budget import MERGED_MAX
+from router.predicates.model import Predicate
+from router.wire.frames import EncodedMessage, EncodedPredicate, Frame
+from router.wire.header import DecodeError
+from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
+
+# --- Predicates -------------------------------------------------------------------------------------------
+
+#: Bytes of the body of an RA or UR that is read.
+PREDICATE_BYTES = 4 * 1024 * 1024
+#: Senders whose allowances are kept whether they are full or not.
+_FEW_SENDERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateLimits:
+    """Bounds on the predicates of RAs and URs; the first three also bind applications, which are refused.
+
+    Attributes:
+        filter_weight: weight of one filter; the last constraints of a heavier filter are left out.
+        predicate_weight: weight of one predicate; the filters beyond it are merged.
+        predicate_filters: filters of one predicate, likewise: the memory of a table grows with their square.
+        burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
+        rate: weight a second that one neighbour, or one issuer, may send for long.
+        table_filters: filters of a routing table, over all interfaces; a table that has as many takes further
+            predicates as matching everything.
+
+    Raises:
+        ValueError: a bound is less than 1.
+    """
+
+    filter_weight: int = 512
+    predicate_weight: int = 110_000
+    predicate_filters: int = 10_000
+    burst: int = 440_000
+    rate: int = 10_000
+    table_filters: int = 50_000
+
+    def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self)):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
+
+
+#: Predicates of 10,000 filters of up to ten equalities, orders and prefixes each are exact.
+DEFAULT_LIMITS = PredicateLimits()
+
+
+class Allowance:
+    """A token bucket: the weight that a neighbour, or an issuer, may send.
+
+    Args:
+        limits: `burst` is the size of the bucket, `rate` the units that it gains in a second.
+        now: the time, in seconds.
+    """
+
+    __slots__ = ("_at", "_left", "_limits")
+
+    def __init__(self, limits: PredicateLimits, now: float) -> None:
+        self._limits = limits
+        self._left = float(limits.burst)
+        self._at = now
+
+    def left(self, now: float) -> int:
+        """Returns the weight that may be sent at this time."""
+        if now > self._at:
+            left = self._left + (now - self._at) * self._limits.rate
+            self._left = min(left, float(self._limits.burst))
+            self._at = now
+        return int(self._left)
+
+    def use(self, weight: int) -> None:
+        """Takes this weight, or all that is left."""
+        self._left = max(0.0, self._left - weight)
+
+
+class Allowances:
+    """The allowances of many senders, by number.
+
+    A full bucket is like one that was never used, so it need not be kept: memory grows with the senders of
+    the last seconds, not with all of them.
+    """
+
+    def __init__(self, limits: PredicateLimits) -> None:
+        self._limits = limits
+        self._buckets: dict[int, Allowance] = {}
+        self._sweep_at = _FEW_SENDERS
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def of(self, sender: int, now: float) -> Allowance:
+        """Returns the allowance of a sender, which is full if it was not used lately."""
+        bucket = self._buckets.get(sender)
+        if bucket is None:
+            if len(self._buckets) >= self._sweep_at:
+                self._sweep(now)
+            bucket = self._buckets[sender] = Allowance(self._limits, now)
+        return bucket
+
+    def keep_only(self, senders: Callable[[int], object]) -> None:
+        """Forgets the senders for which `senders` returns nothing true."""
+        self._buckets = {sender: each for sender, each in self._buckets.items() if senders(sender)}
+
+    def _sweep(self, now: float) -> None:
+        burst = self._limits.burst
+        self._buckets = {
+            sender: bucket for sender, bucket in self._buckets.items() if bucket.left(now) < burst
+        }
+        self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
+
+
+class Bounds:
+    """Applies the bounds to the predicates of RAs and URs.
+
+    Attributes:
+        neighbours, issuers: what each may still send.
+    """
+
+    def __init__(self, limits: PredicateLimits, content: Content) -> None:
+        self._limits = limits
+        self._content = content
+        self.neighbours = Allowances(limits)
+        self.issuers = Allowances(limits)
+
+    def within(self, sender: int, frame: Frame, full: bool, now: float) -> tuple[Predicate, bool]:
+        """The predicate of an RA or UR, and whether it was widened; charges who sent it.
+
+        An RA charges its issuer and the neighbour. A UR charges the neighbour alone, which made it: the
+        issuer of the SR wrote none of it.
+
+        Args:
+            sender: the neighbour.
+            full: whether the tables have `table_filters`.
+
+        Raises:
+            DecodeError: the body breaks a rule of the format.
+        """
+        content, limits, body = self._content, self._limits, frame.body
+        assert isinstance(body, Predicate | EncodedPredicate)
+        if not content.widens:
+            return content.read(body), False
+        charged = [self.neighbours.of(sender, now)]
+        if frame.type is content.advertisement_frame:
+            charged.append(self.issuers.of(frame.issuer, now))
+        left = min(limits.predicate_weight, *(each.left(now) for each in charged))
+        if full or not left or _is_vast(body, limits.predicate_filters + MERGED_MAX):
+            for each in charged:
+                each.use(left)
+            return content.everything, True
+        predicate, weight, widened = content.within(
+            body, limits.filter_weight, left, limits.predicate_filters
+        )
+        for each in charged:
+            # An RA without filters counts too: the number of RAs in a second is bounded.
+            each.use(max(weight, 1))
+        return predicate, widened
+
+
+def _is_vast(body: Predicate | EncodedPredicate, filters: int) -> bool:
+    """Whether a predicate is not even read, since it has too many bytes or filters.
+
+    Raises DecodeError: its body breaks a rule of the format.
+    """
+    if isinstance(body, Predicate):
+        return len(body) > filters
+    return len(body.encoded) > PREDICATE_BYTES or has_more_than(body.encoded, filters)
+
+
+# --- Messages ---------------------------------------------------------------------------------------------
+
+#: Bytes of the body of a message. Applications cannot send larger ones: a request has at most 1 MiB
+#: (docs/application-socket.md).
+MOST_BYTES = 1024 * 1024
+#: Bytes of an attribute: TLV header, length of the name, name, type, value. Most for a name and a value.
+_LEAST, _LONGEST = TLV_HEADER_LENGTH + 3, TLV_HEADER_LENGTH + 2 + 255 + 65_535
+_NUMBER = 8
+
+
+def is_too_large(body: object) -> bool:
+    """Whether a message has too many attributes or bytes; a body that breaks a rule of the format has not."""
+    if isinstance(body, EncodedMessage):
+        size = len(body.encoded)
+        return size > MOST_BYTES or (size > _LEAST * MOST_ATTRIBUTES and _has_many(body.encoded))
+    if not isinstance(body, Mapping) or len(body) * _LONGEST <= MOST_BYTES:
+        return False
+    return len(body) > MOST_ATTRIBUTES or sum(map(_size, body, body.values())) > MOST_BYTES
+
+
+def _has_many(body: bytes) -> bool:
+    """Whether a body has too many TLVs, the most of which are attributes."""
+    try:
+        return has_more_than(body, MOST_ATTRIBUTES)
+    except DecodeError:
+        return False
+
+
+def _size(name: str, value: object) -> int:
+    return _LEAST + len(name.encode()) + (len(value.encode()) if isinstance(value, str) else _NUMBER)

@@ -1,0 +1,35 @@
+"""The bounds on predicates and messages of others, and what senders may still send."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.predicates.covering.budget import FILTER_WEIGHT_MAX, weight_of
+from router.predicates.model import Constraint, Filter, Operator, Type
+from router.protocol.bounds import Allowance, PredicateLimits
+from router.protocol.options import RouterOptions
+
+
+def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
+    allowance = Allowance(PredicateLimits(burst=100, rate=10), now=5.0)
+    assert allowance.left(5.0) == 100
+    allowance.use(130)
+    assert allowance.left(5.0) == 0
+    assert allowance.left(7.0) == 20
+    assert allowance.left(6.0) == 20
+    assert allowance.left(1e6) == 100
+
+
+@pytest.mark.parametrize(("field", "value"), [("filter_weight", 0), ("burst", -1), ("rate", 0)])
+def test_bounds_are_positive(field: str, value: int) -> None:
+    with pytest.raises(ValueError, match=field):
+        PredicateLimits(**{field: value})
+
+
+def test_a_filter_whose_texts_are_not_read_exceeds_every_bound_on_its_weight() -> None:
+    greatest = FILTER_WEIGHT_MAX
+    assert RouterOptions(filter_weight=greatest).limits.filter_weight == greatest
+    many = tuple(Constraint(f"a{n}", Type.INTEGER, Operator.EQ, n) for n in range(greatest + 1))
+    assert weight_of(Filter(many)) > greatest
+    with pytest.raises(ValueError, match="filter_weight"):
+        RouterOptions(filter_weight=greatest + 1)
