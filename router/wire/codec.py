@@ -47,7 +47,6 @@ __all__ = [
     "forwarded_frame",
     "fragment",
     "fragments",
-    "payload_lengths",
     "read_frame",
     "whole_frame",
 ]
@@ -121,41 +120,19 @@ def fragments(frame: Frame, mtu: int = DEFAULT_MTU) -> tuple[int, Iterator[bytes
 
     Raises ValueError as `fragment`, at once.
     """
-    body, room, count = _divided(frame, mtu)
-    total = len(body)
-    first = _pack_header(frame, total, 0, count, min(room, total)) + body[:room] + frame.signature
-    if count == 1:
-        return 1, iter((first,))
-    return count, chain((first,), _further(frame, body, room, count))
-
-
-def payload_lengths(frame: Frame, mtu: int = DEFAULT_MTU) -> list[int]:
-    """The lengths of the Ethernet payloads that `fragment` returns, without them.
-
-    Raises:
-        ValueError: as `fragment`, but for header fields, which are not read.
-    """
-    body, room, count = _divided(frame, mtu)
-    overhead = HEADER_LENGTH + len(frame.signature)
-    return [overhead + min(room, len(body) - index * room) for index in range(count)]
-
-
-def _divided(frame: Frame, mtu: int) -> tuple[bytes, int, int]:
-    """The body of a frame, the bytes of it for which a fragment has room, and the number of fragments.
-
-    Raises ValueError as `fragment`.
-    """
     overhead = HEADER_LENGTH + len(frame.signature)
     room = min(mtu - overhead, _U16_MAX)
     if room < 1:
         raise ValueError(f"mtu {mtu}; expected more than the {overhead} bytes of header and signature")
     body = encode_body(frame)
-    count = max(-(-len(body) // room), 1)
+    total = len(body)
+    count = max(-(-total // room), 1)
     if count > _U16_MAX:
-        raise ValueError(
-            f"body of {len(body)} bytes needs {count} fragments at mtu {mtu}; at most {_U16_MAX}"
-        )
-    return body, room, count
+        raise ValueError(f"body of {total} bytes needs {count} fragments at mtu {mtu}; at most {_U16_MAX}")
+    first = _pack_header(frame, total, 0, count, min(room, total)) + body[:room] + frame.signature
+    if count == 1:
+        return 1, iter((first,))
+    return count, chain((first,), _further(frame, body, room, count))
 
 
 def _further(frame: Frame, body: bytes, room: int, count: int) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from router.wire.message import encode_message
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, Forest, hops_on_trees
 from testbed.figures.floor import perfect_tables
-from testbed.sim.fabric import HOP_NS
+from testbed.sim.wires import HOP_NS
 
 
 def _pairs(curve: pa.Table) -> list[tuple[float, float]]:

@@ -1,8 +1,12 @@
-"""The controller in virtual time: the emulation's state machine and trees, without OpenFlow."""
+"""The controller in virtual time, without OpenFlow, and the faults that it learns of.
+
+State machine and trees are those of an emulation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from captures.rundir.controller import ControllerLog
@@ -26,9 +30,10 @@ from testbed.controller.events import (
 )
 from testbed.controller.subtrees import router_tables
 from testbed.controller.trees import LAYERS
+from testbed.events.network_state import NetworkState
 from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
-from topos.model import Topology
+from topos.model import Link, Topology
 
 #: Virtual time of the computation of all tables, for each pair of nodes: a constant, so that all runs are
 #: equal. Compiled code takes 400 ns and more for 1,000 nodes (`./run.sh bench trees`), but no router forwards
@@ -122,3 +127,55 @@ class SimulatedController:
         forest = self._trees(self._topology, request.down_links, request.down_nodes)
         tables = router_tables(self._topology, forest, self._subtrees)
         self._handle(TablesComputed(request.epoch, tables))
+
+
+class SimulatedNetwork:
+    """The `testbed.events.fault.NetworkControl` of a simulation.
+
+    Args:
+        topology: the topology of the network.
+        fabric: carries the frames.
+        controller: receives the port reports of the switches.
+
+    Attributes:
+        state: the links and nodes that are down.
+    """
+
+    def __init__(self, topology: Topology, fabric: Fabric, controller: SimulatedController) -> None:
+        self.state = NetworkState(topology)
+        self._links = {frozenset((link.u, link.v)): link for link in topology.links}
+        self._fabric = fabric
+        self._controller = controller
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        """Takes a link down or up.
+
+        A link stays down while one of its nodes is down.
+        """
+        self._follow(self.state.set_link(u, v, up))
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Takes a node's host link and all its links down or up."""
+        links = self.state.set_node(node, up)
+        self._controller.port_changed(node, HOST_PORT, up)
+        for link in links:
+            self._follow(link)
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        """Gives a link other properties; returns the link as it is then."""
+        ends = frozenset((u, v))
+        changed = self._links[ends] = replace(self._links[ends], **properties)  # type: ignore[arg-type]
+        self._fabric.shape_link(changed)
+        return changed
+
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        """Gives all links properties, as `shape_link`."""
+        for u, v in self._links:
+            self.shape_link(u, v, properties)
+
+    def _follow(self, link: Link) -> None:
+        """Sets a link to the state that results from all faults so far; both ends report a change."""
+        up = self.state.is_up(link)
+        if self._fabric.set_link(link.u, link.v, up):
+            self._controller.port_changed(link.u, link.u_port, up)
+            self._controller.port_changed(link.v, link.v_port, up)

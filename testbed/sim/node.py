@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from captures.rundir.layout import RunLayout
 from router.predicates.model import Filter
 from router.protocol.core.stack import make_router
 from router.protocol.events import (
@@ -21,8 +22,13 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.signatures import Verifier
+from router.wire.frames import COUNTER_BITS
+from testbed.config.model import SecurityOptions
 from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
+
+if TYPE_CHECKING:
+    from router.security.guard import Guard
 
 #: Called with a node and an action of its router for its application.
 Tell = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
@@ -98,3 +104,20 @@ class SimulatedRouter:
             filter_text: formats a filter.
         """
         return [row.as_json(filter_text) for row in self.core.rows()]
+
+
+def guard_of(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:
+    """The guard of a router or the controller; no restart needs its replay windows."""
+    from router.security.guard import make_guard  # it comes with cryptography
+
+    signing_keys = run.signing_keys if security.signs else None
+    return make_guard(own, run.network_keys, INCARNATION, None, signing_keys)
+
+
+def verifier_of(security: SecurityOptions, run: RunLayout) -> Verifier | None:
+    """Verifies the signatures of issuers; None: frames have none."""
+    if not security.signs:
+        return None
+    from router.security.signing_keys import read_verifier
+
+    return read_verifier(run.signing_keys, INCARNATION << COUNTER_BITS)

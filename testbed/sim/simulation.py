@@ -27,8 +27,7 @@ from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
-from router.wire.frames import COUNTER_BITS
-from testbed.config.model import Experiment, SecurityOptions
+from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.errors import InputError, RunError
@@ -42,18 +41,16 @@ from testbed.runs.inputs import write_inputs
 from testbed.sim.applications import Applications, RecordSink
 from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
-from testbed.sim.controller import SimulatedController
+from testbed.sim.controller import SimulatedController, SimulatedNetwork
 from testbed.sim.fabric import Fabric
-from testbed.sim.network import SimulatedNetwork
-from testbed.sim.node import INCARNATION, SimulatedRouter
+from testbed.sim.node import SimulatedRouter, guard_of, verifier_of
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from testbed.workload.members import members_of
 
 if TYPE_CHECKING:
-    from router.protocol.signatures import Verifier
-    from router.security.guard import Guard
+    pass
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
@@ -166,9 +163,9 @@ class Simulation:
         self.agenda = Agenda()
         self._captures = Captures(topology, run, captures)
         security = experiment.security
-        guards = partial(_guard, security, run) if security.on else None
+        guards = partial(guard_of, security, run) if security.on else None
         # Verified keys are the same to all.
-        verifier = _verifier(security, run)
+        verifier = verifier_of(security, run)
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed, guards)
         self.controller = SimulatedController(
             topology,
@@ -349,22 +346,6 @@ class Simulation:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _guard(security: SecurityOptions, run: RunLayout, own: bytes) -> Guard:
-    """The guard of a router or the controller; no restart needs its replay windows."""
-    from router.security.guard import make_guard  # it comes with cryptography
-
-    signing_keys = run.signing_keys if security.signs else None
-    return make_guard(own, run.network_keys, INCARNATION, None, signing_keys)
-
-
-def _verifier(security: SecurityOptions, run: RunLayout) -> Verifier | None:
-    if not security.signs:
-        return None
-    from router.security.signing_keys import read_verifier
-
-    return read_verifier(run.signing_keys, INCARNATION << COUNTER_BITS)
 
 
 class _Reporter:

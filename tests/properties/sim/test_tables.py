@@ -112,7 +112,7 @@ def _ask_once(simulation: Simulation, freshness_s: float) -> None:
     """Nothing is lost any more; when no answer is fresh, each router asks once, perhaps all at a time."""
     agenda = simulation.agenda
     for host in simulation.fabric._hosts:
-        for wire in host.wires.values():
+        for wire in host.outgoing.values():
             wire.loss = 0.0
     agenda.run(agenda.now + due_ns(freshness_s) + 1, 1_000_000)
     for router in simulation.routers:

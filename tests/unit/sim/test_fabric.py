@@ -19,7 +19,8 @@ from router.wire.codec import encode
 from router.wire.frames import Frame, FrameType
 from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, Agenda
-from testbed.sim.fabric import HOP_NS, Fabric
+from testbed.sim.fabric import Fabric
+from testbed.sim.wires import HOP_NS
 from topos.model import Link, Node, Topology
 
 _MS = 1_000_000

@@ -65,7 +65,6 @@ def test_encodes_each_vector(vector: Whole) -> None:
     assert codec.encode(vector.frame).hex(" ") == vector.payload.hex(" ")
     assert codec.encode_body(vector.frame) == vector.payload[codec.HEADER_LENGTH :]
     assert codec.fragment(vector.frame) == [vector.payload]
-    assert codec.payload_lengths(vector.frame) == [len(vector.payload)]
 
 
 @pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
@@ -79,7 +78,6 @@ def test_refuses_each_malformed_vector(vector: Malformed) -> None:
 @pytest.mark.parametrize("vector", FRAGMENTED, ids=by_name)
 def test_fragments_as_the_vectors_say(vector: Fragmented) -> None:
     assert codec.fragment(vector.frame, vector.mtu) == vector.payloads
-    assert codec.payload_lengths(vector.frame, vector.mtu) == [len(each) for each in vector.payloads]
     assert max(map(len, vector.payloads)) == vector.mtu
 
 
