@@ -11,25 +11,36 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import psutil
 import pytest
 
+from captures.rundir.lag import read_lag
 from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Calibration, read_manifest
+from router.clock.clock import SharedClock
+from router.clock.page import ClockPage
 from router.wire.addresses import HOST_PORT
+from testbed.control.running import Running
+from testbed.errors import MachineError
 from testbed.machine.probes import datapath, kernel_features
 from testbed.network.namespaces import Namespaces, run_inside
 from testbed.network.ovs_counters import parse_ports
 from testbed.network.switch_daemons import Group, SwitchDaemons
-from tests.support.command import Cbcb
+from tests.support.command import CBCB, Cbcb
 from tests.support.paths import ROOT
+from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
-Start = Callable[..., Cbcb]
 _IN_GUEST = "CBCB_STOCK_KERNEL" in os.environ
 #: Wall seconds of the guest, its boot included.
 _GUEST_S = 600
@@ -76,7 +87,8 @@ def _on_stock_kernel(test: Callable[..., None]) -> Callable[..., None]:
         if _here():
             test(*arguments, **named)
         else:
-            assert _outcomes()[test.__name__] == ""
+            name = os.environ["PYTEST_CURRENT_TEST"].split("::")[1].removesuffix(" (call)")
+            assert _outcomes()[name] == ""
 
     return outcome
 
@@ -91,11 +103,31 @@ def _concluded(run: RunLayout) -> dict[str, Any]:
     return summary
 
 
-def _run(cbcb: Start, runs: Path, name: str, *more: str) -> dict[str, Any]:
-    status, output = cbcb("run", name, *more, "--engine", "duckdb").wait()
-    assert status == 0, output
-    (folder,) = (path.parent for path in runs.glob("*/summary.json"))
-    return _concluded(RunLayout(folder))
+@functools.cache
+def _finished(name: str) -> tuple[dict[str, Any], list[str]]:
+    """The summary of `cbcb run NAME`, whose verdict holds, and the settings of the kernel that it changed."""
+    with tempfile.TemporaryDirectory() as runs:
+        before = _settings()
+        done = subprocess.run(
+            [*CBCB, "run", name, "--engine", "duckdb", "--runs", runs],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        after = _settings()
+        (folder,) = Path(runs).iterdir()
+        return _concluded(RunLayout(folder)), sorted(key for key in before if before[key] != after.get(key))
+
+
+def _settings() -> dict[str, str]:
+    """The settings of the kernel (`sysctl -a`): what can be read and written."""
+    found = {}
+    for path in Path("/proc/sys").rglob("*"):
+        if path.is_file() and path.stat().st_mode & 0o600 == 0o600:
+            with suppress(OSError):
+                found[str(path.relative_to("/proc/sys"))] = path.read_text()
+    return {key: value for key, value in found.items() if key != "kernel/ns_last_pid"}
 
 
 def _event(at_s: float, action: str, **values: object) -> str:
@@ -104,10 +136,16 @@ def _event(at_s: float, action: str, **values: object) -> str:
 
 
 @_on_stock_kernel
-def test_the_default_experiment_holds_on_the_kernel_datapath(cbcb: Start, tmp_path: Path) -> None:
-    summary = _run(cbcb, tmp_path, "default")
+def test_the_default_experiment_holds_on_the_kernel_datapath() -> None:
+    summary, _ = _finished("default")
     assert summary["deliveries_made"] > 100
     assert summary["switch_drops"] == 0
+
+
+@_on_stock_kernel
+def test_a_run_leaves_the_settings_of_the_machine_as_they_were() -> None:
+    _, changed = _finished("default")
+    assert changed == []
 
 
 _PAIR = """
@@ -124,7 +162,7 @@ in_flight_window_s = 1.5
 
 
 @_on_stock_kernel
-def test_a_change_of_a_delay_loses_no_frame_under_way(cbcb: Start, tmp_path: Path) -> None:
+def test_a_change_of_a_delay_loses_no_frame_under_way(tmp_path: Path) -> None:
     """Five messages are in netem's queue when the delay changes, and when it is taken away."""
     sendings = [4 + 0.05 * number for number in range(5)] + [5.5 + 0.05 * number for number in range(5)]
     file = tmp_path / "pair.toml"
@@ -135,7 +173,7 @@ def test_a_change_of_a_delay_loses_no_frame_under_way(cbcb: Start, tmp_path: Pat
         + _event(4.27, "link_impair", link=[0, 1], delay_ms=300)
         + _event(5.72, "link_impair", link=[0, 1], delay_ms=0)
     )
-    summary = _run(cbcb, tmp_path, str(file))
+    summary, _ = _finished(str(file))
     assert (summary["deliveries_made"], summary["false_negatives"]) == (10, 0)
 
 
@@ -160,3 +198,250 @@ def test_an_ovs_vswitchd_that_is_restarted_sends_no_frame_of_its_own(tmp_path: P
     finally:
         daemons.stop()
         held.close()
+
+
+#: Links with a property each, in both directions, of a line of 6; those of `_SET` come by commands.
+_SHAPED = """
+duration_s = 2
+time_scale = 1
+workload = false
+[topology]
+name = "line"
+link = [
+  { u = 0, v = 1, delay_ms = 60, jitter_ms = 20 },
+  { u = 1, v = 2, bandwidth_mbps = 0.5 },
+  { u = 2, v = 3 }, { u = 3, v = 4 }, { u = 4, v = 5 },
+]
+[oracle]
+in_flight_window_s = 1
+"""
+_SET = ((2, 3, "duplicate=30"), (3, 4, "loss=20"), (4, 5, "delay=30 reorder=25"))
+
+
+@functools.cache
+def _shaped() -> tuple[dict[tuple[int, int, str], Calibration], float, list[str]]:
+    """Sends 740 messages over the links: their rows by direction and property, the greatest lag of the
+    machine in ms, and the reasons of the verdict."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "shaped.toml"
+        file.write_text(_SHAPED)
+        process = _started(folder, str(file), "--hold", "--engine", "duckdb")
+        run = RunLayout(Path(process.state()["run_dir"]))
+        poll(lambda: run.clock.exists() or None, 300, "the network is up")
+        _send_over_shaped_links(Running.find(process.state()["tag"]))
+        process.interrupt()
+        _, output = process.wait()
+        assert run.summary.exists(), output
+        lag = read_lag(run)
+        assert lag is not None
+        rows = {(row["sender"], row["receiver"], row["property"]): row for row in read_manifest(run)["links"]}
+        reasons = json.loads(run.summary.read_text())["verdict_reasons"]
+        return rows, 1e3 * max(part["lag_wall_s"] for part in lag["parts"]), reasons
+
+
+def _send_over_shaped_links(network: Running) -> None:
+    with (
+        network.client(0, "near") as near,
+        network.client(2, "next") as after,
+        network.client(5, "far") as far,
+    ):
+        for application, name in ((near, "near"), (after, "next"), (far, "far")):
+            application.set_predicate(f"{name} > 0")
+        network.settle()
+        for u, v, settings in _SET:
+            network.shape_link(u, v, settings.split())
+        with network.client(1, "one") as one, network.client(2, "two") as two:
+            for number in range(1, 141):
+                one.request_send_message(f'next = {number}, text = "{"x" * 560}"')
+            for number in range(1, 301):
+                one.request_send_message(f"near = {number}")
+                two.request_send_message(f"far = {number}")
+        # The senders have their answers, which they read as they leave.
+        got = near.deliveries(TIMEOUT)
+        assert {next(got).attributes["near"] for _ in range(300)} == set(range(1, 301))
+
+
+@_on_stock_kernel
+@pytest.mark.parametrize(
+    ("sender", "receiver", "name", "required"),
+    [
+        (1, 0, "delay_ms", 60),
+        (1, 0, "jitter_ms", 20),
+        (1, 2, "bandwidth_mbps", 0.5),
+        (2, 3, "duplicate_percent", 30),
+        (3, 4, "loss_percent", 20),
+        (4, 5, "delay_ms", 30),
+        (4, 5, "reorder_percent", 25),
+    ],
+)
+def test_a_property_of_a_link_is_measured_as_required(
+    sender: int, receiver: int, name: str, required: float
+) -> None:
+    """`-s` prints the row of the table in docs/emulated-network.md."""
+    rows, lag_ms, _ = _shaped()
+    row = rows[sender, receiver, name]
+    measured, frames = row["measured"], row["frames"]
+    print(f"| {name} | {required} | {measured:.4g} | {frames} |")
+    assert measured is not None
+    assert (row["required"], frames >= 100) == (required, True)
+    # Four standard deviations of so many draws. Those of median and quartiles of a uniform jitter are less
+    # than its width of 40 ms by the root of the frames. A late machine delays frames, and none is early.
+    if name.endswith("percent"):
+        assert measured == pytest.approx(required, abs=4 * sqrt(required * (100 - required) / frames))
+    elif name == "bandwidth_mbps":
+        # A window of 0.25 s begins and ends within a frame of 700 bytes at most.
+        assert measured == pytest.approx(required, abs=2 * 700 * 8 / 0.25 / 1e6)
+    else:
+        spread_ms = 4 * 40 / sqrt(frames)
+        assert required - spread_ms <= measured <= required + spread_ms + lag_ms
+
+
+@_on_stock_kernel
+def test_only_the_loss_of_links_fails_the_verdict() -> None:
+    _, _, (reason,) = _shaped()
+    assert reason.endswith(" expected deliveries missed after convergence")
+
+
+@functools.cache
+def _restarted() -> dict[str, Any]:
+    """The summary of a run whose switches, database and router are restarted."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "restarts.toml"
+        file.write_text(
+            'duration_s = 16\ntime_scale = 1\n[topology]\nname = "ring"\nlink = [\n'
+            + "".join(f"  {{ u = {node}, v = {(node + 1) % 5}, delay_ms = 15 }},\n" for node in range(5))
+            + "]\n[workload]\nsenders_percent = 100\nreceivers_percent = 100\nmessages_per_minute = 120\n"
+            "[oracle]\nin_flight_window_s = 1\n"
+            + _event(3, "switches_restart", node=0, away_s=1)
+            + _event(6, "switch_restart", node=2, away_s=1)
+            + _event(9, "database_restart", node=0, away_s=1)
+            + _event(12, "router_restart", node=1, away_s=0.5)
+        )
+        _, output = _started(folder, str(file), "--engine", "duckdb").wait()
+        (run,) = Path(folder).glob("*/summary.json")
+        print(output)
+        summary: dict[str, Any] = json.loads(run.read_text())
+        return summary
+
+
+@_on_stock_kernel
+def test_a_run_with_restarts_of_switches_database_and_router_holds() -> None:
+    summary = _restarted()
+    assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
+    assert len(summary["recovery_s"]) >= 3
+
+
+@_on_stock_kernel
+def test_links_have_their_delay_after_restarts_of_switches() -> None:
+    assert _restarted()["delivery_delay"]["median_s"] > 0.015
+
+
+@_on_stock_kernel
+def test_a_run_in_a_group_with_too_little_memory_is_refused(tmp_path: Path) -> None:
+    controllers = Path("/sys/fs/cgroup/cgroup.controllers")
+    if not _IN_GUEST or "memory" not in controllers.read_text().split():
+        pytest.skip("no control groups of version 2 with memory in a guest")
+    controllers.with_name("cgroup.subtree_control").write_text("+memory")
+    group = controllers.parent / "small"
+    group.mkdir()
+    (group / "memory.max").write_text("200M")
+    join = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"', str(group)]
+    done = subprocess.run(
+        [*join, *CBCB, "run", "ring5", "--runs", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    group.rmdir()
+    assert (done.returncode, "memory: takes " in done.stderr) == (MachineError.status, True), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+class _Killed(NamedTuple):
+    """A run that is killed while its network is up.
+
+    Attributes:
+        passed_s: seconds of the experiment clock, at rate 1 at most, and of the monotonic clock, in which
+            the wall clock was set by an hour.
+        delivered: attributes of the messages that a receiver got after that.
+        before, up, after: the traces before the run, while it was up, and after `cbcb clean`.
+    """
+
+    passed_s: tuple[float, float]
+    delivered: list[dict[str, str | int | float]]
+    before: dict[str, list[str]]
+    up: dict[str, list[str]]
+    after: dict[str, list[str]]
+
+
+@functools.cache
+def _killed() -> _Killed:
+    with tempfile.TemporaryDirectory() as folder:
+        before = _traces()
+        process = _started(folder, "ring5", "--set", "time_scale=1", "--hold", "--no-account")
+        state = process.state()
+        run = RunLayout(Path(state["run_dir"]))
+        poll(lambda: run.clock.exists() or None, 300, "the network is up")
+        network = Running.find(state["tag"])
+        clock = SharedClock(ClockPage.open(network.state.clock))
+        began_s, began = time.monotonic(), clock.now()
+        if _IN_GUEST:
+            subprocess.run(["date", "--set", "+1 hour"], check=True, capture_output=True)
+        with network.client(0, "far") as far, network.client(2, "near") as near:
+            far.set_predicate("hour = 1")
+            network.settle()
+            near.send_message("hour = 1")
+            delivered = [dict(next(far.deliveries(TIMEOUT)).attributes)]
+        passed_s = clock.now() - began, time.monotonic() - began_s
+        up = _traces()
+        process.kill()
+        process.wait()
+        subprocess.run([*CBCB, "clean"], check=True, capture_output=True)
+
+        def as_before() -> dict[str, list[str]] | None:
+            return found if (found := _traces()) == before else None
+
+        with suppress(AssertionError):
+            poll(as_before, TIMEOUT, "all is as before")
+        return _Killed(passed_s, delivered, before, up, _traces())
+
+
+@_on_stock_kernel
+def test_the_experiment_clock_does_not_notice_that_the_wall_clock_is_set() -> None:
+    if not _IN_GUEST:
+        pytest.skip("the clock of a guest is set, not that of this machine")
+    passed_s, wall_s = _killed().passed_s
+    assert 0 < passed_s <= wall_s
+    assert _killed().delivered == [{"hour": 1}]
+
+
+@_on_stock_kernel
+def test_clean_after_a_kill_of_the_run_leaves_nothing() -> None:
+    killed = _killed()
+    assert all(
+        len(killed.up[what]) > len(killed.before[what]) for what in ("namespaces", "processes", "files")
+    )
+    assert killed.after == killed.before
+
+
+def _traces() -> dict[str, list[str]]:
+    """All that a run could leave: namespaces, devices, datapaths, processes, mounts and files."""
+
+    def lines(*command: str) -> list[str]:
+        return sorted(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines())
+
+    return {
+        "namespaces": lines("lsns", "--noheadings", "--output", "NS,TYPE"),
+        "devices": lines("ip", "-oneline", "link"),
+        "datapaths": lines("ovs-dpctl", "dump-dps"),
+        # Threads of the kernel have no command line.
+        "processes": sorted(filter(None, (" ".join(each.cmdline()) for each in psutil.process_iter()))),
+        "mounts": Path("/proc/self/mounts").read_text().splitlines(),
+        "files": sorted(map(str, Path("/run/cbcb").rglob("*"))),
+    }
+
+
+def _started(runs: str, *arguments: str) -> Cbcb:
+    """`cbcb run` in a session of its own."""
+    command = [*CBCB, "run", *arguments, "--runs", runs]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    return Cbcb(process, Path(runs))

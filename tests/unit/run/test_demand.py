@@ -118,12 +118,14 @@ def test_a_run_may_take_all_processes_and_files_and_nine_tenths_of_memory_and_di
 def test_the_capacity_is_what_the_limits_of_process_and_container_and_the_disk_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = tmp_path / "group"
-    group.mkdir()
-    monkeypatch.setattr("testbed.emulation.demand._GROUP", group)
-    (group / "pids.max").write_text("50\n")
-    (group / "pids.current").write_text("38\n")
+    group = tmp_path / "groups" / "outer" / "inner"
+    group.mkdir(parents=True)
+    monkeypatch.setattr("testbed.emulation.demand._GROUPS", tmp_path / "groups")
+    monkeypatch.setattr("testbed.emulation.demand._OWN_GROUP", tmp_path / "own")
+    (tmp_path / "own").write_text("1:name=systemd:/other\n0::/outer/inner\n")
     (group / "memory.max").write_text("max\n")
+    (group.parent / "pids.max").write_text("50\n")
+    (group.parent / "pids.current").write_text("38\n")
     asked: list[Path] = []
 
     def usage(path: Path) -> SimpleNamespace:
@@ -161,7 +163,9 @@ def test_check_refuses_what_the_machine_cannot_hold_unless_forced(force: list[st
 def test_the_cache_of_files_of_a_container_is_free_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.emulation.demand._GROUP", tmp_path)
+    monkeypatch.setattr("testbed.emulation.demand._GROUPS", tmp_path)
+    monkeypatch.setattr("testbed.emulation.demand._OWN_GROUP", tmp_path / "own")
+    (tmp_path / "own").write_text("0::/\n")
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 200\nactive_file 300\ninactive_file 400\n")
