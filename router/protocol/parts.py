@@ -92,15 +92,6 @@ class Part:
         """Does what is due."""
         return []
 
-    @property
-    def busy(self) -> bool:
-        """Whether `step` has something to do: work that is too long for one turn."""
-        return False
-
-    def step(self, now: float) -> list[Action]:  # noqa: ARG002
-        """Does a part of the work, of a few milliseconds."""
-        return []
-
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         """The current epoch changed, and perhaps older ones were retired.
 
@@ -126,18 +117,10 @@ class Part:
 
 
 class Parts:
-    """All parts of a router, in the order in which they hear.
-
-    Parts that are busy make their steps in turn, one of them with each `Tick`: however many are busy, it
-    takes no longer than one step.
-    """
+    """All parts of a router, in the order in which they hear."""
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
-        #: The parts that may be busy; the one whose turn is next comes first.
-        self._steppers: list[Part] = []
-        #: Whether the last `tick` did what was due.
-        self._ticked = False
         self._deadlines: list[Callable[[], float | None]] = []
         self._message_sent: list[Callable[[frozenset[int], float], list[Action]]] = []
 
@@ -148,8 +131,6 @@ class Parts:
             # Both are asked with each message: only of the parts that have something to say.
             if type(part).next_deadline is not Part.next_deadline:
                 self._deadlines.append(part.next_deadline)
-            if type(part).step is not Part.step:
-                self._steppers.append(part)
             if type(part).message_sent is not Part.message_sent:
                 self._message_sent.append(part.message_sent)
 
@@ -168,25 +149,8 @@ class Parts:
                 at = due
         return at
 
-    @property
-    def busy(self) -> bool:
-        """Whether a part has work that is too long for one turn."""
-        for part in self._steppers:  # noqa: SIM110 - asked after every event
-            if part.busy:
-                return True
-        return False
-
     def tick(self, _event: Tick, now: float) -> list[Action]:
-        """Does what is due, or makes a step of one part that is busy; in alternation, if there is both."""
-        place = next((place for place, part in enumerate(self._steppers) if part.busy), None)
-        if place is not None:
-            due = self.next_deadline()
-            if self._ticked or due is None or due > now:
-                self._ticked = False
-                part = self._steppers.pop(place)
-                self._steppers.append(part)
-                return part.step(now)
-        self._ticked = True
+        """Does what is due."""
         return [action for part in self._parts for action in part.tick(now)]
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.content.registry import content_of
 from router.protocol.core.router import Layer, Router
 from router.protocol.events import Action
 from router.protocol.scheme import Row
@@ -93,11 +92,6 @@ def new_router(recording: Recording) -> Layer:
         RecordingError: the parameters of the router are malformed.
     """
     try:
-        options = recording.origin.options
-        if options.privacy != "off":
-            # In its own process a router had its own filters alone, whose number bounds its turns.
-            content = content_of(options.covering, options.privacy)
-            content.pool = type(content.pool)()
         return recording.origin.router()
     except (ValueError, TypeError) as error:
         raise RecordingError(f"{recording.path}: parameters of the router: {error}") from error

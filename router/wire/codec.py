@@ -207,8 +207,8 @@ def forwarded_frame(header: Header, body: bytes, signature: bytes = b"") -> Fram
     """As `read_frame`, for a router, which sends on the body of a message or an RA as it was received.
 
     The attributes of a MSG are left undecoded, as an `EncodedMessage`, and so is a long predicate, as an
-    `EncodedPredicate`: the router decodes it in parts. So is a body that is too long for one turn of the
-    router, which refuses it.
+    `EncodedPredicate`: the router decodes as much of it as its bounds admit. So is a body that is too long,
+    which the router refuses.
 
     Raises:
         DecodeError: the body of another frame, or the destinations of a MSG, break a rule of the format.

@@ -192,8 +192,7 @@ class AttentionNetwork(Network):
         """The router remembers the deadline of the parts that are not the service: it is theirs."""
         router = self.routers[node]
         due = [at for part in router._parts if (at := part.next_deadline()) is not None]
-        if not any(part.busy for part in router._parts):
-            assert router.next_deadline() == min(due, default=None)
+        assert router.next_deadline() == min(due, default=None)
 
     def available(self, which: Round) -> int:
         """M_S of a round: matching publications that were uploaded in its lifetime (proposition 1)."""

@@ -206,8 +206,7 @@ class Router:
 
     def next_deadline(self) -> float | None:
         """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
-        # Compiled code that forwards messages is back before the next step.
-        return self._context.now if self._parts.busy else self._parts.next_deadline()
+        return self._parts.next_deadline()
 
     # Events.
 
