@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from router.predicates.model import Filter, Predicate
 from router.wire.format import DecodeReason, FrameType, PublicationFlags, SubscriptionFlags, Tlv
@@ -11,13 +10,11 @@ from router.wire.frames import Publication, Subscription
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
 from router.wire.message import (
     decode_message,
-    describe_destinations,
-    describe_message,
     encode_destinations,
     encode_message,
     split_destinations,
 )
-from router.wire.predicate import decode_filter, describe_predicate, encode_predicate
+from router.wire.predicate import decode_filter, encode_predicate
 from router.wire.tlv import TLV_HEADER_LENGTH, encode_tlv, skip_unknown, tlvs, wrong_size
 
 _SUBSCRIPTION = struct_of(TLV_FORMATS[Tlv.SUBSCRIPTION].fields)
@@ -95,22 +92,6 @@ def decode_subscription(body: bytes) -> Subscription:
     )
 
 
-def describe_subscription(body: Subscription) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of a SUB by the field names of the format."""
-    head = {
-        "round": body.round,
-        "nonce": body.nonce,
-        "remaining": body.remaining,
-        "lifetime_left_us": body.lifetime_left_us,
-        "freshness_us": body.freshness_us,
-        "subscription_flags": int(body.flags),
-    }
-    offered = [
-        (Tlv.OFFERED, {"publication_source": source, "publication_seq": seq}) for source, seq in body.offered
-    ]
-    return [(Tlv.SUBSCRIPTION, head), *offered, *describe_predicate(body.predicate)]
-
-
 def encode_publication(body: Publication) -> bytes:
     """The body of a FLUSH.
 
@@ -169,18 +150,6 @@ def _publication(frame_type: FrameType, homes: tuple[int, ...], body: bytes) -> 
         raise _missing(Tlv.PUBLICATION, frame_type)
     source, seq, age_us, flags = head[0]
     return Publication(source, seq, age_us, message, PublicationFlags(flags & _PUBLICATION_FLAGS), homes)
-
-
-def describe_publication(body: Publication) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of a PUB or FLUSH by the field names of the format."""
-    head = {
-        "publication_source": body.source,
-        "publication_seq": body.seq,
-        "age_us": body.age_us,
-        "publication_flags": int(body.flags),
-    }
-    homes = describe_destinations(body.homes) if body.homes else []
-    return [*homes, (Tlv.PUBLICATION, head), *describe_message(body.message)]
 
 
 def _numbers(tlv: Tlv, layout: struct.Struct, body: bytes, start: int, end: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The registry of bodies: how the body of each frame type is encoded, decoded and described."""
+"""The registry of bodies: how the body of each frame type is encoded and decoded."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from router.wire.attention import (
     decode_addressed_publication,
     decode_publication,
     decode_subscription,
-    describe_publication,
-    describe_subscription,
     encode_addressed_publication,
     encode_publication,
     encode_subscription,
 )
-from router.wire.format import FrameType, Tlv
+from router.wire.format import FrameType
 from router.wire.frames import (
     Ack,
     AddressedMessage,
@@ -37,28 +35,25 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
-from router.wire.message import decode_addressed, describe_addressed, encode_addressed, undecoded
+from router.wire.message import decode_addressed, encode_addressed, undecoded
 from router.wire.predicate import (
     decode_predicate,
-    describe_predicate,
     encode_predicate,
     filters_of,
 )
-from router.wire.table import decode_table, describe_table, encode_table
+from router.wire.table import decode_table, encode_table
 from router.wire.tlv import NumberCodec, frame_type_of
 
 
 @dataclass(frozen=True, slots=True)
 class BodyCodec:
-    """How the body of one frame type is encoded, decoded and described.
+    """How the body of one frame type is encoded and decoded.
 
     Attributes:
         type: the class of the body.
         others: further classes of the body that are encoded.
         encode: body -> bytes. Raises ValueError or struct.error where a part of it does not fit.
         decode: bytes -> body. Raises DecodeError.
-        describe: body -> its TLVs, each as its type and its fields by the names of the format; lengths and
-            counts are left out.
         filters: of a body that is a predicate: bytes and the most constraints of a filter that are read ->
             its filters, one by one, with the errors of `decode`. A router reads a long one in parts.
         undecoded: of a body that a router mostly sends on unread: bytes -> a body of one of the classes
@@ -71,7 +66,6 @@ class BodyCodec:
     type: type
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
-    describe: Callable[[Any], list[tuple[Tlv, dict[str, Any]]]]
     others: tuple[Any, ...] = ()
     filters: Callable[[bytes, int | None], Iterator[Any]] | None = None
     undecoded: Callable[[bytes], Any] | None = None
@@ -88,7 +82,6 @@ def _predicate(frame_type: FrameType, sent_on: bool, others: tuple[Any, ...] = (
         Predicate,
         encode_predicate,
         partial(decode_predicate, frame_type),
-        describe_predicate,
         others,
         filters=partial(filters_of, frame_type),
         sent_on=sent_on,
@@ -100,7 +93,6 @@ def _encoded_predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
         BloomPredicate,
         private.encode_predicate,
         partial(private.decode_predicate, frame_type),
-        private.describe_predicate,
         filters=lambda body, _most: private.filters_of(frame_type, body),
         sent_on=sent_on,
     )
@@ -113,7 +105,6 @@ def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) 
         body,
         lambda value: codec.encode(getattr(value, codec.field)),
         lambda data: body(read(codec.decode(data))),
-        lambda value: [(codec.tlv, {codec.field: getattr(value, codec.field)})],
     )
 
 
@@ -122,7 +113,6 @@ BODIES: dict[FrameType, BodyCodec] = {
         Message,
         encode_addressed,
         decode_addressed,
-        describe_addressed,
         others=(EncodedMessage, AddressedMessage),
         undecoded=undecoded,
     ),
@@ -136,14 +126,12 @@ BODIES: dict[FrameType, BodyCodec] = {
         Subscription,
         encode_subscription,
         decode_subscription,
-        describe_subscription,
         most=MAX_SUB_BYTES,
     ),
     FrameType.PUB: BodyCodec(
         Publication,
         encode_addressed_publication,
         decode_addressed_publication,
-        describe_publication,
         most=MAX_PUBLICATION_BYTES,
     ),
     FrameType.OVERLOAD: _number(FrameType.OVERLOAD, Overload),
@@ -151,19 +139,17 @@ BODIES: dict[FrameType, BodyCodec] = {
         Publication,
         encode_publication,
         decode_publication,
-        describe_publication,
         most=MAX_PUBLICATION_BYTES,
     ),
     FrameType.XMSG: BodyCodec(
         BloomMessage,
         private.encode_message,
         private.decode_message,
-        private.describe_message,
         others=(AddressedMessage,),
     ),
     FrameType.XRA: _encoded_predicate(FrameType.XRA, sent_on=True),
     FrameType.XUR: _encoded_predicate(FrameType.XUR, sent_on=False),
-    FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table, describe_table),
+    FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table),
     FrameType.RECEIPT: _number(FrameType.RECEIPT, Ack, frame_type_of),
 }
 

@@ -37,7 +37,6 @@ from router.wire import codec, format
 from router.wire.addresses import ETHERTYPE
 from router.wire.authentication import HEAD as TRAILER_HEAD
 from router.wire.authentication import trailer_length
-from router.wire.bodies import BODIES as BODY_CODECS
 from router.wire.format import (
     FRAMES,
     MAX_BODY_LENGTH,
@@ -53,9 +52,8 @@ from router.wire.format import (
     Names,
     Tlv,
 )
-from router.wire.frames import EncodedMessage, Frame
+from router.wire.frames import Frame
 from router.wire.header import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, TYPE_NAMES
-from router.wire.message import message_of
 from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH
 
 _NAMES: dict[Names, dict[int, str]] = {
@@ -412,25 +410,6 @@ for _type, _body in BODIES.items():
     bind_layers(CBCB, _body, type=int(_type))
 
 
-def from_frame(frame: Frame) -> Any:
-    """A frame as an (unfragmented) `CBCB` packet."""
-    header = CBCB(
-        type=int(frame.type),
-        flags=int(frame.flags),
-        hop_limit=frame.hop_limit,
-        issuer=frame.issuer,
-        seq=frame.seq,
-        epoch=frame.epoch,
-    )
-    body = message_of(frame.body) if isinstance(frame.body, EncodedMessage) else frame.body
-    tlvs = [TLV_LAYERS[tlv](**_values(fields)) for tlv, fields in BODY_CODECS[frame.type].describe(body)]
-    packet = header / BODIES[frame.type](tlvs=tlvs)
-    if frame.signature:
-        packet[CBCB].flags |= int(Flags.SIGNED)
-        packet /= Signature(signature=frame.signature)
-    return packet
-
-
 def to_frame(packet: Any) -> Frame:
     """The frame that a packet with a `CBCB` layer stands for, checked as one off the wire would be.
 
@@ -438,13 +417,3 @@ def to_frame(packet: Any) -> Frame:
         codec.DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
     """
     return codec.decode(bytes(packet[CBCB]))
-
-
-def _values(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields as described by a body codec, as Scapy takes them."""
-    made = dict(fields)
-    if "attribute_name" in made:
-        made["attribute_name"] = made["attribute_name"].encode()
-    for name in RECORDS.keys() & made.keys():
-        made[name] = [RECORDS[name](**_values(each)) for each in made[name]]
-    return made

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -121,14 +120,6 @@ def decode_message(body: bytes, other: OtherTlv = _other_in_message) -> Message:
     return message
 
 
-def describe_message(message: Message) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of a message by the field names of the format."""
-    return [
-        (Tlv.ATTRIBUTE, {"attribute_name": name, "value_type": type_of(value), "value": value})
-        for name, value in message.items()
-    ]
-
-
 def encode_addressed(body: Message | EncodedMessage | AddressedMessage) -> bytes:
     """The body of a MSG, with its destinations if it has any.
 
@@ -160,14 +151,6 @@ def undecoded(body: bytes) -> EncodedMessage | AddressedMessage:
     destinations, rest = split_destinations(body)
     message = EncodedMessage(rest)
     return message if destinations is None else AddressedMessage(destinations, message)
-
-
-def describe_addressed(
-    body: Message | EncodedMessage | AddressedMessage,
-) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of the body of a MSG by the field names of the format."""
-    addresses = describe_destinations(body.destinations) if isinstance(body, AddressedMessage) else []
-    return addresses + describe_message(message_of(body))
 
 
 def message_of(body: Message | EncodedMessage | AddressedMessage) -> Message:
@@ -270,12 +253,3 @@ def _mapped(value: bytes) -> tuple[int, ...]:
 def _check_count(count: int) -> None:
     if not 1 <= count <= MAX_DESTINATIONS:
         raise DecodeError(DecodeReason.BAD_VALUE, f"{count} destinations; expected 1 to {MAX_DESTINATIONS}")
-
-
-def describe_destinations(destinations: tuple[int, ...]) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLV that `encode_destinations` makes, by the field names of the format."""
-    if _as_list(destinations):
-        return [(Tlv.DESTINATIONS, {"destinations": [{"destination": node} for node in destinations]})]
-    value = encode_destinations(destinations)[TLV_HEADER_LENGTH:]
-    fields = {"first_destination": destinations[0], "destination_bits": value[_FIRST.size :]}
-    return [(Tlv.DESTINATION_MAP, fields)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from router.predicates.model import (
     STRING_ONLY,
@@ -153,24 +152,3 @@ def _constraint(name: str, type_: int, number: int, body: bytes, start: int, end
             DecodeReason.BAD_CONSTRAINT, f"{name!r}: operator {SYMBOLS[operator]} is for strings only"
         )
     return Constraint(name, value_type, operator, decode_value(name, type_, body, start, end))
-
-
-def describe_predicate(predicate: Predicate) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of a predicate by the field names of the format."""
-    found: list[tuple[Tlv, dict[str, Any]]] = [
-        (Tlv.FILTER, {"constraints": [_describe_constraint(constraint) for constraint in filter_]})
-        for filter_ in predicate
-    ]
-    if isinstance(predicate, ClassifiedPredicate):
-        for node, first in reversed(predicate.classes):
-            found.insert(first, (Tlv.CLASS_NODE, {"class_node": node}))
-    return found
-
-
-def _describe_constraint(constraint: Constraint) -> dict[str, Any]:
-    return {
-        "attribute_name": constraint.name,
-        "value_type": constraint.type,
-        "operator": constraint.operator,
-        "value": constraint.value,
-    }

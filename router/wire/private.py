@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
-from router.wire.message import describe_destinations, encode_destinations, split_destinations
+from router.wire.message import encode_destinations, split_destinations
 from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
 
 _KEY = struct_of(TLV_FORMATS[Tlv.KEY].fields)
@@ -91,27 +90,6 @@ def filters_of(frame_type: FrameType, body: bytes) -> Iterator[BloomFilter]:
             skip_unknown(number, frame_type)
 
 
-def describe_predicate(predicate: BloomPredicate) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of a predicate by the field names of the format."""
-    found: list[tuple[Tlv, dict[str, Any]]] = []
-    suite: Suite | None = None
-    for filter_ in predicate.encoded:
-        if filter_.suite != suite:
-            suite = filter_.suite
-            found.append((Tlv.KEY, _describe_key(suite)))
-        found.append((Tlv.BLOOM, {"bloom": filter_.row}))
-    return found
-
-
-def _describe_key(suite: Suite) -> dict[str, Any]:
-    return {
-        "key_id": suite.key_id,
-        "set_bits": suite.bits,
-        "hashes": suite.hashes,
-        "encoding": suite.encoding,
-    }
-
-
 # --- Messages ---------------------------------------------------------------------------------------------
 
 
@@ -171,16 +149,3 @@ def _decode_message(body: bytes) -> BloomMessage:
 
 def _twice(tlv: Tlv) -> DecodeError:
     return DecodeError(DecodeReason.BAD_TLV, f"{tlv.name} twice in XMSG")
-
-
-def describe_message(body: BloomMessage | AddressedMessage) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of the body of an XMSG by the field names of the format."""
-    if isinstance(body, AddressedMessage):
-        assert isinstance(body.message, BloomMessage)
-        return describe_destinations(body.destinations) + describe_message(body.message)
-    client, counter = _NONCE.unpack_from(body.sealed)
-    return [
-        (Tlv.KEY, _describe_key(body.suite)),
-        (Tlv.BLOOM, {"bloom": body.row}),
-        (Tlv.SEALED, {"client": client, "counter": counter, "ciphertext": body.sealed[NONCE_LENGTH:]}),
-    ]

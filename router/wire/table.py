@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import BroadcastTable
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
 from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
-from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClass, TreeClasses
+from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClasses
 
 _NEIGHBOUR = struct_of(TLV_FORMATS[Tlv.NEIGHBOUR].fields)
 #: Of a TREE_CLASS, before the children.
@@ -139,28 +138,3 @@ def _decode_class(body: bytes, start: int, end: int) -> tuple[int, tuple[int, ..
     if len({word & CHILD_MAX for word in words}) != count:
         raise DecodeError(DecodeReason.DUPLICATE_ENTRY, "a child twice in a class")
     return parent, words
-
-
-def describe_table(table: BroadcastTable) -> list[tuple[Tlv, dict[str, Any]]]:
-    """The TLVs of a table by the field names of the format."""
-    neighbours = [
-        (Tlv.NEIGHBOUR, {"interface": interface, "node": node}) for interface, node in table.neighbours
-    ]
-    classes = [(Tlv.TREE_CLASS, _describe_class(each)) for each in table.classes]
-    sources = [{"class_number": number} for number in table.class_of.tolist()]
-    found: list[tuple[Tlv, dict[str, Any]]] = [*neighbours, *classes, (Tlv.CLASS_OF, {"sources": sources})]
-    if table.subtrees is not None:
-        found.append((Tlv.SUBTREES, {"subtrees": _rows(table.subtrees)}))
-    return found
-
-
-def _describe_class(tree_class: TreeClass) -> dict[str, Any]:
-    children = [
-        {
-            "reusable": int(child in tree_class.reusable),
-            "off_tree": int(child in tree_class.off_tree),
-            "interface": child,
-        }
-        for child in tree_class.children
-    ]
-    return {"parent_interface": tree_class.parent, "children": children}

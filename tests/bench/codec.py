@@ -9,7 +9,8 @@ from collections.abc import Callable
 from router.predicates.model import Message
 from router.wire.codec import decode, encode
 from router.wire.frames import Frame, FrameType
-from router.wire.layers import from_frame, to_frame
+from router.wire.layers import to_frame
+from tests.support.described_frames import from_frame
 
 _MESSAGE = Message({"class": "alert", "severity": 6, "load": 0.75, "web": True, "device": "web-server"})
 _FRAME = Frame(FrameType.MSG, issuer=3, seq=17, epoch=1, hop_limit=64, body=_MESSAGE)

@@ -48,6 +48,7 @@ from router.wire.frames import (
     TreeClasses,
 )
 from router.wire.tree_classes import CHILD_MAX
+from tests.support.described_frames import from_frame
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -204,7 +205,7 @@ def test_reassembly_undoes_fragmentation(frame: Frame, mtu: int, order: Any) -> 
 @given(FRAMES)
 def test_scapy_and_the_codec_agree(frame: Frame) -> None:
     payload = codec.encode(frame)
-    built = layers.from_frame(frame)
+    built = from_frame(frame)
     assert bytes(built) == payload
     dissected = layers.CBCB(payload)
     dissected.clear_cache()

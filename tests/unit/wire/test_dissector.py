@@ -32,7 +32,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
-from router.wire.message import describe_destinations
+from tests.support.described_frames import describe_destinations
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
     ETHERNET,

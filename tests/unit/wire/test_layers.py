@@ -15,7 +15,6 @@ from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec, layers
 from router.wire.addresses import ETHERTYPE
-from router.wire.bodies import BODIES
 from router.wire.frames import (
     Ack,
     AddressedMessage,
@@ -30,6 +29,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
+from tests.support.described_frames import describe, from_frame
 from tests.support.tree_entries import TreeEntry, table_of
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
 
@@ -86,7 +86,7 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(body, BloomMessage):
         return [("encoding", body.suite.encoding), ("bloom", body.row), ("ciphertext", body.sealed[12:])]
     if isinstance(body, BloomPredicate):
-        return [list(fields.items())[-1] for _, fields in BODIES[frame.type].describe(body)]
+        return [list(fields.items())[-1] for _, fields in describe(frame.type, body)]
     if isinstance(body, Message):
         return [(name, type_of(value), value) for name, value in body.items()]
     if isinstance(body, Predicate):
@@ -161,7 +161,7 @@ def plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("vector", [one for one in WHOLE if one.canonical], ids=by_name)
 def test_builds_the_bytes_of_each_vector(vector: Whole) -> None:
-    assert bytes(layers.from_frame(vector.frame)).hex(" ") == vector.payload.hex(" ")
+    assert bytes(from_frame(vector.frame)).hex(" ") == vector.payload.hex(" ")
 
 
 @pytest.mark.parametrize("vector", WHOLE, ids=by_name)

@@ -29,6 +29,7 @@ from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
 from router.wire.fragments import Reassembler
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import DecodeError, signature_of
+from tests.support.described_frames import from_frame
 from tests.support.guarded import private_key, public_keys
 from tests.support.wire_tshark import needs_tshark, rows, write_capture
 from tests.vectors.wire_vectors import SIGNED, WHOLE, Signed
@@ -78,7 +79,7 @@ def test_scapy_reads_each_vector_and_builds_it_again(vector: Signed, behind: byt
     assert packet[layers.Signature].signature == vector.signature
     assert (bytes(packet[Padding]) if behind else b"") == behind
     assert bytes(packet) == vector.payload + behind
-    assert bytes(layers.from_frame(decode(vector.payload))) == vector.payload
+    assert bytes(from_frame(decode(vector.payload))) == vector.payload
     cut = vector.payload[:-1]
     assert layers.Signature not in layers.CBCB(cut)
     assert bytes(layers.CBCB(cut)) == cut
