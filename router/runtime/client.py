@@ -8,7 +8,6 @@ driver waits. Both may be mixed.
 
 from __future__ import annotations
 
-import json
 import select
 import socket
 import time
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from router.predicates.model import Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
-from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, json_line, parse_object
 
 if TYPE_CHECKING:
     from router.privacy.application import PrivateApplication
@@ -461,14 +460,14 @@ class Client:
             raise ClientError(f"{op}: routers read what this service is given; connect without keys")
         if self.private is not None:
             fields = self.private.request(number, op, fields)
-        line = json.dumps({"id": number, "op": op, **fields}, separators=(",", ":")).encode()
-        if len(line) > REQUEST_LIMIT:
+        line = json_line({"id": number, "op": op, **fields})
+        if len(line) - 1 > REQUEST_LIMIT:
             if self.private is not None:
                 self.private.answered(number, {"ok": False})
-            raise ValueError(f"{op}: a request of {len(line)} bytes; a router accepts {REQUEST_LIMIT}")
+            raise ValueError(f"{op}: a request of {len(line) - 1} bytes; a router accepts {REQUEST_LIMIT}")
         self._next_id += 1
         request = self._requests[number] = Request(number, op)
-        if not self._lines.send(line + b"\n"):
+        if not self._lines.send(line):
             raise self._closed()
         return request
 
@@ -531,7 +530,7 @@ class Client:
         None: a delivery of a message that is not for this application.
         """
         try:
-            content: dict[str, Any] = json.loads(line)
+            content = parse_object(line)
             message: Mapping[str, Value] | None
             if content.get("event") == "deliver" and self.private is not None:
                 source, seq = content["source"], content["seq"]
