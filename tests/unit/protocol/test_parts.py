@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
 import pytest
 
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.core.dispatch import EVENTS, FRAMES
-from router.protocol.events import Action, RequestUpdate, Send, Settle, Tick
+from router.protocol.events import Action, Event, RequestUpdate, Send, ServiceEvent, Settle, Tick
 from router.protocol.frame_table import on_tree
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Part, Parts
@@ -103,6 +104,12 @@ def test_a_part_joins_by_a_line_of_its_scheme_and_one_for_each_frame_and_event()
     router.handle(Settle(), 2.0)
     assert router.idle
     assert router.next_deadline() is None
+
+
+def test_each_frame_of_a_router_and_each_event_has_a_row() -> None:
+    """Types to the controller have none, nor has RECEIPT, which a layer takes."""
+    assert set(FrameType) - FRAMES.keys() == {FrameType.HELLO, FrameType.ACK, FrameType.RECEIPT}
+    assert set(get_args(Event)) - {ServiceEvent} <= EVENTS.keys()
 
 
 def test_frames_from_where_they_may_not_come() -> None:
