@@ -11,8 +11,7 @@ from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Parts
-from router.protocol.signatures import Signatures, Verifier
-from router.wire.addresses import CONTROLLER, LOCAL_INTERFACE
+from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import COUNTER_BITS, Body, Flags, Frame, FrameType
 
 _CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
@@ -28,8 +27,6 @@ class Context:
         content: what predicates and messages are.
         tables: the broadcast tables by epoch.
         parts: all parts of the router: a part tells the others through it.
-        signatures: which frames of others are taken.
-        now: the time of the event that is handled, or was handled last, seconds.
     """
 
     def __init__(
@@ -39,7 +36,6 @@ class Context:
         incarnation: int,
         rng: random.Random,
         content: Content,
-        verifier: Verifier | None = None,
     ) -> None:
         self.node = node
         self.options = options
@@ -49,8 +45,6 @@ class Context:
         self.counters = Counters()
         self.tables = BroadcastTables(node)
         self.parts = Parts()
-        self.signatures = Signatures(verifier)
-        self.now = 0.0
         #: The own branch, and the table that has it.
         self._own = _CUT_OFF
         self._own_of: EpochTable | None = None
@@ -111,16 +105,6 @@ class Context:
             else:
                 parts.setdefault(towards.parent, []).append(node)
         return {interface: tuple(nodes) for interface, nodes in parts.items()}
-
-    def refuses(self, frame: Frame, sender: int, signer: int) -> bool:
-        """Whether a frame is refused for its signature; counts it, by the neighbour that it came from."""
-        reason = self.signatures.refusal(frame, signer)
-        if reason is None:
-            return False
-        self.counters.drop(reason)
-        name = "controller" if sender == CONTROLLER else str(sender)
-        self.counters.refused[name, reason.value] += 1
-        return True
 
     def drop(self, reason: Drop) -> list[Action]:
         """Counts what was dropped; no actions."""

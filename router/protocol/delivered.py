@@ -21,6 +21,10 @@ class Delivered:
     def __contains__(self, message: tuple[int, int]) -> bool:
         return message in self._messages
 
+    def discard(self, source: int, number: int) -> None:
+        """Forgets a message that was not delivered after all."""
+        self._messages.pop((source, number), None)
+
     def add(self, source: int, number: int) -> None:
         """Adds a message that is not there."""
         self._messages[source, number] = None

@@ -75,6 +75,20 @@ class RequestUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryRefused:
+    """A layer around the core has refused a delivery of the last actions: the message is forged.
+
+    Attributes:
+        source, seq: of the message.
+        forwarded: whether the message goes on to neighbours.
+    """
+
+    source: int
+    seq: int
+    forwarded: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Settle:
     """Start nothing more of your own accord: no periodic RA, no SR by policy.
 
@@ -104,6 +118,7 @@ Event = (
     | SendMessage
     | ApplicationGone
     | RequestUpdate
+    | DeliveryRefused
     | Settle
     | HandlingTime
     | ServiceEvent

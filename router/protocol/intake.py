@@ -1,7 +1,7 @@
 """The checks that a frame of another router passes before a part of the core takes it.
 
-The order of the checks: where the frame comes from (the reverse path check of section 3.1 among them), its
-signature, the bounds on its predicate. A frame that a check drops charges nobody.
+The order of the checks: where the frame comes from (the reverse path check of section 3.1 among them), the
+bounds on its predicate. A frame that a check drops charges nobody.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from router.predicates.model import Predicate
 from router.protocol.bounds import Bounds
 from router.protocol.context import Context
 from router.protocol.counters import Drop
-from router.protocol.events import Action, ControllerFrame, FrameReceived, Tick
+from router.protocol.events import Action, FrameReceived
 from router.protocol.frame_table import FrameTable
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
-from router.wire.addresses import CONTROLLER
 from router.wire.frames import EncodedPredicate, Frame
 from router.wire.header import DecodeError
 
@@ -46,41 +45,19 @@ class Intake(Part):
             self.bounds.issuers.keep_only(current.branch)
         return []
 
-    def controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
-        """Handles a frame of the controller."""
-        if self._context.refuses(event.frame, CONTROLLER, CONTROLLER):
-            return []
-        return self._table.from_controller(event, now)
-
-    def tick_all(self, event: Tick, now: float) -> list[Action]:
-        """Does what is due."""
-        return self._context.parts.tick(event, now)
-
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
         """Handles a frame of another router."""
         sender, frame = event.sender, event.frame
         if frame.type in self._types and isinstance(frame.body, Predicate | EncodedPredicate):
             return self._predicate_received(sender, frame, now)
-        # The signature of a message is verified where it is delivered.
-        if frame.type is not self._content.message_frame and self._context.signatures.asked_for:
-            admitted = self._table.admitted(sender, frame)
-            if isinstance(admitted, Drop):
-                return self._context.drop(admitted)
-            if self._context.refuses(frame, sender, frame.issuer):
-                return []
         return self._table.from_router(event, now)
 
     def _predicate_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
         """Handles an RA or UR, whose predicate is widened to the bounds."""
-        context, content = self._context, self._content
-        # The check of a frame needs a body of its class.
-        unread = isinstance(frame.body, EncodedPredicate)
-        admitted = self._table.admitted(sender, replace(frame, body=content.nothing) if unread else frame)
+        context = self._context
+        admitted = self._table.admitted(sender, frame)
         if isinstance(admitted, Drop):
             return context.drop(admitted)
-        signer = frame.issuer if frame.type is content.advertisement_frame else sender
-        if context.refuses(frame, sender, signer):
-            return []
         try:
             full = self._routing.is_full(self._table_filters)
             predicate, widened = self.bounds.within(sender, frame, full, now)
@@ -91,7 +68,7 @@ class Intake(Part):
             context.counters.predicates_widened += 1
             # A signature stands for the body of its issuer: each router widens that by itself.
             frame = replace(frame, body=predicate, received=frame.received if frame.signature else None)
-        elif unread:
+        elif isinstance(frame.body, EncodedPredicate):
             frame = replace(frame, body=predicate)
         handle, place = admitted
         return handle(place, frame, now)

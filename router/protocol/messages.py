@@ -15,7 +15,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.delivered import Delivered
-from router.protocol.events import Accepted, Action, Deliver, Refused, SendMessage
+from router.protocol.events import Accepted, Action, Deliver, DeliveryRefused, Refused, SendMessage
 from router.protocol.parts import Part
 from router.protocol.scheme import Scheme
 from router.protocol.service import Service
@@ -120,38 +120,27 @@ class Messages(Part):
                 counters.drop(Drop.HOP_LIMIT)
         delivery = []
         if message is not None:
-            signed = self._context.signatures.asked_for
-            received = (frame, self._neighbour(frame)) if signed else None
-            delivery = self._deliver(frame.issuer, frame.seq, message, received)
+            delivery = self._deliver(frame.issuer, frame.seq, message)
         if not outputs.interfaces and not delivery:
             counters.messages_unwanted += 1
         return actions + delivery
 
-    def _deliver(
-        self, source: int, seq: int, message: Message, received: tuple[Frame, int] | None = None
-    ) -> list[Action]:
-        """Passes a message that p0 selects to the applications, unless it was delivered before.
+    def delivery_refused(self, event: DeliveryRefused, _now: float) -> list[Action]:
+        """Takes back a delivery."""
+        self.delivered.discard(event.source, event.seq)
+        self._counters.messages_delivered -= 1
+        if not event.forwarded:
+            self._counters.messages_unwanted += 1
+        return []
 
-        Args:
-            received: the frame whose signature is verified here, and the neighbour that sent it; None: there
-                is no signature.
-        """
+    def _deliver(self, source: int, seq: int, message: Message) -> list[Action]:
+        """Passes a message that p0 selects to the applications, unless it was delivered before."""
         if (source, seq) in self.delivered:
             return self._context.drop(Drop.MESSAGE_DUPLICATE)
         apps = self._service.receivers(message)
         if not apps:
             return []
-        if received is not None and self._context.refuses(*received, source):
-            return []
         if source != self._context.node:
             self.delivered.add(source, seq)
         self._context.counters.messages_delivered += 1
         return [Deliver(apps, source, seq, message)]
-
-    def _neighbour(self, frame: Frame) -> int:
-        """The neighbour that a frame on its issuer's tree came from."""
-        table = self._context.tables.get(frame.epoch)
-        branch = None if table is None else table.branch(frame.issuer)
-        assert table is not None
-        assert branch is not None
-        return table.neighbours[branch.parent]

@@ -49,11 +49,6 @@ class Signatures:
         #: Issuer and type -> greatest number, bits (`router.wire.authentication`).
         self._windows: dict[tuple[int, FrameType], tuple[int, int]] = {}
 
-    @property
-    def asked_for(self) -> bool:
-        """Whether frames must be signed."""
-        return self._verifier is not None
-
     def refusal(self, frame: Frame, signer: int) -> Drop | None:
         """Why a frame that has passed all other checks is not taken; None: it is, and not a second time.
 

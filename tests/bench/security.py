@@ -13,6 +13,7 @@ from router.matching.factory import factory
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
+from router.protocol.core.stack import make_router
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
 from router.security.guard import Guard
@@ -146,7 +147,7 @@ def _by_the_core(guard: Guard | None, arrivals: list[bytes], messages: int) -> f
 
 def _delivered(mode: str, arrivals: list[bytes], messages: int) -> float:
     verifier = PublicKeys(public_keys()) if mode == "signed" else None
-    router = Router(NODE, RouterOptions(), factory("compiled"), 3, random.Random(1), verifier)
+    router = make_router(NODE, RouterOptions(), factory("compiled"), 3, random.Random(1), verifier)
     own = Signer(CONTROLLER, private_key(CONTROLLER))
     for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
         router.handle(ControllerFrame(own.signed(Frame(kind, NODE, CONTROL | 1, 1, 1, body))), 0.0)

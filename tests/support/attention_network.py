@@ -124,7 +124,6 @@ class AttentionNetwork(Network):
         for action in actions:
             self._look_at(node, action)
         self._check_indexes(node)
-        self._check_deadline(node)
         return actions
 
     # Checks.
@@ -187,12 +186,6 @@ class AttentionNetwork(Network):
                 assert not elsewhere, f"I3: {elsewhere} pending at {node}, delivered at {other}"
                 elsewhere = self._pending_at[other] & delivered
                 assert not elsewhere, f"I3: {elsewhere} pending at {other}, delivered at {node}"
-
-    def _check_deadline(self, node: int) -> None:
-        """The router remembers the deadline of the parts that are not the service: it is theirs."""
-        router = self.routers[node]
-        due = [at for part in router._parts if (at := part.next_deadline()) is not None]
-        assert router.next_deadline() == min(due, default=None)
 
     def available(self, which: Round) -> int:
         """M_S of a round: matching publications that were uploaded in its lifetime (proposition 1)."""

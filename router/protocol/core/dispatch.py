@@ -14,6 +14,7 @@ from router.protocol.events import (
     Action,
     ApplicationGone,
     ControllerFrame,
+    DeliveryRefused,
     FrameReceived,
     HandlingTime,
     RequestUpdate,
@@ -23,7 +24,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.frame_table import FrameRule, from_controller, from_neighbour, on_tree
+from router.protocol.frame_table import FrameRule, FrameTable, from_controller, from_neighbour, on_tree
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.parts import Parts
@@ -46,9 +47,9 @@ from router.wire.frames import (
 #: Event -> what takes it, with the event and the time.
 EVENTS: dict[type, Callable[[Any, Any, float], list[Action]]] = {
     Started: ControllerSession.started,
-    ControllerFrame: Intake.controller_frame,
+    ControllerFrame: FrameTable.from_controller,
     FrameReceived: Intake.frame_received,
-    Tick: Intake.tick_all,
+    Tick: Parts.tick,
     Settle: Parts.settle,
     # Applications.
     SetPredicate: Exhaustive.set_predicate,
@@ -58,6 +59,7 @@ EVENTS: dict[type, Callable[[Any, Any, float], list[Action]]] = {
     Refresh: Attention.refresh,
     Unregister: Attention.unregister,
     Upload: Attention.upload,
+    DeliveryRefused: Messages.delivery_refused,
     # The researcher, and the clock of the driver.
     RequestUpdate: PullRouting.update_requested,
     HandlingTime: PullRouting.handling_measured,

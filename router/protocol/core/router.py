@@ -34,7 +34,7 @@ from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row, Scheme
 from router.protocol.service import Service, Session
 from router.protocol.session import ControllerSession
-from router.protocol.signatures import Verifier
+from router.wire.frames import EncodedPredicate, Frame
 
 _INCARNATIONS = 1 << 32
 
@@ -90,7 +90,6 @@ class Router:
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
-        verifier: verifies the signatures of others; None: frames need none.
 
     Raises:
         ValueError: the incarnation does not fit in 32 bits.
@@ -103,7 +102,6 @@ class Router:
         matcher: Matcher | None,
         incarnation: int,
         rng: random.Random | None = None,
-        verifier: Verifier | None = None,
     ) -> None:
         if not 0 <= incarnation < _INCARNATIONS:
             raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
@@ -111,7 +109,7 @@ class Router:
         self.options = options
         content = content_of(options.covering, options.privacy)()
         rng = rng if rng is not None else random.Random(node)
-        self._context = context = Context(node, options, incarnation, rng, content, verifier)
+        self._context = context = Context(node, options, incarnation, rng, content)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)
         scheme: Scheme = SCHEMES[options.scheme](context, routing)
         service: Service = SERVICES[options.service](context, routing)
@@ -121,13 +119,13 @@ class Router:
         parts.join([ControllerSession(context), scheme, *scheme.parts(), service, *service.parts(), messages])
         bodies = {
             content.message_frame: scheme.message_bodies,
-            content.advertisement_frame: content.predicate_bodies,
-            content.reply_frame: content.predicate_bodies,
+            content.advertisement_frame: (*content.predicate_bodies, EncodedPredicate),
+            content.reply_frame: (*content.predicate_bodies, EncodedPredicate),
         }
         self._frames = FrameTable(node, context.tables, context.counters, frame_rules(parts, bodies))
         self._intake = Intake(context, self._frames, routing)
         parts.join([self._intake])
-        self._events = event_handlers([parts, *parts])
+        self._events = event_handlers([self._frames, parts, *parts])
 
     # What an observer may ask.
 
@@ -158,6 +156,10 @@ class Router:
     def interface(self, sender: int, epoch: int) -> int | Drop:
         """The interface that leads to the neighbour `sender` in an epoch, or why its frames are dropped."""
         return self._frames.interface(sender, epoch)
+
+    def admits(self, sender: int, frame: Frame) -> bool:
+        """Whether a frame of the neighbour `sender` passes the checks that come before its signature."""
+        return not isinstance(self._frames.admitted(sender, frame), Drop)
 
     def interfaces(self) -> Mapping[int, int]:
         """Interface -> neighbouring node, in the current epoch."""
@@ -217,6 +219,5 @@ class Router:
 
         An event that no part of this router takes changes nothing.
         """
-        self._context.now = now
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []

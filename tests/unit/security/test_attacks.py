@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
-from router.protocol.core.router import Router
+from router.protocol.core.stack import make_router
 from router.protocol.delivered import MESSAGES
 from router.protocol.events import (
     Action,
@@ -76,7 +76,8 @@ class Victim:
         self.signs = mode == "signed"
         verifier = PublicKeys(public_keys()) if self.signs else None
         options = options or RouterOptions(sr_timeout_s=20.0)
-        self.core = Router(NODE, options, factory("counting"), 3, random.Random(1), verifier)
+        self.router = make_router(NODE, options, factory("counting"), 3, random.Random(1), verifier)
+        self.core = self.router.core
         self.guard = None if mode == "off" else router_guard(NODE)
         self.intake = FrameIntake(forwarded_frame, guard=self.guard)
         self._guards: dict[bytes, Guard] = {}
@@ -85,14 +86,14 @@ class Victim:
         for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(1))):
             self.take(self.genuine(Frame(kind, NODE, CONTROL | 1, 1, 1, body), CONTROLLER))
         assert self.core.epoch == 1
-        self.core.handle(SetPredicate(1, EVERYTHING), 0.0)
+        self.router.handle(SetPredicate(1, EVERYTHING), 0.0)
 
     def take(self, data: bytes, now: float = 0.0) -> None:
         taken = self.intake.take(data, now)
         if taken is not None:
             sender, frame, _ = taken
             event = ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame)
-            self.perform(self.core.handle(event, now))
+            self.perform(self.router.handle(event, now))
 
     def perform(self, actions: list[Action]) -> None:
         self.sent += [each.frame for each in actions if isinstance(each, Send)]
@@ -208,7 +209,7 @@ def attacked(mode: str, made: Callable[[Victim], list[bytes]]) -> tuple[Victim, 
     victim = Victim(mode)
     victim.take(victim.genuine(Frame(FrameType.RA, 21, 1, 1, 9, parse_predicate("x = 1"))))
     victim.take(victim.genuine(Frame(FrameType.RA, 12, 1, 1, 9, parse_predicate("y = 1")), 12))
-    victim.core.handle(RequestUpdate(frozenset({1, 2})), 0.0)
+    victim.router.handle(RequestUpdate(frozenset({1, 2})), 0.0)
     before = victim.state()
     for data in made(victim):
         victim.take(data)
@@ -362,7 +363,7 @@ def test_a_poisoned_number_shuts_its_issuer_out_for_a_time_or_not_at_all(mode: s
     victim.take(request(FIRST))
     assert victim.counted() == ({"bad_signature": 1} if mode == "signed" else {"sr_old": 1})
     assert victim.named() == ({"11": {"bad_signature": 1}} if mode == "signed" else {})
-    victim.core.handle(Tick(), 20.0)
+    victim.router.handle(Tick(), 20.0)
     before = victim.counted()
     victim.take(request(FIRST + 1), 20.0)
     assert victim.counted() == before
@@ -376,7 +377,7 @@ def test_an_old_ra_of_a_wider_predicate_widens_no_table_again(mode: str) -> None
     victim = Victim(mode)
     wide = Frame(FrameType.RA, 21, 1, 1, 9, EVERYTHING)
     victim.take(victim.genuine(wide))
-    victim.core.handle(RequestUpdate(frozenset({1})), 0.0)
+    victim.router.handle(RequestUpdate(frozenset({1})), 0.0)
     narrow = Frame(FrameType.UR, NODE, FIRST, 1, 1, parse_predicate("x = 1"))
     victim.take(victim.genuine(narrow))
     before = victim.state()

@@ -15,7 +15,6 @@ from router.protocol.core import reliable_control
 from router.protocol.core.router import Layer
 from router.protocol.core.stack import make_router
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
-from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin
 from router.security.signatures import PublicKeys, Signer
@@ -24,7 +23,7 @@ from router.wire.addresses import CONTROLLER
 from router.wire.authentication import covered
 from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.guarded import private_key, public_keys
-from tests.support.one_router import INCARNATION, NODE, TABLE, msg, set_up
+from tests.support.one_router import INCARNATION, NODE, TABLE
 
 FLOOR = INCARNATION << COUNTER_BITS
 #: Number of an issuer of the run before.
@@ -105,14 +104,6 @@ def test_a_replay_refuses_what_the_live_router_has_refused() -> None:
     assert router.core.counters.dropped == {"issuer_replayed": 1}
 
 
-def test_without_signatures_a_delivery_does_no_work_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    router = set_up()
-    router.handle(SetPredicate(1, EVERYTHING), 0.0)
-    monkeypatch.delattr(Messages, "_neighbour")
-    actions = router.handle(FrameReceived(11, msg(21)), 0.0)
-    assert [(each.source, each.seq) for each in actions if isinstance(each, Deliver)] == [(21, 1)]
-
-
 def test_a_copy_that_was_sent_again_is_confirmed_and_is_no_replay() -> None:
     """The RECEIPT of a genuine frame may be lost; a frame of a rogue is never confirmed."""
     keys = PublicKeys(public_keys(), FLOOR)
@@ -180,6 +171,15 @@ def test_a_forged_message_goes_on_and_is_not_delivered(frame: Frame, reason: str
     actions = router.handle(FrameReceived(11, frame), 1.0)
     assert actions == [Send(frozenset({2}), frame.one_hop_less())]
     assert (keys.verified, router.core.counters.refused) == (verified, {("11", reason): 1})
+
+
+def test_a_forged_message_does_not_shut_out_the_message_whose_name_it_has() -> None:
+    router, _ = _counting()
+    for frame, deliveries in ((_FORGED, 0), (signed(_MESSAGE, 21), 1)):
+        actions = router.handle(FrameReceived(11, frame), 1.0)
+        assert sum(isinstance(each, Deliver) for each in actions) == deliveries
+        assert router.core.counters.messages_delivered == deliveries
+    assert router.core.counters.dropped == {"bad_signature": 1}
 
 
 @pytest.mark.parametrize(
