@@ -111,14 +111,24 @@ def _check_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
     return ordered
 
 
-def check_names(nodes: Iterable[Node]) -> None:
-    """Checks that no two nodes have one name.
+def number_of(name: str, nodes: int) -> int | None:
+    """The node whose number a name is, of so many nodes; None: it is no number of a node."""
+    number = int(name) if name.isascii() and name.isdigit() and len(name) <= 9 else nodes
+    return number if number < nodes else None
+
+
+def check_names(nodes: Sequence[Node]) -> None:
+    """Checks that no two nodes have one name, and that no name is the number of another node.
 
     Raises:
-        TopologyError: two nodes have one.
+        TopologyError: two nodes have one, or commands could mean two nodes by one.
     """
     named: dict[str, int] = {}
     for node in nodes:
+        if node.name is not None and number_of(node.name, len(nodes)) not in (None, node.id):
+            raise TopologyError(
+                f"node {node.id} is named {node.name!r}, the number of another node; expected another name"
+            )
         if node.name is not None and (other := named.setdefault(node.name, node.id)) != node.id:
             raise TopologyError(
                 f"nodes {other} and {node.id} are both named {node.name!r}; expected two names"

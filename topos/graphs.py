@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 from xml.etree.ElementTree import ParseError
+from xml.parsers import expat
 
 import networkx as nx
 
-from topos.build import PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
+from topos.build import PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build, number_of
 from topos.model import Node, Topology, TopologyError
+from topos.plane import MAX_NODES
 
 #: Attributes of an edge that give the cost of a link, and pairs of attributes that place a node.
 _COSTS = ("cost", "weight", "length")
@@ -26,36 +28,70 @@ _ZOO_SPEED = "LinkSpeedRaw"
 _PROPERTIES = ("bandwidth_mbps", "delay_ms", "loss_percent", _ZOO_SPEED)
 
 
-def read_graphml(name: str, text: str, *, keep_properties: bool = False) -> Topology:
-    """The topology in the text of a `.graphml` file; see `from_networkx`.
+def read_graphml(name: str, text: bytes, *, keep_properties: bool = False, largest: bool = False) -> Topology:
+    """The topology in a `.graphml` file, in the encoding that it declares; see `from_networkx`.
 
     Raises:
-        TopologyError: the text is not GraphML, or its graph is no topology.
+        TopologyError: the file is not GraphML, has more graphs than one, or its graph is no topology.
     """
     try:
+        if lines := _graph_lines(text)[1:]:
+            raise TopologyError(f"line {lines[0]}: another <graph>; expected one, with all nodes and edges")
         graph = nx.parse_graphml(text)
-    except (ParseError, nx.NetworkXError, KeyError, ValueError, TypeError) as error:
+    except (ParseError, expat.ExpatError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
+        if isinstance(error, TopologyError):
+            raise
         raise TopologyError(f"not valid GraphML: {error}") from error
-    return from_networkx(graph, name=name, keep_properties=keep_properties)
+    return from_networkx(graph, name=name, keep_properties=keep_properties, largest=largest)
 
 
-def from_networkx(graph: nx.Graph, *, name: str | None = None, keep_properties: bool = True) -> Topology:
+def _graph_lines(text: bytes) -> list[int]:
+    """The lines on which graphs begin: networkx would leave all but the first out, without a note."""
+    lines = []
+
+    def begins(tag: str, _attributes: Mapping[str, str]) -> None:
+        if tag.rpartition(" ")[2] == "graph":
+            lines.append(parser.CurrentLineNumber)
+
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler = begins
+    parser.Parse(text, True)
+    return lines
+
+
+def from_networkx(
+    graph: nx.Graph, *, name: str | None = None, keep_properties: bool = True, largest: bool = False
+) -> Topology:
     """The topology of a networkx graph.
 
     Nodes are numbered in the order of the graph. The name of a node is its attribute `name` or `label`, else
-    the node itself unless it is the number 0 to n-1; a name that several nodes share is followed by the node
-    in parentheses. `x` and `y`, or `Longitude` and `Latitude`, place a node. Directions of edges, parallel
-    edges beyond the first, and edges from a node to itself are left out. The cost of a link is the attribute
+    the node itself unless it is the number 0 to n-1; a name that several nodes share, or that is the number
+    of another node, is followed by the node in parentheses. `x` and `y`, or `Longitude` and `Latitude`, place
+    a node. Directions of edges and edges from a node to itself are left out. Of parallel edges, the one of
+    the greatest bandwidth is kept, else the first. The cost of a link is the attribute
     `cost`, `weight` or `length` of its edge, rounded and at least 1, else 1.
 
     Args:
         name: of the topology; None: the graph's.
-        keep_properties: take over `bandwidth_mbps` (or the Topology Zoo's `LinkSpeedRaw`, bit/s), `delay_ms`
-            and `loss_percent`.
+        keep_properties: take over `bandwidth_mbps` (or the Topology Zoo's `LinkSpeedRaw`, bit/s; 0 is no
+            bandwidth), `delay_ms` and `loss_percent`.
+        largest: of a graph that is not connected, take the greatest component; a note says so.
 
     Raises:
         TopologyError: an attribute is not a number, or see `build`.
     """
+    notes = []
+    parts = list(nx.connected_components(graph.to_undirected(as_view=True)))
+    if len(parts) > 1 and len(graph) <= MAX_NODES:
+        if not largest:
+            least = min(map(len, parts))
+            raise TopologyError(
+                f"not connected: {len(parts)} parts of {max(map(len, parts))} to {least} nodes;"
+                " topology.largest = true takes the greatest"
+            )
+        kept = max(parts, key=len)
+        notes.append(f"{len(graph) - len(kept)} nodes outside of the greatest connected part are left out")
+        graph = graph.subgraph(kept)
     ids: dict[Hashable, int] = {node: number for number, node in enumerate(graph)}
     names = _names(graph, ids)
     nodes = [Node(ids[node], *_place(node, data), names[node]) for node, data in graph.nodes(data=True)]
@@ -65,13 +101,17 @@ def from_networkx(graph: nx.Graph, *, name: str | None = None, keep_properties: 
         ends = ids[u], ids[v]
         pair = min(ends), max(ends)
         declared |= any(data.get(key) is not None for key in _PROPERTIES)
-        if u != v and pair not in specs:
-            specs[pair] = _link(*ends, data, f"edge {u!r} - {v!r}", keep_properties)
-        else:
-            parallel += u != v
-    notes = [PROPERTIES_LEFT_OUT] if declared and not keep_properties else []
+        if u == v:
+            continue
+        spec = _link(*ends, data, f"edge {u!r} - {v!r}")
+        parallel += pair in specs
+        if pair not in specs or (spec.bandwidth_mbps or 0) > (specs[pair].bandwidth_mbps or 0):
+            specs[pair] = spec
+    if declared and not keep_properties:
+        specs = {pair: LinkSpec(spec.u, spec.v, spec.cost) for pair, spec in specs.items()}
+        notes.append(PROPERTIES_LEFT_OUT)
     if parallel:
-        notes.append(PARALLEL_LEFT_OUT.format(parallel, "the first"))
+        notes.append(PARALLEL_LEFT_OUT.format(parallel, "the fastest, else the first,"))
     title = name if name is not None else str(graph.name or "graph")
     return build(title, nodes, specs.values(), notes=notes)
 
@@ -82,7 +122,12 @@ def _names(graph: nx.Graph, ids: Mapping[Hashable, int]) -> dict[Hashable, str |
         label = next((str(data[key]) for key in _NAMES if data.get(key) not in (None, "")), str(node))
         given[node] = "".join(each for each in label if each.isprintable()) or str(node)
     shared = Counter(given.values())
-    unique = {node: label if shared[label] == 1 else f"{label} ({node})" for node, label in given.items()}
+    unique = {
+        node: label
+        if shared[label] == 1 and number_of(label, len(ids)) in (None, ids[node])
+        else f"{label} ({node})"
+        for node, label in given.items()
+    }
     return {node: None if label == str(ids[node]) else label for node, label in unique.items()}
 
 
@@ -93,17 +138,15 @@ def _place(node: Hashable, data: Mapping[str, Any]) -> tuple[float | None, float
     return None, None
 
 
-def _link(u: int, v: int, data: Mapping[str, Any], where: str, keep_properties: bool) -> LinkSpec:
+def _link(u: int, v: int, data: Mapping[str, Any], where: str) -> LinkSpec:
     key = next((key for key in _COSTS if data.get(key) is not None), None)
     cost = 1 if key is None else max(1, math.floor(_number(where, data, key) + 0.5))
-    if not keep_properties:
-        return LinkSpec(u, v, cost)
     bandwidth, delay, loss = (
         _number(where, data, key) if data.get(key) is not None else None
         for key in ("bandwidth_mbps", "delay_ms", "loss_percent")
     )
     if bandwidth is None and data.get(_ZOO_SPEED) is not None:
-        bandwidth = _number(where, data, _ZOO_SPEED) / 1e6
+        bandwidth = _number(where, data, _ZOO_SPEED) / 1e6 or None
     return LinkSpec(u, v, cost, bandwidth, delay, loss)
 
 

@@ -30,12 +30,13 @@ _ENDS = ("u", "v")
 _JSON_LINK_KEYS = tuple(field.name for field in fields(Link))
 
 
-def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
+def load(path: str | Path, *, keep_properties: bool = False, largest: bool = False) -> Topology:
     """Loads a topology file, by its suffix.
 
     Args:
         path: a `.toml`, `.brite`, `.graphml` or `.json` file.
         keep_properties: for BRITE and GraphML: take over delay and bandwidth too, not just the cost.
+        largest: for GraphML: take the greatest component of a graph that is not connected.
 
     Raises:
         TopologyError: the file cannot be read, or is not a valid topology.
@@ -47,7 +48,8 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
             f"{path}: unknown kind of file; expected a name that ends in {', '.join(SUFFIXES)}"
         )
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        data = path.read_bytes()
+        text = "" if suffix == ".graphml" else data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TopologyError(f"{path}: cannot be read: {reason}") from error
@@ -58,7 +60,7 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
             # Imported late: networkx is no part of the standard library.
             from topos.graphs import read_graphml
 
-            return read_graphml(path.stem, text, keep_properties=keep_properties)
+            return read_graphml(path.stem, data, keep_properties=keep_properties, largest=largest)
         return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error

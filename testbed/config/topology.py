@@ -34,6 +34,12 @@ FILE_OPTIONS = (
         default=False,
         doc="Links keep the bandwidths and delays of a BRITE or GraphML file; a note says if they do not.",
     ),
+    Option(
+        "largest",
+        "boolean",
+        default=False,
+        doc="Of a GraphML file that is not connected, the greatest connected part; a note says so.",
+    ),
 )
 
 

@@ -26,7 +26,10 @@ In the place of a file, an experiment may have the tables below as `[[topology.n
   the file is loaded; `[topology] keep_properties = true` keeps them.
 - `.graphml`: GraphML, as of the Internet Topology Zoo. `label` or `name` names a node, `Longitude` and
   `Latitude` place it; `cost`, `weight` or `length` is the cost of a link. With `keep_properties = true`, a
-  link has the `LinkSpeedRaw` or `bandwidth_mbps`, the `delay_ms` and the `loss_percent` of its edge.
+  link has the `LinkSpeedRaw` or `bandwidth_mbps`, the `delay_ms` and the `loss_percent` of its edge; a speed
+  of 0 is none. Of parallel links the fastest is kept, else the first, and a note says so. A label that is the
+  number of another node has the node of the file behind it in parentheses. A file that is not connected is
+  refused; `[topology] largest = true` takes the greatest connected part. A second graph in a file is refused.
 
 """
 _NODE = {

@@ -46,6 +46,101 @@ def test_a_file_of_the_topology_zoo_becomes_a_topology(tmp_path: Path) -> None:
     assert load(path, keep_properties=True).links[0].bandwidth_mbps == 10_000
 
 
+def _graphml(*inside: str) -> str:
+    keys = (
+        '<key attr.name="label" attr.type="string" for="node" id="label"/>',
+        '<key attr.name="LinkSpeedRaw" attr.type="double" for="edge" id="speed"/>',
+    )
+    return "\n".join(
+        [
+            '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
+            *keys,
+            "<graph>",
+            *inside,
+            "</graph></graphml>",
+        ]
+    )
+
+
+def _edge(u: int, v: int, speed: float | None = None) -> str:
+    data = "" if speed is None else f'<data key="speed">{speed}</data>'
+    return f'<edge source="{u}" target="{v}">{data}</edge>'
+
+
+def _node(number: int, label: str) -> str:
+    return f'<node id="{number}"><data key="label">{label}</data></node>'
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "UTF-16", "utf-8", "windows-1252"])
+def test_a_file_is_read_in_the_encoding_that_it_declares(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.graphml"
+    text = f'<?xml version="1.0" encoding="{encoding}"?>' + _graphml(
+        _node(0, "Zürich"), _node(1, "Évry"), _edge(0, 1)
+    )
+    path.write_bytes(text.encode(encoding))
+    assert [node.name for node in load(path).nodes] == ["Zürich", "Évry"]
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "UTF-8"])
+def test_a_file_in_another_encoding_than_it_declares_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.graphml"
+    text = f'<?xml version="1.0" encoding="{encoding}"?>' + _graphml(_node(0, "Zürich"))
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(TopologyError, match=r"a\.graphml: not valid GraphML: "):
+        load(path)
+
+
+@pytest.mark.parametrize("prefix", ["", "g:"])
+@pytest.mark.parametrize("nested", [True, False])
+def test_another_graph_in_a_file_is_refused_with_its_line(prefix: str, nested: bool) -> None:
+    inner = f"<{prefix}graph><{prefix}node id='b'/></{prefix}graph>"
+    text = (
+        f"<{prefix}graphml xmlns{':g' if prefix else ''}='http://graphml.graphdrawing.org/xmlns'>\n"
+        f"<{prefix}graph>\n<{prefix}node id='a'>\n"
+        f"{inner if nested else ''}</{prefix}node>\n</{prefix}graph>\n"
+        f"{'' if nested else inner}</{prefix}graphml>"
+    )
+    with pytest.raises(TopologyError, match=f"^line {4 if nested else 6}: another <graph>"):
+        read_graphml("a", text.encode())
+
+
+def test_a_file_that_is_not_connected_is_refused_or_its_greatest_part_is_taken(tmp_path: Path) -> None:
+    nodes = [_node(number, name) for number, name in enumerate(("Reef", "Island", "North", "South", "East"))]
+    path = tmp_path / "a.graphml"
+    path.write_text(_graphml(*nodes, _edge(0, 1), _edge(2, 3), _edge(3, 4)))
+    with pytest.raises(TopologyError, match=r"2 parts of 3 to 2 nodes; topology\.largest = true"):
+        load(path)
+    note = "2 nodes outside of the greatest connected part are left out"
+    expected = [Node(number, name=name) for number, name in enumerate(("North", "South", "East"))]
+    assert load(path, largest=True) == build("a", expected, [LinkSpec(0, 1), LinkSpec(1, 2)], notes=[note])
+    file = tmp_path / "a.toml"
+    file.write_text('duration_s = 1\ntopology = { file = "a.graphml", largest = true }\n')
+    assert len(load_experiment(file).topology.nodes) == 3
+
+
+def test_of_parallel_links_the_fastest_is_kept_and_a_speed_of_0_is_none() -> None:
+    edges = [_edge(0, 1, 1e7), _edge(1, 0, 1e9), _edge(0, 1), _edge(1, 2, 0.0), _edge(1, 2), _edge(2, 2, 1e9)]
+    text = _graphml(*(_node(number, name) for number, name in enumerate("abc")), *edges)
+    found = read_graphml("a", text.encode(), keep_properties=True)
+    assert [(link.u, link.v, link.bandwidth_mbps) for link in found.links] == [(0, 1, 1000), (1, 2, None)]
+    note = "3 parallel links are left out: of those between two nodes, the fastest, else the first, is kept"
+    assert found.notes == (note,)
+
+
+def test_a_label_that_is_the_number_of_another_node_is_not_a_name_by_itself() -> None:
+    names = [_node(0, "1"), _node(1, "002"), _node(2, "2"), _node(3, "77")]
+    text = _graphml(*names, *(_edge(number, number + 1) for number in range(3)))
+    found = read_graphml("a", text.encode())
+    assert [node.name for node in found.nodes] == ["1 (0)", "002 (1)", None, "77"]
+
+
+def test_a_declared_name_that_is_the_number_of_another_node_is_refused() -> None:
+    nodes = [Node(0, name="1"), Node(1)]
+    with pytest.raises(TopologyError, match="node 0 is named '1', the number of another node"):
+        build("a", nodes, [LinkSpec(0, 1)])
+    assert build("a", [Node(0, name="0"), Node(1, name="7")], [LinkSpec(0, 1)]).ids == {"0": 0, "7": 1}
+
+
 def test_the_numbers_of_nodes_and_links_are_bounded_in_every_format(tmp_path: Path) -> None:
     count = MAX_NODES + 1
     brite = [f"Nodes: ( {count} )", *(f"{i} 0 0" for i in range(count)), "Edges: ( 0 )"]
@@ -90,7 +185,7 @@ def test_nodes_that_are_their_numbers_have_no_names() -> None:
 )
 def test_faults_of_graphml(text: str, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
-        read_graphml("g", text)
+        read_graphml("g", text.encode())
 
 
 def test_an_attribute_that_is_no_number_is_an_error() -> None:
