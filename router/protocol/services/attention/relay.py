@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from router.options import SECONDS_MAX
-from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
@@ -20,7 +19,7 @@ from router.protocol.services.attention.dissemination import Trigger, fan_out, t
 from router.protocol.services.attention.events import Index, Origin, Upload, Uploaded
 from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.rounds import Homes, State, microseconds
-from router.protocol.services.attention.subscriptions import NEVER, UNKNOWN, Entry
+from router.protocol.services.attention.subscriptions import NEVER, UNKNOWN, Entry, weight_of
 from router.wire.attention import MAX_OFFERED
 from router.wire.frames import (
     Frame,
@@ -156,7 +155,7 @@ class Relay:
             body.round < known.round or (body.round == known.round and body.nonce in known.nonces)
         ):
             return context.drop(Drop.SUB_OLD)
-        weight = max(1, total_weight(body.predicate))
+        weight = weight_of(body.predicate)
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
         keeps = state.keeps(weight, known, branch.parent)
         if again or not keeps or not body.lifetime_left_us or not body.remaining:

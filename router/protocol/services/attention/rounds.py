@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from router.predicates.covering.budget import total_weight
 from router.predicates.model import Message
 from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Refused, Send
@@ -43,6 +42,7 @@ from router.protocol.services.attention.subscriptions import (
     Entry,
     SubscriptionTable,
     Timers,
+    weight_of,
 )
 from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES
 from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
@@ -126,7 +126,7 @@ class Homes:
     def register(self, event: Register, now: float) -> list[Action]:
         """A new subscription: takes from the cache, then asks other routers."""
         state, predicate = self._state, event.predicate
-        weight = max(1, total_weight(predicate))
+        weight = weight_of(predicate)
         if weight > MAX_WEIGHT:
             return [Refused(event.app, f"predicate: filters and constraints: {weight}; at most {MAX_WEIGHT}")]
         size = len(encode_predicate(predicate))

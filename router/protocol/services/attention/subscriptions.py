@@ -35,6 +35,11 @@ NEVER, UNKNOWN = inf, 0
 SubscriptionId = tuple[int, int]
 
 
+def weight_of(predicate: Predicate) -> int:
+    """The filters and constraints of a predicate, at least 1: the work of one comparison with a message."""
+    return max(1, len(predicate) + sum(map(len, predicate)))
+
+
 class Timer:
     """Something that is due once.
 
@@ -107,7 +112,7 @@ class Box:
         number: of the subscription.
         app: the application.
         max, lifetime_s, freshness_s: see `Register`.
-        weight: of its predicate.
+        weight: filters and constraints of its predicate.
         round: number of the round; `Boxes.begin` adds 1 before the first.
         collecting: the round is not over; it ends when `max` publications were delivered, when the lifetime
             has passed, or when the application withdraws the subscription.
