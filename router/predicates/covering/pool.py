@@ -35,9 +35,11 @@ _SWEEP_AT = 2048
 #: more, the index answers for those with single intervals, and other filters count as not covering, and not
 #: covered: a table then has more filters than it needs, and matches the same messages.
 PAIRS_MAX = 256
+#: Pairs that it takes to see whether a filter is covered by others together, beside which it is stored.
+_PAIRS_EACH = 16
 #: Intervals of filters that are merged at once.
 INTERVALS_MAX = 2_048
-#: The comparison of filters with suffixes or substrings takes the time of this many others.
+#: The comparison of filters with suffixes, substrings or gaps takes the time of this many others.
 _PATTERN_PAIRS = 8
 #: Number of entries of each cache.
 _CACHE_SIZE = 4096
@@ -109,8 +111,8 @@ class FilterPool:
         self._index = FilterIndex()
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
         self._relations: dict[int, Relations] = {}
-        #: The filters with suffixes or substrings.
-        self._patterned: Bits = 0
+        #: The filters with suffixes, substrings or gaps.
+        self._costly: Bits = 0
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
         #: By identity of a predicate: the predicate, its filters, and the simplified set, once it is known.
@@ -139,7 +141,7 @@ class FilterPool:
         pairs = near.bit_count()
         if pairs <= self._most_pairs // _PATTERN_PAIRS:
             return True
-        costly = near & self._patterned if relations.is_box else near
+        costly = near if relations.bit & self._costly else near & self._costly
         return pairs + costly.bit_count() * (_PATTERN_PAIRS - 1) <= self._most_pairs
 
     # Filters and numbers.
@@ -346,7 +348,8 @@ class FilterPool:
                 continue
             covered, candidates = self.covered_members(new, members)
             members = members & ~covered | relations.bit
-            if candidates:
+            # Each of them is compared with others in its turn.
+            if candidates and candidates.bit_count() <= self._most_pairs // _PAIRS_EACH:
                 members = self._without_covered(members, candidates)
         return members
 
@@ -449,9 +452,9 @@ class FilterPool:
     def _intern(self, filter_: NormalFilter, key: tuple[tuple[str, ValueSet], ...]) -> int:
         bit = self._index.add(filter_)
         number = self._numbers[key] = bit.bit_length() - 1
-        relations = self._relations[number] = Relations(filter_, bit)
-        if not relations.is_box:
-            self._patterned |= bit
+        self._relations[number] = Relations(filter_, bit)
+        if any(len(each.intervals) > 1 or not each.is_plain for each in filter_.attributes.values()):
+            self._costly |= bit
         self._version += 1
         return number
 
@@ -489,7 +492,7 @@ class FilterPool:
         """Removes the filters that no registered holder has; their numbers are given to others."""
         live = self._held()
         gone = self._index.members & ~live
-        self._patterned &= live
+        self._costly &= live
         self._prepared.clear()
         self._covered.clear()
         self._merges.clear()

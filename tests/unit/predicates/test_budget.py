@@ -194,7 +194,7 @@ def test_a_heavy_filter_is_weighed_without_reading_it() -> None:
 @pytest.mark.parametrize("text", ["x >= {0} and x < {1} and y < {2}", "x != {0} and y != {2}"])
 def test_a_comparison_knows_corners_and_covers(text: str) -> None:
     random = Random(3)
-    pool = FilterPool()
+    pool = FilterPool(pairs=10_000)
     filters: list[Filter] = []
     for _ in range(150):
         low = random.randrange(50)
