@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.forwarding import layout
-from router.matching.compiled.compiler import COMPILER as MATCHING
+from router.matching.compiled.layout import COMPILER as MATCHING
 from router.matching.compiled.layout import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native.compiler import I64, Address, Compiler, Flag, Tuple
@@ -44,7 +44,6 @@ COMPILER = Compiler(
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee
 
-_FOUND, _SPENT = int(Search.FOUND), int(Search.SPENT)
 _MESSAGE, _SIGNED = int(FrameType.MSG), int(Flags.SIGNED)
 #: Offset of the source address in an Ethernet frame, and the first two bytes of a router's address.
 SOURCE, _ROUTERS = 6, int.from_bytes(node_address(0)[:2], "big")
@@ -128,7 +127,7 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
             limit += 1
     table = long_at(state, layout.TABLE)
     found = match_at(body, size, table, open_, limit, 0)
-    names = long_at(long_at(table, TABLE_SEARCH), _FOUND)
+    names = long_at(long_at(table, TABLE_SEARCH), Search.FOUND)
     for at in range(found):
         put_byte(mark, int_at(names, at), 1)
     page, bits = _NO_PAGE, 0
@@ -154,7 +153,7 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
 @callee
 def steps_spent(state: Address) -> I64:
     """The steps of all searches so far (`Search.SPENT`)."""
-    return long_at(long_at(long_at(state, layout.TABLE), TABLE_SEARCH), _SPENT)
+    return long_at(long_at(long_at(state, layout.TABLE), TABLE_SEARCH), Search.SPENT)
 
 
 @callee

@@ -53,6 +53,6 @@ def compiles_first(spec: str = DEFAULT) -> bool:
     """Whether this engine is compiled when it is first made, which takes some ten seconds, once."""
     if spec != COMPILED:
         return False
-    from router.matching.compiled.compiler import COMPILER
+    from router.matching.compiled.layout import COMPILER
 
     return not COMPILER.has_code

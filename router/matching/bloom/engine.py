@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
+from router.matching.bloom.layout import working_memory
 from router.matching.bloom.matching import match
-from router.matching.bloom.scratch import working_memory
 from router.matching.bloom.segment import BloomSegments, Segment
 from router.matching.bloom.table import BitTable, check_change, check_length, rows_of, words_of
 from router.matching.common.filters import FilterTable

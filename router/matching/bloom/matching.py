@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.bloom.compiler import callee, kernel
 from router.matching.bloom.layout import (
     AHEAD,
     CHILD,
@@ -22,13 +21,11 @@ from router.matching.bloom.layout import (
     TABLE_SEGMENTS,
     Part,
     Search,
+    callee,
+    kernel,
 )
 from router.native.compiler import I64, Address, Array, Flag
 from router.native.memory import byte_at, int_at, long_at, prefetch, put_byte, put_int, short_at
-
-_WORDS, _ROWS, _PICKED, _POPULAR = int(Part.WORDS), int(Part.ROWS), int(Part.PICKED), int(Part.POPULAR)
-_START, _INTERFACE, _BIT, _NODE = int(Part.START), int(Part.INTERFACE), int(Part.BIT), int(Part.NODE)
-_NODES, _FOUND, _CANDIDATES = int(Search.NODES), int(Search.FOUND), int(Search.CANDIDATES)
 
 
 @kernel
@@ -52,7 +49,7 @@ def match(bits: Array, table: Address, open_interfaces: Address, limit: I64) -> 
             number = _search(
                 search, long_at(table, TABLE_SEGMENTS + at), message, open_interfaces, number, limit
             )
-    found = long_at(search, _FOUND)
+    found = long_at(search, Search.FOUND)
     for at in range(number):
         put_byte(open_interfaces, int_at(found, at), 1)
     return number
@@ -63,14 +60,14 @@ def _search(
     search: Address, segment: Address, message: Address, open_interfaces: Address, number: I64, limit: I64
 ) -> I64:
     """Searches one segment."""
-    rows, words = long_at(segment, _ROWS), long_at(segment, _WORDS)
-    for row in range(long_at(segment, _POPULAR)):
+    rows, words = long_at(segment, Part.ROWS), long_at(segment, Part.WORDS)
+    for row in range(long_at(segment, Part.POPULAR)):
         if _covers(message, rows + 8 * words * row, words):
             number = _take(search, segment, row, open_interfaces, number, limit)
             if number == limit:
                 return number
-    bit, node, picked = long_at(segment, _BIT), long_at(segment, _NODE), long_at(segment, _PICKED)
-    nodes, candidates = long_at(search, _NODES), long_at(search, _CANDIDATES)
+    bit, node, picked = long_at(segment, Part.BIT), long_at(segment, Part.NODE), long_at(segment, Part.PICKED)
+    nodes, candidates = long_at(search, Search.NODES), long_at(search, Search.CANDIDATES)
     # No branch depends on a bit or a filter before many of them are read, and what is far away is asked for
     # some nodes ahead, so that the processor waits for many cache lines at the same time.
     put_int(nodes, 0, 0)
@@ -136,7 +133,11 @@ def _verify(
     limit: I64,
 ) -> I64:
     """Compares the rows that wait in `Search.CANDIDATES` with the message."""
-    rows, words, candidates = long_at(segment, _ROWS), long_at(segment, _WORDS), long_at(search, _CANDIDATES)
+    rows, words, candidates = (
+        long_at(segment, Part.ROWS),
+        long_at(segment, Part.WORDS),
+        long_at(search, Search.CANDIDATES),
+    )
     for place in range(waiting):
         row = int_at(candidates, place)
         if _covers(message, rows + 8 * words * row, words):
@@ -161,9 +162,9 @@ def _take(
 ) -> I64:
     """Adds the interfaces of a row that have not matched yet."""
     start, interface, found = (
-        long_at(segment, _START),
-        long_at(segment, _INTERFACE),
-        long_at(search, _FOUND),
+        long_at(segment, Part.START),
+        long_at(segment, Part.INTERFACE),
+        long_at(search, Search.FOUND),
     )
     for posting in range(int_at(start, row), int_at(start, row + 1)):
         dense = int_at(interface, posting)

@@ -14,21 +14,20 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.compiler import kernel
 from router.matching.bloom.layout import (
     LIST,
     TABLE_COUNT,
     TABLE_SEARCH,
     TABLE_SEGMENTS,
     Part,
+    kernel,
+    working_memory,
 )
-from router.matching.bloom.scratch import working_memory
 from router.matching.bloom.table import BitTable
 from router.matching.bloom.tree import grown, picked
 from router.matching.common.segments import Segments, Source
-from router.native.bits import trailing_zeros, without_lowest
 from router.native.compiler import Array
-from router.native.memory import address_of
+from router.native.memory import address_of, trailing_zeros, without_lowest
 
 #: The number of rows that are compared with every message, at most.
 _POPULAR = 128

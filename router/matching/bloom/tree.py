@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.compiler import callee, kernel
-from router.matching.bloom.layout import CHILD, LIST, NODE_COLUMNS, PICKED, PICKS
-from router.native.bits import trailing_zeros, without_lowest
+from router.matching.bloom.layout import CHILD, LIST, NODE_COLUMNS, PICKED, PICKS, callee, kernel
 from router.native.compiler import I64, Array
+from router.native.memory import trailing_zeros, without_lowest
 
 #: A node with more rows than this has children.
 _ROWS = 24

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import callee
 from router.matching.compiled.hashing import base_of, extended, mixed
 from router.matching.compiled.layout import (
     AT,
@@ -28,6 +27,7 @@ from router.matching.compiled.layout import (
     STRING_HASH,
     TYPE,
     Search,
+    callee,
 )
 from router.matching.compiled.normal import key_of_double
 from router.native.compiler import I64, Address, Flag
@@ -44,8 +44,6 @@ UNUSUAL, NO_ROOM = -1, -2
 _ATTRIBUTE = int(Tlv.ATTRIBUTE)
 _BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
 _INFINITE = 0x7FF0000000000000
-_ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(Search.POLYNOMIALS)
-_SEED = int(Search.SEED)
 
 
 @callee
@@ -59,11 +57,11 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
         trusted: 1 if the body is known to follow the rules of the format, 0 to check it.
     """
     rows, room, polynomials = (
-        long_at(search, _ROWS),
-        long_at(search, _ROWS_SIZE),
-        long_at(search, _POLYNOMIALS),
+        long_at(search, Search.ROWS),
+        long_at(search, Search.ROWS_SIZE),
+        long_at(search, Search.POLYNOMIALS),
     )
-    seed = long_at(search, _SEED)
+    seed = long_at(search, Search.SEED)
     base = base_of(seed)
     count, at = 0, 0
     while at < size:

@@ -17,7 +17,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.compiler import callee, kernel
+from router.matching.compiled.layout import callee, kernel
 from router.native.compiler import I64, Address
 from router.native.memory import address_of, long_at
 

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from router.native.compiler import Compiler
 from router.predicates.model import Type
+
+#: The machine code contains constants of the model and of the wire format.
+COMPILER = Compiler(
+    "matching",
+    "router.matching.compiled",
+    "router.predicates.model",
+    "router.wire.format",
+    "router.wire.message",
+    "router.wire.tlv",
+)
+kernel, callee = COMPILER.kernel, COMPILER.callee
 
 STRING, INTEGER, DOUBLE, BOOLEAN = int(Type.STRING), int(Type.INTEGER), int(Type.DOUBLE), int(Type.BOOLEAN)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from router.matching.compiled.attributes import read_attributes
-from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.layout import (
     AT,
     ATTRIBUTE_BYTES,
@@ -36,6 +35,8 @@ from router.matching.compiled.layout import (
     Access,
     Part,
     Search,
+    callee,
+    kernel,
 )
 from router.matching.compiled.patterns import find_equal, find_patterns, verify_hits
 from router.matching.compiled.verifying import same_bytes, take, take_open, verify
@@ -43,19 +44,6 @@ from router.native.compiler import I64, Address, Array, Flag
 from router.native.memory import int_at, long_at, put_byte, put_long
 
 _UNITS, _OTHERS = int(Access.PRESENT_UNIT), int(Access.PRESENT)
-_ALWAYS_START, _ALWAYS_END = int(Part.ALWAYS_START), int(Part.ALWAYS_END)
-_SLOT_TABLE, _SLOT_HASH, _SLOT_BITS = (int(Part[n]) for n in ("SLOT_TABLE", "SLOT_HASH", "SLOT_BITS"))
-_SLOT_ROWS, _NAMES = int(Part.SLOT_ROWS), int(Part.NAMES)
-_STRING_TABLE, _STRING_HASH, _STRING_BITS = (
-    int(Part[n]) for n in ("STRING_TABLE", "STRING_HASH", "STRING_BITS")
-)
-_STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
-_LOWER, _UPPER = int(Part.LOWER), int(Part.UPPER)
-_BLOCK_UPPER, _BLOCKS_UPPER = int(Part.BLOCK_UPPER), int(Part.BLOCKS_UPPER)
-_ROWS, _ATTRIBUTE_OF, _FOUND, _ROUND = (int(Search[n]) for n in ("ROWS", "ATTRIBUTE_OF", "FOUND", "ROUND"))
-_BODY, _COUNT, _OPEN, _LIMIT = (int(Search[n]) for n in ("BODY", "COUNT", "OPEN", "LIMIT"))
-_NUMBER, _HIT, _HAVE = (int(Search[n]) for n in ("NUMBER", "HIT", "HAVE"))
-_STEPS, _SPENT = int(Search.STEPS), int(Search.SPENT)
 #: Columns of the row of a table: the search, the steps that a search may take, the number of segments, and
 #: their addresses.
 TABLE_SEARCH, TABLE_STEPS, TABLE_COUNT, TABLE_SEGMENTS = range(4)
@@ -88,38 +76,42 @@ def match_at(
     """As `match`, for a body of `size` bytes at an address."""
     search = long_at(table, TABLE_SEARCH)
     count = read_attributes(search, address, size, trusted)
-    put_long(search, _BODY, address)
-    put_long(search, _COUNT, count)
+    put_long(search, Search.BODY, address)
+    put_long(search, Search.COUNT, count)
     if count < 0 or limit == 0:
         return min(count, 0)
-    put_long(search, _OPEN, open_interfaces)
-    put_long(search, _LIMIT, limit)
-    put_long(search, _NUMBER, 0)
-    put_long(search, _STEPS, long_at(table, TABLE_STEPS))
+    put_long(search, Search.OPEN, open_interfaces)
+    put_long(search, Search.LIMIT, limit)
+    put_long(search, Search.NUMBER, 0)
+    put_long(search, Search.STEPS, long_at(table, TABLE_STEPS))
     for number in range(long_at(table, TABLE_COUNT)):
         if _search(search, long_at(table, TABLE_SEGMENTS + number)):
             break
-    put_long(search, _SPENT, long_at(search, _SPENT) + long_at(table, TABLE_STEPS) - long_at(search, _STEPS))
-    if long_at(search, _STEPS) < 0:
+    put_long(
+        search,
+        Search.SPENT,
+        long_at(search, Search.SPENT) + long_at(table, TABLE_STEPS) - long_at(search, Search.STEPS),
+    )
+    if long_at(search, Search.STEPS) < 0:
         take_open(search)
-    found = long_at(search, _FOUND)
-    for at in range(long_at(search, _NUMBER)):
+    found = long_at(search, Search.FOUND)
+    for at in range(long_at(search, Search.NUMBER)):
         put_byte(open_interfaces, int_at(found, at), 1)
-    return long_at(search, _NUMBER)
+    return long_at(search, Search.NUMBER)
 
 
 @callee
 def _search(search: Address, segment: Address) -> Flag:
     """Searches one segment."""
-    if take(search, segment, long_at(segment, _ALWAYS_START), long_at(segment, _ALWAYS_END)):
+    if take(search, segment, long_at(segment, Part.ALWAYS_START), long_at(segment, Part.ALWAYS_END)):
         return True
     if not _find_attributes(search, segment):
         return False
-    put_long(search, _ROUND, long_at(search, _ROUND) + 1)
-    put_long(search, _HIT, 0)
+    put_long(search, Search.ROUND, long_at(search, Search.ROUND) + 1)
+    put_long(search, Search.HIT, 0)
     done = _search_accesses(search, segment)
-    row, attribute_of = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF)
-    for _ in range(long_at(search, _COUNT)):
+    row, attribute_of = long_at(search, Search.ROWS), long_at(search, Search.ATTRIBUTE_OF)
+    for _ in range(long_at(search, Search.COUNT)):
         if long_at(row, SLOT) >= 0:
             put_long(attribute_of, long_at(row, SLOT), 0)
         row += ATTRIBUTE_BYTES
@@ -129,7 +121,7 @@ def _search(search: Address, segment: Address) -> Flag:
 @callee
 def _search_accesses(search: Address, segment: Address) -> Flag:
     """Matches the postings whose access the attributes of the message satisfy."""
-    rows, count = long_at(search, _ROWS), long_at(search, _COUNT)
+    rows, count = long_at(search, Search.ROWS), long_at(search, Search.COUNT)
     for number in range(count):
         if _search_lists(search, segment, rows + number * ATTRIBUTE_BYTES, _UNITS):
             return True
@@ -138,7 +130,7 @@ def _search_accesses(search: Address, segment: Address) -> Flag:
         slot = long_at(row, SLOT)
         if slot < 0:
             continue
-        if int_at(long_at(segment, _SLOT_ROWS), slot * SLOT_WIDTH + SLOT_EQUAL) and find_equal(
+        if int_at(long_at(segment, Part.SLOT_ROWS), slot * SLOT_WIDTH + SLOT_EQUAL) and find_equal(
             search, segment, row
         ):
             return True
@@ -155,8 +147,8 @@ def _search_accesses(search: Address, segment: Address) -> Flag:
 @callee
 def _find_attributes(search: Address, segment: Address) -> Flag:
     """Finds slots and strings of the message's attributes; False if the segment has none of the slots."""
-    row, attribute_of, have = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF), 0
-    for _ in range(long_at(search, _COUNT)):
+    row, attribute_of, have = long_at(search, Search.ROWS), long_at(search, Search.ATTRIBUTE_OF), 0
+    for _ in range(long_at(search, Search.COUNT)):
         slot = _find_slot(search, segment, row)
         put_long(row, SLOT, slot)
         if slot >= 0:
@@ -165,26 +157,26 @@ def _find_attributes(search: Address, segment: Address) -> Flag:
             if long_at(row, TYPE) == STRING:
                 put_long(row, TEXT, _find_string(search, segment, row))
         row += ATTRIBUTE_BYTES
-    put_long(search, _HAVE, have)
+    put_long(search, Search.HAVE, have)
     return have != 0
 
 
 @callee
 def _find_slot(search: Address, segment: Address, row: Address) -> I64:
     """Returns the slot of an attribute's name and type, or -1."""
-    table, hashes = long_at(segment, _SLOT_TABLE), long_at(segment, _SLOT_HASH)
-    mask = (1 << long_at(segment, _SLOT_BITS)) - 1
+    table, hashes = long_at(segment, Part.SLOT_TABLE), long_at(segment, Part.SLOT_HASH)
+    mask = (1 << long_at(segment, Part.SLOT_BITS)) - 1
     place = long_at(row, NAMED) & mask
     slot = int_at(table, place)
     while slot >= 0:
         if long_at(hashes, place) == long_at(row, NAMED):
-            slot_row = long_at(segment, _SLOT_ROWS) + 4 * SLOT_WIDTH * slot
-            name = long_at(segment, _NAMES) + int_at(slot_row, SLOT_NAME)
+            slot_row = long_at(segment, Part.SLOT_ROWS) + 4 * SLOT_WIDTH * slot
+            name = long_at(segment, Part.NAMES) + int_at(slot_row, SLOT_NAME)
             if (
                 int_at(slot_row, SLOT_TYPE) == long_at(row, TYPE)
                 and int_at(slot_row, SLOT_NAME_LENGTH) == long_at(row, NAME_LENGTH)
                 and same_bytes(
-                    long_at(search, _BODY) + long_at(row, NAME_AT), name, long_at(row, NAME_LENGTH)
+                    long_at(search, Search.BODY) + long_at(row, NAME_AT), name, long_at(row, NAME_LENGTH)
                 )
             ):
                 return slot
@@ -196,16 +188,16 @@ def _find_slot(search: Address, segment: Address, row: Address) -> I64:
 @callee
 def _find_string(search: Address, segment: Address, row: Address) -> I64:
     """Returns the number of an attribute's string value, or -1."""
-    table, hashes = long_at(segment, _STRING_TABLE), long_at(segment, _STRING_HASH)
-    mask = (1 << long_at(segment, _STRING_BITS)) - 1
+    table, hashes = long_at(segment, Part.STRING_TABLE), long_at(segment, Part.STRING_HASH)
+    mask = (1 << long_at(segment, Part.STRING_BITS)) - 1
     place = long_at(row, HASH) & mask
     string = int_at(table, place)
     while string >= 0:
         if long_at(hashes, place) == long_at(row, HASH):
-            start = int_at(long_at(segment, _STRING_START), string)
-            length = int_at(long_at(segment, _STRING_START), string + 1) - start
+            start = int_at(long_at(segment, Part.STRING_START), string)
+            length = int_at(long_at(segment, Part.STRING_START), string + 1) - start
             if length == long_at(row, LENGTH) and same_bytes(
-                long_at(search, _BODY) + long_at(row, AT), long_at(segment, _PART_TEXT) + start, length
+                long_at(search, Search.BODY) + long_at(row, AT), long_at(segment, Part.TEXT) + start, length
             ):
                 return string
         place = (place + 1) & mask
@@ -219,12 +211,12 @@ def _search_lists(search: Address, segment: Address, row: Address, first: I64) -
     slot, key = long_at(row, SLOT), long_at(row, KEY)
     if slot < 0:
         return False
-    lists = long_at(segment, _SLOT_ROWS) + 4 * (SLOT_WIDTH * slot + SLOT_LISTS + first)
+    lists = long_at(segment, Part.SLOT_ROWS) + 4 * (SLOT_WIDTH * slot + SLOT_LISTS + first)
     present, end = int_at(lists, 0), int_at(lists, 4)
     if present == end:
         return False
     from_, up_to, between = int_at(lists, 1), int_at(lists, 2), int_at(lists, 3)
-    lower, upper = long_at(segment, _LOWER), long_at(segment, _UPPER)
+    lower, upper = long_at(segment, Part.LOWER), long_at(segment, Part.UPPER)
     if (
         _satisfied(search, segment, present, from_, first)
         or _satisfied(search, segment, from_, _reached(lower, from_, up_to, key), first)
@@ -275,7 +267,7 @@ def _reaching(upper: Address, begin: I64, end: I64, key: I64) -> I64:
 @callee
 def _next_reaching(segment: Address, upper: Address, posting: I64, end: I64, key: I64) -> I64:
     """Returns the first posting with an upper bound of at least `key`; `end` or more if there is none."""
-    block_upper, blocks_upper = long_at(segment, _BLOCK_UPPER), long_at(segment, _BLOCKS_UPPER)
+    block_upper, blocks_upper = long_at(segment, Part.BLOCK_UPPER), long_at(segment, Part.BLOCKS_UPPER)
     while posting < end:
         if posting % BLOCK == 0:
             if posting % (BLOCK * BLOCK) == 0 and long_at(blocks_upper, posting // (BLOCK * BLOCK)) < key:

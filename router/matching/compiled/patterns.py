@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import callee
 from router.matching.compiled.hashing import ending, mixed
 from router.matching.compiled.layout import (
     ACCESSES,
@@ -29,20 +28,13 @@ from router.matching.compiled.layout import (
     Access,
     Part,
     Search,
+    callee,
 )
 from router.matching.compiled.verifying import same_bytes, spend, take, verify
 from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_long
 
 _EQUAL, _PREFIX, _SUFFIX, _SUBSTRING = (int(Access[n]) for n in ("EQUAL", "PREFIX", "SUFFIX", "SUBSTRING"))
-_GROUP_TABLE, _GROUP_HASH, _GROUP_BITS = (int(Part[n]) for n in ("GROUP_TABLE", "GROUP_HASH", "GROUP_BITS"))
-_GROUP_ROWS, _GROUP_VALUE = int(Part.GROUP_ROWS), int(Part.GROUP_VALUE)
-_STRING_START, _PART_TEXT, _SLOT_ROWS = int(Part.STRING_START), int(Part.TEXT), int(Part.SLOT_ROWS)
-_BLOOM, _BLOOM_WORDS, _FIRST_BYTES = (int(Part[n]) for n in ("BLOOM", "BLOOM_WORDS", "FIRST_BYTES"))
-_LENGTHS = int(Part.LENGTHS)
-_BODY, _POLYNOMIALS, _POWERS = (int(Search[n]) for n in ("BODY", "POLYNOMIALS", "POWERS"))
-_HITS, _HITS_SIZE, _HIT = (int(Search[n]) for n in ("HITS", "HITS_SIZE", "HIT"))
-_SEEN, _ROUND, _SEED = int(Search.SEEN), int(Search.ROUND), int(Search.SEED)
 
 
 @callee
@@ -51,7 +43,7 @@ def find_equal(search: Address, segment: Address, row: Address) -> Flag:
     value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
     code = long_at(row, SLOT) * ACCESSES + _EQUAL
     return _hit(
-        search, segment, _find(segment, mixed(value, 0, code, long_at(search, _SEED)), code, value, 0)
+        search, segment, _find(segment, mixed(value, 0, code, long_at(search, Search.SEED)), code, value, 0)
     )
 
 
@@ -59,10 +51,10 @@ def find_equal(search: Address, segment: Address, row: Address) -> Flag:
 def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
     """Matches the groups of the patterns that the string value of an attribute has."""
     slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
-    polynomials, powers = long_at(search, _POLYNOMIALS), long_at(search, _POWERS)
-    lengths, value = long_at(segment, _LENGTHS), long_at(search, _BODY) + at
-    seed = long_at(search, _SEED)
-    slot_row = long_at(segment, _SLOT_ROWS) + 4 * SLOT_WIDTH * slot
+    polynomials, powers = long_at(search, Search.POLYNOMIALS), long_at(search, Search.POWERS)
+    lengths, value = long_at(segment, Part.LENGTHS), long_at(search, Search.BODY) + at
+    seed = long_at(search, Search.SEED)
+    slot_row = long_at(segment, Part.SLOT_ROWS) + 4 * SLOT_WIDTH * slot
     prefixes, suffixes = int_at(slot_row, SLOT_LENGTHS), int_at(slot_row, SLOT_LENGTHS + 1)
     substrings, end = int_at(slot_row, SLOT_LENGTHS + 2), int_at(slot_row, SLOT_LENGTHS + 3)
     if spend(search, min(suffixes - prefixes, length) + min(substrings - suffixes, length)):
@@ -88,7 +80,7 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
             return True
     if substrings == end:
         return False
-    first_bytes, seen = long_at(segment, _FIRST_BYTES) + 32 * slot, long_at(search, _SEEN)
+    first_bytes, seen = long_at(segment, Part.FIRST_BYTES) + 32 * slot, long_at(search, Search.SEEN)
     shortest = int_at(lengths, substrings)
     for first in range(length - shortest + 1):
         byte = byte_at(value, first)
@@ -105,8 +97,8 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
             )
             steps += 1 if group < 0 else 1 + (size >> 4)
             # A string may contain a substring several times.
-            if group >= 0 and long_at(seen, group) != long_at(search, _ROUND):
-                put_long(seen, group, long_at(search, _ROUND))
+            if group >= 0 and long_at(seen, group) != long_at(search, Search.ROUND):
+                put_long(seen, group, long_at(search, Search.ROUND))
                 if _hit(search, segment, group):
                     return True
         if spend(search, steps):
@@ -117,8 +109,8 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
 @callee
 def verify_hits(search: Address, segment: Address) -> Flag:
     """Verifies the postings in `Search.HITS`."""
-    hits = long_at(search, _HITS)
-    for hit in range(long_at(search, _HIT)):
+    hits = long_at(search, Search.HITS)
+    for hit in range(long_at(search, Search.HIT)):
         if verify(search, segment, long_at(hits, 2 * hit), long_at(hits, 2 * hit + 1)):
             return True
     return False
@@ -129,7 +121,7 @@ def _hit(search: Address, segment: Address, group: I64) -> Flag:
     """Matches the units of a group, and puts its other postings into `Search.HITS`; -1 is no group."""
     if group < 0:
         return False
-    group_row = long_at(segment, _GROUP_ROWS) + 4 * GROUP_WIDTH * group
+    group_row = long_at(segment, Part.GROUP_ROWS) + 4 * GROUP_WIDTH * group
     units, others, end = (
         int_at(group_row, GROUP_UNITS),
         int_at(group_row, GROUP_OTHERS),
@@ -138,12 +130,12 @@ def _hit(search: Address, segment: Address, group: I64) -> Flag:
     if take(search, segment, units, others):
         return True
     if others < end:
-        hit = long_at(search, _HIT)
-        if hit == long_at(search, _HITS_SIZE):
+        hit = long_at(search, Search.HIT)
+        if hit == long_at(search, Search.HITS_SIZE):
             return verify(search, segment, others, end)
-        put_long(long_at(search, _HITS), 2 * hit, others)
-        put_long(long_at(search, _HITS), 2 * hit + 1, end)
-        put_long(search, _HIT, hit + 1)
+        put_long(long_at(search, Search.HITS), 2 * hit, others)
+        put_long(long_at(search, Search.HITS), 2 * hit + 1, end)
+        put_long(search, Search.HIT, hit + 1)
     return False
 
 
@@ -153,8 +145,8 @@ def _find_pattern(
 ) -> I64:
     """Returns the group of a pattern, or -1."""
     hashed = mixed(polynomial, length, code, seed)
-    bit = hashed >> 24 & (long_at(segment, _BLOOM_WORDS) * 64 - 1)
-    if long_at(long_at(segment, _BLOOM), bit >> 6) >> (bit & 63) & 1:
+    bit = hashed >> 24 & (long_at(segment, Part.BLOOM_WORDS) * 64 - 1)
+    if long_at(long_at(segment, Part.BLOOM), bit >> 6) >> (bit & 63) & 1:
         return _find(segment, hashed, code, text, length)
     return np.int64(-1)
 
@@ -169,23 +161,23 @@ def _find(segment: Address, hashed: I64, code: I64, value: I64, length: I64) -> 
         value: the value of an equality, or the address of the text of a pattern.
         length: the length of the text.
     """
-    table, hashes = long_at(segment, _GROUP_TABLE), long_at(segment, _GROUP_HASH)
-    mask = (1 << long_at(segment, _GROUP_BITS)) - 1
+    table, hashes = long_at(segment, Part.GROUP_TABLE), long_at(segment, Part.GROUP_HASH)
+    mask = (1 << long_at(segment, Part.GROUP_BITS)) - 1
     place = hashed & mask
     group = int_at(table, place)
     while group >= 0:
         if (
             long_at(hashes, place) == hashed
-            and int_at(long_at(segment, _GROUP_ROWS), group * GROUP_WIDTH + GROUP_KEY) == code
+            and int_at(long_at(segment, Part.GROUP_ROWS), group * GROUP_WIDTH + GROUP_KEY) == code
         ):
-            held = long_at(long_at(segment, _GROUP_VALUE), group)
+            held = long_at(long_at(segment, Part.GROUP_VALUE), group)
             if code % ACCESSES == _EQUAL:
                 if held == value:
                     return group
             else:
-                start = int_at(long_at(segment, _STRING_START), held)
-                size = int_at(long_at(segment, _STRING_START), held + 1) - start
-                if size == length and same_bytes(value, long_at(segment, _PART_TEXT) + start, length):
+                start = int_at(long_at(segment, Part.STRING_START), held)
+                size = int_at(long_at(segment, Part.STRING_START), held + 1) - start
+                if size == length and same_bytes(value, long_at(segment, Part.TEXT) + start, length):
                     return group
         place = (place + 1) & mask
         group = int_at(table, place)

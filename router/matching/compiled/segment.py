@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.hashing import SEED_AT, mixed
 from router.matching.compiled.layout import (
     ACCESSES,
@@ -36,6 +35,8 @@ from router.matching.compiled.layout import (
     Access,
     Part,
     Test,
+    callee,
+    kernel,
 )
 from router.matching.compiled.normal import NormalTable, Texts
 from router.native.compiler import I64, Address, Array, Real, Tuple

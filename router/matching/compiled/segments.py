@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.segments import Segments, Source
-from router.matching.compiled.compiler import kernel
 from router.matching.compiled.hashing import SEED_AT, mixed
-from router.matching.compiled.layout import ACCESSES, STRING_HASH, Part, Test
+from router.matching.compiled.layout import ACCESSES, STRING_HASH, Part, Test, kernel
 from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS, TABLE_STEPS
 from router.matching.compiled.normal import NormalTable, Texts
 from router.matching.compiled.scratch import working_memory

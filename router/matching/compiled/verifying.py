@@ -8,22 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import callee
 from router.matching.compiled.hashing import ending
-from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
+from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test, callee
 from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
 _UNEQUAL, _STARTS, _ENDS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
 _BELOW, _AT_MOST, _ABOVE = int(Test.BELOW), int(Test.AT_MOST), int(Test.ABOVE)
-_INTERFACE, _NEEDS, _RECORD_START = int(Part.INTERFACE), int(Part.NEEDS), int(Part.RECORD_START)
-_RECORD_TEST, _RECORD_A, _RECORD_B = int(Part.RECORD_TEST), int(Part.RECORD_A), int(Part.RECORD_B)
-_STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
-_OPEN, _LIMIT, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "LIMIT", "NUMBER", "FOUND"))
-_BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATTRIBUTE_OF)
-_STEPS, _POLYNOMIALS, _POWERS = int(Search.STEPS), int(Search.POLYNOMIALS), int(Search.POWERS)
-_STRING_POLYNOMIAL = int(Part.STRING_POLYNOMIAL)
 #: A step takes as long as a few records, or as the comparison of a few bytes: exponents of 2.
 _RECORDS, _BYTES = 2, 4
 
@@ -31,16 +23,16 @@ _RECORDS, _BYTES = 2, 4
 @callee
 def spend(search: Address, steps: I64) -> Flag:
     """Counts steps of some 10 ns; True if the search has taken more than it may."""
-    left = long_at(search, _STEPS) - steps
-    put_long(search, _STEPS, left)
+    left = long_at(search, Search.STEPS) - steps
+    put_long(search, Search.STEPS, left)
     return left < 0
 
 
 @callee
 def take_open(search: Address) -> None:
     """Adds every interface that has not matched."""
-    open_, which = long_at(search, _OPEN), 1
-    while long_at(search, _NUMBER) < long_at(search, _LIMIT):
+    open_, which = long_at(search, Search.OPEN), 1
+    while long_at(search, Search.NUMBER) < long_at(search, Search.LIMIT):
         if byte_at(open_, which):
             _matched(search, open_, which)
         which += 1
@@ -58,7 +50,7 @@ def same_bytes(one: Address, other: Address, length: I64) -> Flag:
 @callee
 def take(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
     """Adds the interface of every posting in [begin, end)."""
-    open_, interface = long_at(search, _OPEN), long_at(segment, _INTERFACE)
+    open_, interface = long_at(search, Search.OPEN), long_at(segment, Part.INTERFACE)
     for posting in range(begin, end):
         which = int_at(interface, posting)
         if byte_at(open_, which) and _matched(search, open_, which):
@@ -72,8 +64,12 @@ def verify(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
 
     True also if the search has taken more steps than it may.
     """
-    open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
-    missing = ~long_at(search, _HAVE)
+    open_, interface, needs = (
+        long_at(search, Search.OPEN),
+        long_at(segment, Part.INTERFACE),
+        long_at(segment, Part.NEEDS),
+    )
+    missing = ~long_at(search, Search.HAVE)
     for posting in range(begin, end):
         which = int_at(interface, posting)
         if byte_at(open_, which) and not long_at(needs, posting) & missing:
@@ -86,17 +82,17 @@ def verify(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
 @callee
 def _matched(search: Address, open_: Address, which: I64) -> Flag:
     """Adds an interface to the answer."""
-    number = long_at(search, _NUMBER)
+    number = long_at(search, Search.NUMBER)
     put_byte(open_, which, 0)
-    put_int(long_at(search, _FOUND), number, which)
-    put_long(search, _NUMBER, number + 1)
-    return number + 1 >= long_at(search, _LIMIT)
+    put_int(long_at(search, Search.FOUND), number, which)
+    put_long(search, Search.NUMBER, number + 1)
+    return number + 1 >= long_at(search, Search.LIMIT)
 
 
 @callee
 def _passes_all(search: Address, segment: Address, posting: I64) -> Flag:
-    start, tests = long_at(segment, _RECORD_START), long_at(segment, _RECORD_TEST)
-    attribute_of = long_at(search, _ATTRIBUTE_OF)
+    start, tests = long_at(segment, Part.RECORD_START), long_at(segment, Part.RECORD_TEST)
+    attribute_of = long_at(search, Search.ATTRIBUTE_OF)
     for record in range(int_at(start, posting), int_at(start, posting + 1)):
         code = int_at(tests, record)
         row = long_at(attribute_of, code // ACCESSES)
@@ -109,7 +105,7 @@ def _passes_all(search: Address, segment: Address, posting: I64) -> Flag:
 @callee
 def _passes(search: Address, segment: Address, row: Address, test: I64, record: I64) -> Flag:
     """Whether the value of an attribute passes the test of a record."""
-    a, b = long_at(long_at(segment, _RECORD_A), record), long_at(long_at(segment, _RECORD_B), record)
+    a, b = long_at(long_at(segment, Part.RECORD_A), record), long_at(long_at(segment, Part.RECORD_B), record)
     key = long_at(row, KEY)
     if test == _RANGE:
         return a <= key <= b
@@ -123,9 +119,12 @@ def _passes(search: Address, segment: Address, row: Address, test: I64, record: 
         return long_at(row, TEXT) != b
     if test > _HOLDS and key != a:
         return (key < a) == (test <= _AT_MOST)
-    value, length = long_at(search, _BODY) + long_at(row, AT), long_at(row, LENGTH)
-    start = int_at(long_at(segment, _STRING_START), b)
-    text, size = long_at(segment, _PART_TEXT) + start, int_at(long_at(segment, _STRING_START), b + 1) - start
+    value, length = long_at(search, Search.BODY) + long_at(row, AT), long_at(row, LENGTH)
+    start = int_at(long_at(segment, Part.STRING_START), b)
+    text, size = (
+        long_at(segment, Part.TEXT) + start,
+        int_at(long_at(segment, Part.STRING_START), b + 1) - start,
+    )
     spend(search, min(size, length) >> _BYTES)
     if test <= _HOLDS:
         if size > length:
@@ -157,12 +156,12 @@ def _compare(value: Address, length: I64, text: Address, size: I64) -> I64:
 def _contains(search: Address, segment: Address, row: Address, text: I64) -> Flag:
     """Whether the value of an attribute contains a string of the segment, which is not longer."""
     at, length = long_at(row, AT), long_at(row, LENGTH)
-    start = int_at(long_at(segment, _STRING_START), text)
-    size = int_at(long_at(segment, _STRING_START), text + 1) - start
-    wanted = long_at(long_at(segment, _STRING_POLYNOMIAL), text)
-    value, pattern = long_at(search, _BODY) + at, long_at(segment, _PART_TEXT) + start
-    polynomials = long_at(search, _POLYNOMIALS) + 8 * at
-    power, first = long_at(long_at(search, _POWERS), size), byte_at(pattern, 0)
+    start = int_at(long_at(segment, Part.STRING_START), text)
+    size = int_at(long_at(segment, Part.STRING_START), text + 1) - start
+    wanted = long_at(long_at(segment, Part.STRING_POLYNOMIAL), text)
+    value, pattern = long_at(search, Search.BODY) + at, long_at(segment, Part.TEXT) + start
+    polynomials = long_at(search, Search.POLYNOMIALS) + 8 * at
+    power, first = long_at(long_at(search, Search.POWERS), size), byte_at(pattern, 0)
     for offset in range(length - size + 1):
         if (
             byte_at(value, offset) == first

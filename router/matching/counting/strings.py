@@ -8,8 +8,7 @@ constraints that it can satisfy. `./run.sh bench match --figure strings` compare
 
 from __future__ import annotations
 
-from router.matching.counting.index import ConstraintIndex
-from router.matching.counting.links import Links
+from router.matching.counting.index import ConstraintIndex, Links
 from router.predicates.model import Operator, Value
 
 _GRAM = 4

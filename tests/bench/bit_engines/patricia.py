@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.bloom.table import BitTable
-from router.native.bits import trailing_zeros
 from router.native.compiler import I64, Array, Flag, Tuple
+from router.native.memory import trailing_zeros
 from tests.bench.bit_engines.compiler import callee, kernel
 from tests.bench.bit_engines.rebuilt import RebuiltMatcher, Words
 

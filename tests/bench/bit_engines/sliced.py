@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.bloom.table import BitTable
-from router.native.bits import trailing_zeros, without_lowest
 from router.native.compiler import Array
+from router.native.memory import trailing_zeros, without_lowest
 from tests.bench.bit_engines.compiler import kernel
 from tests.bench.bit_engines.rebuilt import RebuiltMatcher, Words
 

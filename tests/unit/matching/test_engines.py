@@ -3,8 +3,7 @@ import random
 import pytest
 
 from router.matching.common.interface import Matcher
-from router.matching.counting.engine import CountingMatcher
-from router.matching.counting.options import CountingOptions, parse_options
+from router.matching.counting.engine import CountingMatcher, CountingOptions, parse_options
 from router.matching.factory import ENGINES, factory
 from router.matching.naive import NaiveMatcher
 from router.predicates.model import (

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from captures.pcap.compiling import compiler as captures_compiler
-from router.matching.compiled.compiler import COMPILER
+from router.matching.compiled.layout import COMPILER
 from router.native import compiler
 from router.native.compiler import Compiler
 from tests.support.capture_files import pcap
