@@ -102,12 +102,6 @@ class RealReader(Protocol):
     def __call__(self, address: Address, index: I64) -> Real: ...
 
 
-class RealWriter(Protocol):
-    """Writes an element of an array of doubles."""
-
-    def __call__(self, address: Address, index: I64, value: Real) -> None: ...
-
-
 def _real_reader() -> RealReader:
     def read(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -118,19 +112,6 @@ def _real_reader() -> RealReader:
 
     reader: RealReader = intrinsic(read)
     return reader
-
-
-def _real_writer() -> RealWriter:
-    def write(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
-        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            pointer = builder.bitcast(_pointer(builder, arguments, 64), ir.DoubleType().as_pointer())
-            builder.store(arguments[2], pointer, align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, types.float64), generate
-
-    writer: RealWriter = intrinsic(write)
-    return writer
 
 
 def _prefetcher() -> Callable[[Address], None]:
@@ -150,7 +131,7 @@ def _prefetcher() -> Callable[[Address], None]:
     return fetcher
 
 
-real_at, put_real = _real_reader(), _real_writer()
+real_at = _real_reader()
 byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)
