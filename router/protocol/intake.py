@@ -1,42 +1,96 @@
-"""The checks that a frame of another router passes before a part of the core takes it.
+"""The intake of a router: what a frame passes before a part of the core takes it.
 
-The order of the checks: where the frame comes from (the reverse path check of section 3.1 among them), the
-bounds on its predicate. A frame that a check drops charges nobody.
+There are three ways for a frame to reach a router: down its issuer's tree (checked against the reverse path,
+protocol paper, section 3.1), from a neighbour over one hop, and from the controller.
+`router.protocol.core.dispatch` says for each frame type which way the frame comes, and of which classes its
+body is. Behind that check are the bounds on the predicate of an RA or UR. A frame that the check drops
+charges nobody.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any
 
 from router.predicates.model import Predicate
 from router.protocol.bounds import Bounds
+from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
-from router.protocol.events import Action, FrameReceived
-from router.protocol.frame_table import FrameTable
+from router.protocol.events import Action, ControllerFrame, FrameReceived
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
-from router.wire.frames import EncodedPredicate, Frame
+from router.wire.frames import EncodedPredicate, Frame, FrameType
 from router.wire.header import DecodeError
+
+_TYPES = frozenset(map(int, FrameType))
+#: Types between a router and its controller: such a frame of a router, or of another type of the controller,
+#: is not what its sender may send.
+_CONTROL = frozenset({FrameType.HELLO, FrameType.TABLE, FrameType.COMMIT, FrameType.ACK})
+
+
+class Way(Enum):
+    """How a frame reaches a router."""
+
+    TREE = auto()
+    NEIGHBOUR = auto()
+    CONTROLLER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRule:
+    """The rule by which a router takes frames of one type.
+
+    Attributes:
+        bodies: the classes of the body.
+        handle: takes a place, the frame, and the time; in `dispatch.FRAMES`, the part of the router before
+            them. The place is this router's part in the frame's tree, the interface on which a neighbour's
+            frame came in, or the node that a frame of the controller names.
+    """
+
+    way: Way
+    bodies: tuple[type, ...]
+    handle: Callable[..., list[Action]]
+
+
+def on_tree(handle: Callable[[Any, Branch, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame that travels down its issuer's tree."""
+    return FrameRule(Way.TREE, bodies, handle)
+
+
+def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame that a neighbour made, on no tree or against a tree."""
+    return FrameRule(Way.NEIGHBOUR, bodies, handle)
+
+
+def from_controller(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+    """The rule of a frame of the controller."""
+    return FrameRule(Way.CONTROLLER, bodies, handle)
 
 
 class Intake(Part):
-    """Checks the frames of other routers, and passes them to the parts that take them.
+    """Checks the frames that come in, and passes them to the parts that take them.
 
     Args:
         context: of the router.
-        table: the parts by type of frame.
         routing: the routing table, whose size is bounded.
+        rules: by type; a frame of a type without a rule is dropped.
     """
 
-    def __init__(self, context: Context, table: FrameTable, routing: RoutingTable) -> None:
+    def __init__(self, context: Context, routing: RoutingTable, rules: Mapping[FrameType, FrameRule]) -> None:
         self._context = context
-        self._table = table
+        self._tables = context.tables
         self._routing = routing
         self._table_filters = context.options.table_filters
-        self._content = content = context.content
-        self._types = frozenset({content.advertisement_frame, content.reply_frame})
+        content = context.content
+        self._of_predicates = frozenset({content.advertisement_frame, content.reply_frame})
         self.bounds = Bounds(context.options.limits, content)
+        #: By frame type: a list, since an enumeration computes its hash in Python.
+        self._rules = [
+            rules.get(FrameType(kind)) if kind in _TYPES else None for kind in range(max(_TYPES) + 1)
+        ]
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         current = self._context.tables.current
@@ -46,29 +100,82 @@ class Intake(Part):
         return []
 
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
-        """Handles a frame of another router."""
+        """A whole frame came in from the router of node `event.sender`."""
         sender, frame = event.sender, event.frame
-        if frame.type in self._types and isinstance(frame.body, Predicate | EncodedPredicate):
-            return self._predicate_received(sender, frame, now)
-        return self._table.from_router(event, now)
-
-    def _predicate_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
-        """Handles an RA or UR, whose predicate is widened to the bounds."""
-        context = self._context
-        admitted = self._table.admitted(sender, frame)
+        admitted = self.admitted(sender, frame)
         if isinstance(admitted, Drop):
-            return context.drop(admitted)
+            return self._context.drop(admitted)
+        handle, place = admitted
+        if frame.type in self._of_predicates and isinstance(frame.body, Predicate | EncodedPredicate):
+            within = self._within_bounds(sender, frame, now)
+            return [] if within is None else handle(place, within, now)
+        return handle(place, frame, now)
+
+    def _within_bounds(self, sender: int, frame: Frame, now: float) -> Frame | None:
+        """An RA or UR with its predicate, widened to the bounds; None: its body is malformed, and counted."""
+        counters = self._context.counters
         try:
             full = self._routing.is_full(self._table_filters)
             predicate, widened = self.bounds.within(sender, frame, full, now)
         except DecodeError as error:
-            context.counters.dropped[error.reason.value] += 1
-            return []
+            counters.dropped[error.reason.value] += 1
+            return None
         if widened:
-            context.counters.predicates_widened += 1
+            counters.predicates_widened += 1
             # A signature stands for the body of its issuer: each router widens that by itself.
-            frame = replace(frame, body=predicate, received=frame.received if frame.signature else None)
-        elif isinstance(frame.body, EncodedPredicate):
-            frame = replace(frame, body=predicate)
-        handle, place = admitted
-        return handle(place, frame, now)
+            return replace(frame, body=predicate, received=frame.received if frame.signature else None)
+        return replace(frame, body=predicate) if isinstance(frame.body, EncodedPredicate) else frame
+
+    def admitted(self, sender: int, frame: Frame) -> tuple[Callable[..., list[Action]], Branch | int] | Drop:
+        """The handler of a frame of the router of node `sender` and its place, or why it is dropped."""
+        rule = self._rules[frame.type]
+        place: Branch | int | Drop
+        if rule is None:
+            return Drop.NOT_FROM_CONTROLLER if frame.type in _CONTROL else Drop.NOT_HANDLED
+        if rule.way is Way.TREE:
+            place = self._accepted_branch(sender, frame)
+        elif rule.way is Way.NEIGHBOUR:
+            place = self.interface(sender, frame.epoch)
+        else:
+            return Drop.NOT_FROM_CONTROLLER
+        if isinstance(place, Drop):
+            return place
+        return (rule.handle, place) if isinstance(frame.body, rule.bodies) else Drop.MALFORMED
+
+    def controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
+        """A whole frame came in from the controller."""
+        frame = event.frame
+        rule = self._rules[frame.type]
+        if rule is None or rule.way is not Way.CONTROLLER:
+            return self._context.drop(Drop.NOT_FROM_ROUTER)
+        if frame.issuer != self._context.node:
+            return self._context.drop(Drop.NOT_ADDRESSED)
+        if not isinstance(frame.body, rule.bodies):
+            return self._context.drop(Drop.MALFORMED)
+        return rule.handle(frame.issuer, frame, now)
+
+    def interface(self, sender: int, epoch: int) -> int | Drop:
+        """The interface that leads to `sender` in an epoch; a Drop is no interface's number."""
+        table = self._tables.get(epoch)
+        if table is None:
+            return Drop.UNKNOWN_EPOCH
+        return table.interfaces.get(sender, Drop.UNKNOWN_NEIGHBOUR)
+
+    def _accepted_branch(self, sender: int, frame: Frame) -> Branch | Drop:
+        """This router's part in the frame's tree, or why the frame must be dropped (section 3.1)."""
+        table = self._tables.get(frame.epoch)
+        if table is None:
+            return Drop.UNKNOWN_EPOCH
+        interface = table.interfaces.get(sender)
+        if interface is None:
+            return Drop.UNKNOWN_NEIGHBOUR
+        if frame.issuer == self._context.node:
+            return Drop.OWN_FRAME
+        branch = table.branch(frame.issuer)
+        if branch is None:
+            return Drop.NO_TREE
+        if branch.parent != interface:
+            return Drop.REVERSE_PATH
+        if frame.hop_limit < 1:
+            return Drop.HOP_LIMIT
+        return branch

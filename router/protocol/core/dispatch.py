@@ -24,8 +24,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.frame_table import FrameRule, FrameTable, from_controller, from_neighbour, on_tree
-from router.protocol.intake import Intake
+from router.protocol.intake import FrameRule, Intake, from_controller, from_neighbour, on_tree
 from router.protocol.messages import Messages
 from router.protocol.parts import Parts
 from router.protocol.pull.pull import PullRouting
@@ -47,7 +46,7 @@ from router.wire.frames import (
 #: Event -> what takes it, with the event and the time.
 EVENTS: dict[type, Callable[[Any, Any, float], list[Action]]] = {
     Started: ControllerSession.started,
-    ControllerFrame: FrameTable.from_controller,
+    ControllerFrame: Intake.controller_frame,
     FrameReceived: Intake.frame_received,
     Tick: Parts.tick,
     Settle: Parts.settle,

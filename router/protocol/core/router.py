@@ -24,7 +24,6 @@ from router.protocol.context import Context
 from router.protocol.core.dispatch import event_handlers, frame_rules
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Event
-from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
@@ -122,10 +121,9 @@ class Router:
             content.advertisement_frame: (*content.predicate_bodies, EncodedPredicate),
             content.reply_frame: (*content.predicate_bodies, EncodedPredicate),
         }
-        self._frames = FrameTable(node, context.tables, context.counters, frame_rules(parts, bodies))
-        self._intake = Intake(context, self._frames, routing)
+        self._intake = Intake(context, routing, frame_rules(parts, bodies))
         parts.join([self._intake])
-        self._events = event_handlers([self._frames, parts, *parts])
+        self._events = event_handlers([parts, *parts])
 
     # What an observer may ask.
 
@@ -155,11 +153,11 @@ class Router:
 
     def interface(self, sender: int, epoch: int) -> int | Drop:
         """The interface that leads to the neighbour `sender` in an epoch, or why its frames are dropped."""
-        return self._frames.interface(sender, epoch)
+        return self._intake.interface(sender, epoch)
 
     def admits(self, sender: int, frame: Frame) -> bool:
         """Whether a frame of the neighbour `sender` passes the checks that come before its signature."""
-        return not isinstance(self._frames.admitted(sender, frame), Drop)
+        return not isinstance(self._intake.admitted(sender, frame), Drop)
 
     def interfaces(self) -> Mapping[int, int]:
         """Interface -> neighbouring node, in the current epoch."""

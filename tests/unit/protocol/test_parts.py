@@ -11,7 +11,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.core.dispatch import EVENTS, FRAMES
 from router.protocol.events import Action, Event, RequestUpdate, Send, ServiceEvent, Settle, Tick
-from router.protocol.frame_table import on_tree
+from router.protocol.intake import on_tree
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Part, Parts
 from router.protocol.registries import SCHEMES
