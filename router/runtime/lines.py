@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 #: Bytes of one request of an application.
@@ -14,9 +13,18 @@ REQUEST_LIMIT = 1024 * 1024
 _CHUNK = 65_536
 
 
+@cache
+def _json() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    """Encodes and decodes JSON; loaded with the first line, since a simulation writes none."""
+    import msgspec
+
+    return msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+
+
 def json_line(content: Mapping[str, Any]) -> bytes:
     """A JSON object as a line."""
-    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+    encode, _ = _json()
+    return encode(content) + b"\n"
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
@@ -26,20 +34,14 @@ def parse_object(line: bytes) -> dict[str, Any]:
         ValueError: the line is not a JSON object in UTF-8, has a number that no double has, or is nested too
             deeply.
     """
+    _, decode = _json()
     try:
-        content = json.loads(line, parse_constant=_finite, parse_float=_finite)
+        content = decode(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a JSON object in UTF-8: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, got {type(content).__name__}")  # noqa: TRY004
     return content
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is not finite")
-    return number
 
 
 class LineTooLongError(ValueError):

@@ -94,7 +94,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
         ({"do": "enter", "node": 5}, "node: 5; expected 0 to 4"),
         ({"do": "enter", "node": True}, "node: True; expected 0 to 4"),
         ([], "expected a JSON object"),
-        ({"do": "enter", "node": math.nan}, "NaN is not finite"),
+        ({"do": "enter", "node": math.nan}, "not a JSON object in UTF-8"),
     ],
 )
 def test_a_command_that_is_refused_changes_and_logs_nothing(run: RunLayout, request_: Any, why: str) -> None:
