@@ -80,7 +80,8 @@ def test_open_vswitch_that_is_killed_ends_the_run_and_leaves_nothing(cbcb: Start
     assert {part["part"] for part in lag["parts"]} == {*loops, "switches"}
     # The turns of every loop are measured, in wall time and in CPU time.
     assert {part["part"] for part in lag["parts"] if part.get("turn_s", 0) > 0} == loops
-    assert all(part["turn_cpu_s"] > 0 for part in lag["parts"] if part["part"] != "switches")
+    # Its greatest may be 0 where the kernel counts CPU time by ticks, as User Mode Linux does.
+    assert {part["part"] for part in lag["parts"] if "turn_cpu_s" in part} >= loops
     assert left_behind(state) == []
     # And is accounted for up to there.
     summary = json.loads(layout.summary.read_text())
