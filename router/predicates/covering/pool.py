@@ -107,7 +107,7 @@ class FilterPool:
     """
 
     def __init__(self, pairs: int = PAIRS_MAX) -> None:
-        self._most_pairs = pairs
+        self._most_pairs, self._few_pairs = pairs, pairs // _PATTERN_PAIRS
         self._index = FilterIndex()
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
         self._relations: dict[int, Relations] = {}
@@ -138,11 +138,8 @@ class FilterPool:
 
     def _is_comparable(self, relations: Relations, near: Bits) -> bool:
         """Whether filters related to a filter are few enough to be compared with it one by one."""
-        pairs = near.bit_count()
-        if pairs <= self._most_pairs // _PATTERN_PAIRS:
-            return True
         costly = near if relations.bit & self._costly else near & self._costly
-        return pairs + costly.bit_count() * (_PATTERN_PAIRS - 1) <= self._most_pairs
+        return near.bit_count() + costly.bit_count() * (_PATTERN_PAIRS - 1) <= self._most_pairs
 
     # Filters and numbers.
 
@@ -217,37 +214,34 @@ class FilterPool:
             jointly: whether to look for several members that cover the filter together and differ from it
                 in more than one attribute.
         """
-        if members >> number & 1:
-            return True
         relations = self._related(number, members)
+        return bool(members & relations.bit) or self._covers(relations, members, jointly)
+
+    def _covers(self, relations: Relations, members: Bits, jointly: bool) -> bool:
+        """As `covers`, of a filter that is up to date (`_related`), by other members than itself."""
         near = members & relations.possible_covers
         if not near:
             return False
-        if not self._is_comparable(relations, near):
+        if near.bit_count() > self._few_pairs and not self._is_comparable(relations, near):
             self.undecided += 1
-            return bool(near & self._index.ranges_around(self.filter(number)))
+            return bool(near & self._index.ranges_around(self.filter(relations.number)))
         if new := near & ~relations.compared_covers:
-            self._compare(number, relations, new)
+            self._compare(relations, new)
         if near & relations.covers:
             return True
-        if not near & (near - 1):
-            return False  # A single member that does not cover the filter.
         if relations.is_box and not (near & relations.low_corner and near & relations.high_corner):
             return False
-        return self.covered_by_several(number, near, jointly)
+        # A single member that does not cover the filter.
+        return bool(near & (near - 1)) and self._covered_by_several(relations, near, jointly)
 
-    def covered_by_several(self, number: int, near: Bits, jointly: bool) -> bool:
-        """Whether several possible covers of a filter, compared with it, are known to cover it together.
-
-        Args:
-            jointly: as for `covers`.
-        """
-        key = number, near, jointly
+    def _covered_by_several(self, relations: Relations, near: Bits, jointly: bool) -> bool:
+        """Whether several possible covers of a filter, compared with it, are known to cover it together."""
+        key = relations.number, near, jointly
         answer = self._covered.get(key)
         if answer is None:
-            answer = self._on_one_attribute(number, near)
+            answer = self._on_one_attribute(relations, near)
             if jointly and not answer:
-                found = covered_jointly(self.filter(number), self._index, near)
+                found = covered_jointly(self.filter(relations.number), self._index, near)
                 self.undecided += found is None
                 answer = bool(found)
             _store(self._covered, key, answer)
@@ -262,12 +256,11 @@ class FilterPool:
             jointly: as for `covers`.
         """
         for number in numbers:
-            if members >> number & 1:
-                continue
             relations = self._related(number, members)
-            if not members & relations.possible_covers and not members & relations.affected:
+            near = members & relations.related
+            if not near:
                 members |= relations.bit
-            elif not self.covers(members, number, jointly):
+            elif not near & relations.bit and not self._covers(relations, near, jointly):
                 members = self._with(members, number)
         return members
 
@@ -304,11 +297,11 @@ class FilterPool:
         near = members & relations.possibly_covered
         if not near:
             return 0, 0
-        if not self._is_comparable(relations, near):
+        if near.bit_count() > self._few_pairs and not self._is_comparable(relations, near):
             return near & self._index.inside_ranges(self.filter(number)), 0
         new = near & ~relations.compared_covered
         if new:
-            self._compare_covered(number, relations, new)
+            self._compare_covered(relations, new)
         return near & relations.covered, near & relations.covered_except_one
 
     def merged(self, number: int, members: Bits) -> tuple[Bits, tuple[int, ...]]:
@@ -335,10 +328,6 @@ class FilterPool:
         waiting = [number]
         while waiting:
             new = waiting.pop()
-            relations = self._related(new, members)
-            if not members & relations.affected:
-                members |= relations.bit
-                continue
             if new != number and self.covers(members, new, jointly=False):
                 continue
             merging, instead = self.merged(new, members)
@@ -347,7 +336,7 @@ class FilterPool:
                 waiting += instead
                 continue
             covered, candidates = self.covered_members(new, members)
-            members = members & ~covered | relations.bit
+            members = members & ~covered | 1 << new
             # Each of them is compared with others in its turn.
             if candidates and candidates.bit_count() <= self._most_pairs // _PAIRS_EACH:
                 members = self._without_covered(members, candidates)
@@ -357,13 +346,14 @@ class FilterPool:
         """The members without those of the candidates that others cover together, on one attribute."""
         found: Bits = 0
         for number in numbers_in(candidates):
-            if self.covers(members & ~(1 << number), number, jointly=False):
-                found |= 1 << number
+            relations = self._related(number, members)
+            if self._covers(relations, members, jointly=False):
+                found |= relations.bit
         # Two candidates may each be covered with the help of the other: only one is removed.
         for number in self.in_order(found) if found else ():
-            rest = members & ~(1 << number)
-            if self.covers(rest, number, jointly=False):
-                members = rest
+            relations = self._relations[number]
+            if self._covers(relations, members, jointly=False):
+                members ^= relations.bit
         return members
 
     def _merge(self, number: int, name: str, merging: Bits) -> tuple[int, ...]:
@@ -379,11 +369,11 @@ class FilterPool:
             return ()
         return tuple(self.number(filter_.with_values(name, part)) for part in parts)
 
-    def _compare(self, number: int, relations: Relations, others: Bits) -> None:
+    def _compare(self, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others of its possible covers."""
         own = {
             name: (values, values.intervals[0][0], values.intervals[-1][1])
-            for name, values in self.filter(number).attributes.items()
+            for name, values in self.filter(relations.number).attributes.items()
         }
         is_box = relations.is_box
         covers, lows, highs = [], [], []
@@ -422,9 +412,9 @@ class FilterPool:
             relations.covers_except[name] = relations.covers_except.get(name, 0) | bits_of(found)
         relations.compared_covers |= others
 
-    def _compare_covered(self, number: int, relations: Relations, others: Bits) -> None:
+    def _compare_covered(self, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others that it possibly covers."""
-        filter_ = self.filter(number)
+        filter_ = self.filter(relations.number)
         covered, except_one = [], []
         for other in numbers_in(others):
             failed = filter_.failures(self.filter(other))
@@ -436,10 +426,10 @@ class FilterPool:
         relations.covered_except_one |= bits_of(except_one)
         relations.compared_covered |= others
 
-    def _on_one_attribute(self, number: int, near: Bits) -> bool:
+    def _on_one_attribute(self, relations: Relations, near: Bits) -> bool:
         """Whether several of these filters, which cover a filter but for one attribute, cover it together."""
-        attributes = self.filter(number).attributes
-        for name, bits in self._relations[number].covers_except.items():
+        attributes = self.filter(relations.number).attributes
+        for name, bits in relations.covers_except.items():
             several = bits & near
             if several & (several - 1):
                 sets = (member.attributes[name] for member in self._index.select(several))
@@ -467,10 +457,11 @@ class FilterPool:
             others = index.members & ~relations.bit
             covers, covered = index.related(filter_)
             relations.possible_covers = covers & others
-            relations.affected = relations.possibly_covered = covered & others
+            relations.possibly_covered = covered & others
+            relations.related = (covers | covered) & others | relations.bit
             for attribute in relations.mergeable:
                 found = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
-                relations.affected |= found
+                relations.related |= found
             relations.searched = index.members
         return relations
 

@@ -15,7 +15,7 @@ Every relation of a filter f is a set of numbers of filters g:
 `covered_except_one`   g was compared with f, and f covers it but for values of one attribute
 `mergeable`            by attribute: g differs from f in the intervals of this attribute only, and these
                        overlap or are adjacent
-`affected`             what adding f to a table can change: `possibly_covered` and all `mergeable`
+`related`              `possible_covers`, `possibly_covered`, all `mergeable`, and f itself
 =====================  ====================================================================================
 
 `possible_covers`, `possibly_covered` and `mergeable` are complete as far as the filters in `searched` are
@@ -31,7 +31,7 @@ from router.predicates.covering.normal import Attribute, NormalFilter
 
 _SETS = (
     *("possible_covers", "compared_covers", "covers", "low_corner", "high_corner"),
-    *("possibly_covered", "compared_covered", "covered", "covered_except_one", "affected", "searched"),
+    *("possibly_covered", "compared_covered", "covered", "covered_except_one", "related", "searched"),
 )
 
 
@@ -39,13 +39,14 @@ class Relations:
     """The relations of one filter; the table in the module's docstring defines them.
 
     Attributes:
+        number: of this filter.
         bit: the set of this filter alone.
         searched: the filters among which relations were looked up in the index.
         is_box: whether the filter constrains intervals only. If so, every set of filters that covers it
             has a member in `low_corner` and one in `high_corner`.
     """
 
-    __slots__ = (*_SETS, "bit", "covers_except", "is_box", "mergeable")
+    __slots__ = (*_SETS, "bit", "covers_except", "is_box", "mergeable", "number")
 
     possible_covers: Bits
     compared_covers: Bits
@@ -56,13 +57,14 @@ class Relations:
     compared_covered: Bits
     covered: Bits
     covered_except_one: Bits
-    affected: Bits
+    related: Bits
     searched: Bits
 
     def __init__(self, filter_: NormalFilter, bit: Bits) -> None:
         for name in _SETS:
             setattr(self, name, 0)
-        self.bit = self.covers = bit
+        self.number = bit.bit_length() - 1
+        self.bit = self.covers = self.related = bit
         self.covers_except: dict[str, Bits] = {}
         self.is_box = all(values.is_plain for values in filter_.attributes.values())
         self.mergeable: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)

@@ -94,9 +94,9 @@ class _Compared:
             monkeypatch.setattr(FilterPool, name, self._counted(getattr(FilterPool, name)))
 
     def _counted(self, whole: Callable[..., None]) -> Callable[..., None]:
-        def counted(pool: FilterPool, number: int, relations: Any, others: int) -> None:
+        def counted(pool: FilterPool, relations: Any, others: int) -> None:
             self.count += others.bit_count()
-            whole(pool, number, relations, others)
+            whole(pool, relations, others)
 
         return counted
 
