@@ -115,6 +115,11 @@ class Content:
 
         Raises DecodeError: the body breaks a rule of the format, at a filter that was read.
         """
+        if isinstance(body, Predicate) and len(body) <= filters:
+            # Most predicates; the weight of each is computed once, however many routers it comes to.
+            total = total_weight(body)
+            if total <= filter_weight and total <= weight:
+                return body, total, False
         # A filter with more constraints than its weight may be is shortened, so that more need not be read.
         given = filters_in(body, filter_weight) if isinstance(body, EncodedPredicate) else body
         read, total, widened = widen(given, filter_weight, weight, filters)

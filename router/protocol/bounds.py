@@ -63,68 +63,45 @@ class PredicateLimits:
 DEFAULT_LIMITS = PredicateLimits()
 
 
-class Allowance:
-    """A token bucket: the weight that a neighbour, or an issuer, may send.
-
-    Args:
-        limits: `burst` is the size of the bucket, `rate` the units that it gains in a second.
-        now: the time, in seconds.
-    """
-
-    __slots__ = ("_at", "_left", "_limits")
-
-    def __init__(self, limits: PredicateLimits, now: float) -> None:
-        self._limits = limits
-        self._left = float(limits.burst)
-        self._at = now
-
-    def left(self, now: float) -> int:
-        """Returns the weight that may be sent at this time."""
-        if now > self._at:
-            left = self._left + (now - self._at) * self._limits.rate
-            self._left = min(left, float(self._limits.burst))
-            self._at = now
-        return int(self._left)
-
-    def use(self, weight: int) -> None:
-        """Takes this weight, or all that is left."""
-        self._left = max(0.0, self._left - weight)
-
-
 class Allowances:
-    """The allowances of many senders, by number.
+    """Token buckets by number of a sender: the weight that a neighbour, or an issuer, may send.
 
     A full bucket is like one that was never used, so it need not be kept: memory grows with the senders of
     the last seconds, not with all of them.
+
+    Args:
+        limits: `burst` is the size of a bucket, `rate` the units that it gains in a second.
     """
 
     def __init__(self, limits: PredicateLimits) -> None:
-        self._limits = limits
-        self._buckets: dict[int, Allowance] = {}
+        self._burst, self._rate = float(limits.burst), limits.rate
+        #: Sender -> what its bucket held, and when (seconds).
+        self._buckets: dict[int, tuple[float, float]] = {}
         self._sweep_at = _FEW_SENDERS
 
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def of(self, sender: int, now: float) -> Allowance:
-        """Returns the allowance of a sender, which is full if it was not used lately."""
+    def left(self, sender: int, now: float) -> float:
+        """Returns the weight that a sender may send at this time."""
         bucket = self._buckets.get(sender)
         if bucket is None:
-            if len(self._buckets) >= self._sweep_at:
-                self._sweep(now)
-            bucket = self._buckets[sender] = Allowance(self._limits, now)
-        return bucket
+            return self._burst
+        left, at = bucket
+        return min(left + (now - at) * self._rate, self._burst) if now > at else left
+
+    def use(self, sender: int, left: float, now: float) -> None:
+        """Leaves a sender less than it had."""
+        if len(self._buckets) >= self._sweep_at:
+            self._buckets = {
+                each: bucket for each, bucket in self._buckets.items() if self.left(each, now) < self._burst
+            }
+            self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
+        self._buckets[sender] = max(left, 0.0), now
 
     def keep_only(self, senders: Callable[[int], object]) -> None:
         """Forgets the senders for which `senders` returns nothing true."""
         self._buckets = {sender: each for sender, each in self._buckets.items() if senders(sender)}
-
-    def _sweep(self, now: float) -> None:
-        burst = self._limits.burst
-        self._buckets = {
-            sender: bucket for sender, bucket in self._buckets.items() if bucket.left(now) < burst
-        }
-        self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
 
 
 class Bounds:
@@ -157,20 +134,22 @@ class Bounds:
         assert isinstance(body, Predicate | EncodedPredicate)
         if not content.widens:
             return content.read(body), False
-        charged = [self.neighbours.of(sender, now)]
-        if frame.type is content.advertisement_frame:
-            charged.append(self.issuers.of(frame.issuer, now))
-        left = min(limits.predicate_weight, *(each.left(now) for each in charged))
+        charges_issuer = frame.type is content.advertisement_frame
+        of_neighbour = of_issuer = self.neighbours.left(sender, now)
+        if charges_issuer:
+            of_issuer = self.issuers.left(frame.issuer, now)
+        left = min(limits.predicate_weight, int(of_neighbour), int(of_issuer))
         if full or not left or _is_vast(body, limits.predicate_filters + MERGED_MAX):
-            for each in charged:
-                each.use(left)
-            return content.everything, True
-        predicate, weight, widened = content.within(
-            body, limits.filter_weight, left, limits.predicate_filters
-        )
-        for each in charged:
+            predicate, weight, widened = content.everything, left, True
+        else:
+            predicate, weight, widened = content.within(
+                body, limits.filter_weight, left, limits.predicate_filters
+            )
             # An RA without filters counts too: the number of RAs in a second is bounded.
-            each.use(max(weight, 1))
+            weight = max(weight, 1)
+        self.neighbours.use(sender, of_neighbour - weight, now)
+        if charges_issuer:
+            self.issuers.use(frame.issuer, of_issuer - weight, now)
         return predicate, widened
 
 

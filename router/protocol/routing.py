@@ -182,21 +182,21 @@ class RoutingTable:
     def _set(self, interface: int, known: PredicateBuilder) -> None:
         self.changes += 1
         self.unsynced.add(interface)
-        self.filters -= self._sizes.pop(interface, 0)
-        if len(known):
-            bounded = self._predicates[interface] = self._bounded(interface, known)
-            size = self._sizes[interface] = len(bounded)
-            self.filters += size
-        else:
-            self._predicates.pop(interface, None)
+        if self._max_filters is not None:
+            known = self._bounded(interface, known, self._max_filters)
+        size = known.members.bit_count()
+        self.filters += size - self._sizes.get(interface, 0)
+        if size:
+            self._predicates[interface], self._sizes[interface] = known, size
+        elif interface in self._predicates:
+            del self._predicates[interface], self._sizes[interface]
 
-    def _bounded(self, interface: int, known: PredicateBuilder) -> PredicateBuilder:
+    def _bounded(self, interface: int, known: PredicateBuilder, most: int) -> PredicateBuilder:
         """`known`, or what it is over-simplified to if it has grown too large (section 3.5.6).
 
         Twice the bound, so that the work is done once for many filters that come in.
         """
-        most = self._max_filters
-        if most is None or interface == LOCAL_INTERFACE or len(known) <= 2 * most:
+        if interface == LOCAL_INTERFACE or len(known) <= 2 * most:
             return known
         return self._content.builder(self._content.widened(known.predicate, most))
 

@@ -6,18 +6,17 @@ import pytest
 
 from router.predicates.covering.budget import FILTER_WEIGHT_MAX, weight_of
 from router.predicates.model import Constraint, Filter, Operator, Type
-from router.protocol.bounds import Allowance, PredicateLimits
+from router.protocol.bounds import Allowances, PredicateLimits
 from router.protocol.options import RouterOptions
 
 
 def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
-    allowance = Allowance(PredicateLimits(burst=100, rate=10), now=5.0)
-    assert allowance.left(5.0) == 100
-    allowance.use(130)
-    assert allowance.left(5.0) == 0
-    assert allowance.left(7.0) == 20
-    assert allowance.left(6.0) == 20
-    assert allowance.left(1e6) == 100
+    allowances = Allowances(PredicateLimits(burst=100, rate=10))
+    assert allowances.left(1, 5.0) == 100
+    allowances.use(1, 100 - 130, 5.0)
+    assert allowances.left(1, 5.0) == 0
+    assert allowances.left(1, 7.0) == 20
+    assert allowances.left(1, 1e6) == 100
 
 
 @pytest.mark.parametrize(("field", "value"), [("filter_weight", 0), ("burst", -1), ("rate", 0)])
