@@ -6,7 +6,7 @@ applications get it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 
 from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
@@ -14,7 +14,6 @@ from router.protocol.bounds import MOST_BYTES, is_too_large
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
-from router.protocol.delivered import Delivered
 from router.protocol.events import Accepted, Action, Deliver, DeliveryRefused, Refused, SendMessage
 from router.protocol.parts import Part
 from router.protocol.scheme import Scheme
@@ -23,6 +22,34 @@ from router.wire.frames import Frame
 from router.wire.header import DecodeError
 
 _TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
+
+
+#: Deliveries that are remembered: the last.
+MESSAGES_REMEMBERED = 1 << 14
+
+
+class Delivered:
+    """The messages that this router delivered last, so that a copy is not delivered a second time.
+
+    A message is known by its source and its number. Numbers are not compared with greater numbers: a message
+    that others overtook is delivered, and a forged number shuts no source out.
+    """
+
+    def __init__(self) -> None:
+        self._messages: OrderedDict[tuple[int, int], None] = OrderedDict()
+
+    def __contains__(self, message: tuple[int, int]) -> bool:
+        return message in self._messages
+
+    def discard(self, source: int, number: int) -> None:
+        """Forgets a message that was not delivered after all."""
+        self._messages.pop((source, number), None)
+
+    def add(self, source: int, number: int) -> None:
+        """Adds a message that is not there."""
+        self._messages[source, number] = None
+        if len(self._messages) > MESSAGES_REMEMBERED:
+            self._messages.popitem(last=False)
 
 
 class Messages(Part):

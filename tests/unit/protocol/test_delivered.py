@@ -9,8 +9,8 @@ import pytest
 
 from router.predicates.model import EVERYTHING, Message
 from router.protocol.core.router import Router
-from router.protocol.delivered import MESSAGES, Delivered
 from router.protocol.events import Deliver, SendMessage, SetPredicate
+from router.protocol.messages import MESSAGES_REMEMBERED, Delivered
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
 from router.wire.frames import AddressedMessage
@@ -83,4 +83,4 @@ def test_the_messages_that_were_delivered_last_are_remembered_and_no_others() ->
     for message in messages:
         assert message not in delivered
         delivered.add(*message)
-    assert [each for each in messages if each in delivered] == messages[-MESSAGES:]
+    assert [each for each in messages if each in delivered] == messages[-MESSAGES_REMEMBERED:]

@@ -19,7 +19,6 @@ from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.stack import make_router
-from router.protocol.delivered import MESSAGES
 from router.protocol.events import (
     Action,
     ControllerFrame,
@@ -30,7 +29,7 @@ from router.protocol.events import (
     SetPredicate,
     Tick,
 )
-from router.protocol.messages import Messages
+from router.protocol.messages import MESSAGES_REMEMBERED, Messages
 from router.protocol.options import RouterOptions
 from router.records.counters import router_counters
 from router.security.guard import Guard
@@ -329,7 +328,7 @@ def test_a_message_that_is_forgotten_is_replayed(mode: str) -> None:
     frame = Frame(FrameType.MSG, 21, 9, 1, 9, Message({"x": 1}))
     victim.take(victim.genuine(frame))
     (messages,) = (part for part in victim.core._parts if isinstance(part, Messages))
-    for number in range(MESSAGES):
+    for number in range(MESSAGES_REMEMBERED):
         messages.delivered.add(11, number)
     victim.take(victim.genuine(frame))
     hold("late replay", "insider", mode, victim.delivered == [(21, 9), (21, 9)], victim.counted())
