@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from router.predicates.covering.budget import MERGED_MAX
 from router.predicates.encoded.model import ANY_FILTER, BloomFilter, BloomPredicate, Suite
 
+#: The weight of a filter without its bits.
+_FILTER = 32
 #: Suites for which the widened part of a predicate has a filter of its own.
 _SUITES = 64
 
 
 def weight_of(filter_: BloomFilter) -> int:
-    """The weight of a filter: one, plus one for each byte."""
-    return 1 + filter_.suite.octets
+    """The weight of a filter: 32, plus one for each byte."""
+    return _FILTER + filter_.suite.octets
 
 
 def total_weight(predicate: BloomPredicate) -> int:
