@@ -15,15 +15,8 @@ from typing import Any
 
 #: Name -> what it measures.
 BENCHMARKS = {
-    "algebra": "predicates that grow to 10,000 filters",
-    "alpha": "alpha of the disjunction of 1,000,000 random conjunctions: time on one core",
     "bombs": "the longest turn of a router under expensive predicates",
-    "codec": "the struct codec beside Scapy",
-    "dissector": "tshark with the Wireshark dissector",
-    "recording": "what recording costs a router",
     "match": "the matching engines beside the C++ original, and the papers' figures",
-    "bloom": "the engines for sets of bits on 1,000,000 encoded filters",
-    "encode": "encoding, sealing and opening of messages, encoding of filters",
     "security": "the cost of a frame in each mode of authentication",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
     "forwarding": "a live router at saturation (root)",
@@ -35,12 +28,7 @@ BENCHMARKS = {
     "trees": "broadcast trees and tables of growing networks: CPU, memory, bytes of a TABLE",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
-    "package": "the wheel of the formats in bare environments: versions of Python and PySpark",
     "columns": "all columns of frames decoded, by the codec and by compiled code, and written as Parquet",
-    "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
-    "small_files": "a folder of thousands of small captures: CPU a file",
-    "sweep": "1,000 simulations of the default experiment: time of a run, two cores beside one",
-    "cluster": "a sweep killed and continued, and a figure: on this machine and on two Spark workers (root)",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "fuzz": "decoder, core, algebra, parsers, files, sockets: fuzzed (with atheris, if it is there)",
@@ -50,7 +38,6 @@ BENCHMARKS = {
     "faults": "what each fault of a run costs: deliveries lost, delays, times to recover (root)",
     "soak": "a long run with random faults: memory, descriptors and queues of each part (root)",
     "kill_anywhere": "runs whose processes are killed at random moments: what `cbcb clean` leaves (root)",
-    "container": "the steps of Dockerfile in a root made by debootstrap, and an experiment in it (root)",
 }
 
 

@@ -1,1 +1,0 @@
-"""Engines for sets of bits with which `bench bloom` compares `TreeMatcher`."""
