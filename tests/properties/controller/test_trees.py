@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
-from testbed.controller import classes, paths, trees
 from testbed.controller.subtrees import router_tables
 from testbed.controller.trees import (
     LAYERS,
@@ -25,7 +24,6 @@ from testbed.controller.trees import (
     spanning_trees,
     spt_trees,
 )
-from tests.support import plain_trees
 from tests.support.tree_entries import TreeEntry, entries_of, table_of
 from topos.build import MAX_TOTAL_COST, LinkSpec, build
 from topos.model import Node, Topology
@@ -206,6 +204,10 @@ def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[
     check_minimum(topology, forests["spanning-tree"])
     # What holds for shortest paths holds for reverse-path forwarding: the accepted frames take the same.
     assert forests["rpf"].trees() == forests["spt"].trees()
+    hops = hops_on_trees(topology, LAYERS["spt"], down_links, down_nodes)
+    for source, tree in forests["spt"].trees().items():
+        lengths = {node: len(path(tree, node)) - 1 for node in tree.order}
+        assert hops[source].tolist() == [lengths.get(node.id, -1) for node in topology.nodes]
 
 
 NONE: frozenset[int] = frozenset()
@@ -253,30 +255,6 @@ def test_a_failed_link_leaves_the_trees_that_do_not_use_it(topology: Topology, d
     for source, tree in before.trees().items():
         if tree.parents[failed.u] != failed.v and tree.parents[failed.v] != failed.u:
             assert after.tree(source).parents == tree.parents
-
-
-#: Where `trees` and `classes` name the functions of `paths`.
-_USED = (
-    (trees, "shortest_paths"),
-    (trees, "hops_from_sources"),
-    (classes, "subtree_classes"),
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(topologies(), st.data())
-def test_compiled_loops_give_what_plain_ones_give(topology: Topology, data: st.DataObject) -> None:
-    nodes = data.draw(st.frozensets(st.integers(0, len(topology.nodes) - 1), max_size=2))
-    for layer in LAYERS.values():
-        found = []
-        for loops in (plain_trees, paths):
-            with pytest.MonkeyPatch.context() as patch:
-                for module, name in _USED:
-                    patch.setattr(module, name, getattr(loops, name))
-                forest = layer(topology, NONE, nodes)
-                hops = hops_on_trees(topology, layer, NONE, nodes)
-                found.append((forest.parents.tolist(), broadcast_tables(topology, forest), hops.tolist()))
-        assert found[0] == found[1]
 
 
 _MOST, _PART = MAX_TOTAL_COST, MAX_TOTAL_COST // 4
