@@ -60,9 +60,15 @@ def path(tree: Tree, node: int) -> list[int]:
     return found
 
 
+@cache
+def subtrees(tree: Tree) -> dict[int, frozenset[int]]:
+    """The nodes of each node's subtree, by the definition: those whose path goes through it."""
+    paths = {node: path(tree, node) for node in tree.order}
+    return {node: frozenset(other for other in paths if node in paths[other]) for node in paths}
+
+
 def beyond(tree: Tree, node: int) -> frozenset[int]:
-    """The nodes of `node`'s subtree, by the definition."""
-    return frozenset(other for other in tree.order if node in path(tree, other))
+    return subtrees(tree)[node]
 
 
 @settings(max_examples=100, deadline=None)
@@ -70,12 +76,13 @@ def beyond(tree: Tree, node: int) -> frozenset[int]:
 def test_subtrees_hold_the_nodes_of_the_trees(topology: Topology, layer: str, rng: random.Random) -> None:
     down = frozenset(link.index for link in topology.links if rng.random() < 0.2)
     forest = LAYERS[layer](topology, down, frozenset())
+    trees = forest.trees()
     for node, table in router_tables(topology, forest, subtrees=True).items():
         assert table.subtrees is not None
         for source in table.sources().tolist():
             row = table.subtrees[table.class_of[source] - 1]
             below = {other for other in table.sources().tolist() if row[table.class_of[other] - 1]}
-            assert below == beyond(forest.tree(source), node)
+            assert below == beyond(trees[source], node)
 
 
 def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
@@ -135,7 +142,7 @@ def check_minimum(topology: Topology, forest: Forest) -> None:
 
 def check_tables(topology: Topology, forest: Forest, tables: dict[int, BroadcastTable]) -> None:
     assert set(tables) == set(forest.sources.tolist())
-    graph = graph_of(forest)
+    graph, trees = graph_of(forest), forest.trees()
     for router, table in tables.items():
         port_to = {neighbour: port for port, neighbour in topology.neighbours(router).items()}
         neighbours = [(port_to[node], node) for node in graph[router]]
@@ -144,12 +151,11 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
         assert table.sources().tolist() == reached
         numbers: dict[int, tuple[int, frozenset[int]]] = {}
         for entry in entries_of(table):
-            tree = forest.tree(entry.source)
+            tree, own = trees[entry.source], trees[router]
             parent = tree.parents[router]
             on_tree = [node for node in graph[router] if tree.parents[node] == router]
             sent_to = on_tree if not forest.floods else [node for node in graph[router] if node != parent]
             sent_to.sort(key=port_to.__getitem__)
-            own = forest.tree(router)
             assert entry == TreeEntry(
                 entry.source,
                 0 if parent == NO_PARENT else port_to[parent],

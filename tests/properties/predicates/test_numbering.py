@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -88,21 +87,6 @@ def test_a_pool_stays_within_its_bound_whatever_comes_and_goes(
                     assert set(pool.filters(pool.in_order(members))) == set(made(expected).filters)
         pool.sweep()
         assert len(pool) == live.bit_count()
-
-
-def test_a_call_removes_as_many_filters_as_it_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbering, "SWEEP_AT", 1_000)
-    pool, holder = BloomPool(), _Holder(0)
-    pool.register(holder)
-    for start in range(0, 1_000, 100):
-        pool.numbers(_encoded(list(range(start, start + 100))))
-    sizes = [len(pool)]
-    for name in range(1_000, 1_700):
-        holder.members = bits_of(pool.numbers(_encoded([name])))
-        sizes.append(len(pool))
-    assert {was - now for was, now in pairwise(sizes) if was > now} == {1}
-    # 500 calls remove 1,000 filters and add 500.
-    assert min(sizes) == sizes[500] == 500
 
 
 @settings(max_examples=cases(60), deadline=None)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
-from collections.abc import Sequence
 
 import pytest
 
-from router.predicates.encoded import algebra, strings
+from router.predicates.encoded import strings
 from router.predicates.encoded.algebra import minimal
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import Ranges, Slides
@@ -198,26 +197,3 @@ def test_minimal_filters_of_a_large_predicate_take_no_square_of_time() -> None:
     drawn = [sum(1 << bit for bit in source.sample(range(512), 16)) for _ in range(1_000)]
     assert len(minimal(Counting(suite, bits) for bits in drawn)) == 1_000
     assert compared < 1_000 * 1_000 / 20
-
-
-def test_over_simplification_compares_the_pairs_of_few_filters(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    source, suite = random.Random(3), Suite(1, 64, 4, 1)
-    given = BloomPredicate(
-        dict.fromkeys(
-            BloomFilter(suite, sum(1 << bit for bit in source.sample(range(64), 8))) for _ in range(600)
-        )
-    )
-    groups: list[int] = []
-    merged = algebra._merged
-
-    def counted(filters: Sequence[BloomFilter], most: int) -> list[BloomFilter]:
-        groups.append(len(filters))
-        return merged(filters, most)
-
-    monkeypatch.setattr(algebra, "_merged", counted)
-    found = algebra.widened(given, 20)
-    assert max(groups) <= 48
-    assert len(found) <= 20
-    assert algebra.covers(found, given)

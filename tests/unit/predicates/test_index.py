@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-
-import pytest
 
 from router.predicates.covering import patterns
 from router.predicates.covering.bitset import bits_of, numbers_in
@@ -70,64 +67,6 @@ def test_texts_are_found_by_each_of_their_grams() -> None:
     index.remove((1 << len(texts)) - 1 & ~0b110)
     whole = _normal(f's ** "{texts[2][:9]}"').attributes["s"]
     assert _patterns(index).with_patterns_of(whole) == 0b100
-
-
-def test_grams_are_divided_among_buckets_of_a_bounded_size() -> None:
-    # One dictionary of 2 million grams was copied in a turn of 26 ms to 47 ms.
-    grams = patterns._Grams()
-    for number in range(40_000):
-        grams.add(f"gram {number:06}", number)
-    assert max(map(len, grams._few)) < 3 * patterns._BUCKET
-    grams.remove(bits_of(range(0, 40_000, 2)))
-    assert [grams.get(f"gram {number:06}") for number in range(0, 40_000, 777)] == [
-        number % 2 << number for number in range(0, 40_000, 777)
-    ]
-    assert sum(map(len, grams._few)) == grams._count == 20_000
-
-
-def test_long_texts_take_no_part_in_the_index_of_grams(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(2)
-    text = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=60_000))
-    read: list[int] = []
-    grams = patterns._grams
-
-    def counted(texts: tuple[str, ...]) -> Iterable[str]:
-        read.append(sum(map(len, texts)))
-        return grams(texts)
-
-    monkeypatch.setattr(patterns, "_grams", counted)
-    index = FilterIndex()
-    filters = [_normal(f's ** "{each}"') for each in (text, text[10:20], "a different text", text + "?")]
-    filters.append(_normal(f's = "{text}"'))
-    for each in filters:
-        index.add(each)
-    # The filter with the long text can be covered, and says so from both sides.
-    for one, other in ((1, 0), (1, 3), (1, 4), (0, 3)):
-        assert index.possibly_covered(filters[one]) >> other & 1
-        assert index.possible_covers(filters[other]) >> one & 1
-    assert not index.possible_covers(filters[1]) & 0b1101
-    assert max(read) <= patterns.LONGEST
-
-
-def test_texts_that_were_there_before_the_first_pattern_are_indexed_as_they_come(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    read: list[str] = []
-    grams = patterns._grams
-
-    def counted(texts: tuple[str, ...]) -> Iterable[str]:
-        read.extend(texts)
-        return grams(texts)
-
-    monkeypatch.setattr(patterns, "_grams", counted)
-    index = FilterIndex()
-    for number in range(500):
-        index.add(_normal(f's = "text {number}"'))
-    read.clear()
-    pattern = _normal('s ** "ext 7"')
-    index.add(pattern)
-    assert index.possibly_covered(pattern).bit_count() == 1 + 11
-    assert len(read) <= 4
 
 
 def test_numbers_of_dense_and_sparse_sets() -> None:

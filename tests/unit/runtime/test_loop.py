@@ -8,7 +8,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -197,81 +197,6 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
     assert served.index(1) < 60
 
 
-def test_connections_are_read_in_turn_for_a_part_of_each_turn(
-    loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of connections that are all ready, each turn reads one, and the next turn reads the next of them."""
-    # Each turn reads one connection, and serves one request.
-    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    loop = loops.of(ORIGIN.router().core)
-    read: list[list[int]] = [[]]
-    turn, applications = loop._turn, loop._applications
-    ready = applications._ready
-
-    def noted(app: Any, mask: int) -> None:
-        read[-1].append(app.number)
-        if sum(map(len, read)) == 120:
-            loop.stop()
-        ready(app, mask)
-
-    def counted(timeout: float | None) -> bool:
-        read.append([])
-        return turn(timeout)
-
-    monkeypatch.setattr(loop, "_turn", counted)
-    monkeypatch.setattr(applications, "_ready", noted)
-    with ExitStack() as stack:
-        peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(40)]
-        for number, peer in enumerate(peers):
-            peer.connect(str(loops.path))
-            while len(applications) <= number:
-                turn(0)
-        # A part of a line: more of it is in each socket after each read.
-        for peer in peers:
-            peer.sendall(b" " * 3 * 65_536)
-        loop.run()
-    assert max(map(len, read)) == 1
-    # Each was read a second time after all others were.
-    numbers = [number for each in read for number in each][:120]
-    assert sorted(numbers[:40]) == list(range(1, 41))
-    assert numbers == numbers[:40] * 3
-
-
-def test_a_long_stage_of_a_turn_leaves_the_others_to_the_next_turn(
-    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Control frames, requests and deadlines that all take long come up in turn, one of them in each turn."""
-    # Every stage takes longer than a turn may last.
-    monkeypatch.setattr(module, "_TURN_S", 0.0)
-    loop = loops.of(ORIGIN.router().core)
-    stages: list[list[str]] = [[]]
-    for name in ("_control_ready", "_applications_ready", "_look_at_deadlines"):
-        monkeypatch.setattr(loop, name, _noted(getattr(loop, name), name, stages))
-    turn = loop._turn
-
-    def noted(timeout: float | None) -> bool:
-        found = turn(timeout)
-        stages.append([])
-        if sum(map(len, stages)) > 60 and not loop._stopping:
-            loop.stop()
-        return found
-
-    monkeypatch.setattr(loop, "_turn", noted)
-    (payload,) = fragment(Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
-    for _ in range(40):
-        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
-    with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(loops.path))
-        peer.sendall(b'{"op": "status", "tables": false}\n' * 40)
-        loop.run()
-    assert all(len(each) <= 1 for each in stages)
-    assert {each[0] for each in stages if each} == {
-        "_control_ready",
-        "_applications_ready",
-        "_look_at_deadlines",
-    }
-
-
 def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frames(
     wire: Wire, loops: Loops
 ) -> None:
@@ -414,11 +339,3 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
     monkeypatch.setattr(loop, "_handle", noted)
     loop.run()
     assert [each for each in handled if each] == [[seq] for seq in range(10)]
-
-
-def _noted(stage: Callable[..., None], name: str, stages: list[list[str]]) -> Callable[..., None]:
-    def noted(*arguments: Any) -> None:
-        stages[-1].append(name)
-        stage(*arguments)
-
-    return noted

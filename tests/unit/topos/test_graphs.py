@@ -12,6 +12,8 @@ from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.events.applications import SendMessage
 from testbed.events.links import LinkDown
+from topos import build as build_module
+from topos import graphs
 from topos.build import MAX_LINKS, LinkSpec, build
 from topos.graphs import from_networkx, read_graphml
 from topos.loaders import from_json, load, to_json
@@ -141,8 +143,15 @@ def test_a_declared_name_that_is_the_number_of_another_node_is_refused() -> None
     assert build("a", [Node(0, name="0"), Node(1, name="7")], [LinkSpec(0, 1)]).ids == {"0": 0, "7": 1}
 
 
-def test_the_numbers_of_nodes_and_links_are_bounded_in_every_format(tmp_path: Path) -> None:
-    count = MAX_NODES + 1
+def test_the_numbers_of_nodes_and_links_are_bounded_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most_nodes, most_links = 500, 2_000
+    assert (most_nodes, most_links) < (MAX_NODES, MAX_LINKS)
+    for module in (build_module, graphs):
+        monkeypatch.setattr(module, "MAX_NODES", most_nodes)
+    monkeypatch.setattr(build_module, "MAX_LINKS", most_links)
+    count = most_nodes + 1
     brite = [f"Nodes: ( {count} )", *(f"{i} 0 0" for i in range(count)), "Edges: ( 0 )"]
     nodes = "".join(f'<node id="{i}"/>' for i in range(count))
     for name, text in (
@@ -156,10 +165,10 @@ def test_the_numbers_of_nodes_and_links_are_bounded_in_every_format(tmp_path: Pa
     ):
         path = tmp_path / name
         path.write_text(text)
-        with pytest.raises(TopologyError, match=f"{name}: {count} nodes; expected at most {MAX_NODES}"):
+        with pytest.raises(TopologyError, match=f"{name}: {count} nodes; expected at most {most_nodes}"):
             load(path)
-    with pytest.raises(TopologyError, match=f"{MAX_LINKS + 1} links; expected at most {MAX_LINKS}"):
-        build("a", [Node(0)], [LinkSpec(0, 1)] * (MAX_LINKS + 1))
+    with pytest.raises(TopologyError, match=f"{most_links + 1} links; expected at most {most_links}"):
+        build("a", [Node(0)], [LinkSpec(0, 1)] * (most_links + 1))
 
 
 def test_attributes_of_a_networkx_graph_become_properties() -> None:
