@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 #: Bytes of one request of an application.
 REQUEST_LIMIT = 1024 * 1024
 _CHUNK = 65_536
 
 
-@cache
-def _json() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    """Encodes and decodes JSON; loaded with the first line, since a simulation writes none."""
-    import msgspec
-
-    return msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
-
-
 def json_line(content: Mapping[str, Any]) -> bytes:
     """A JSON object as a line."""
-    encode, _ = _json()
-    return encode(content) + b"\n"
+    return msgspec.json.encode(content) + b"\n"
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
@@ -34,9 +26,8 @@ def parse_object(line: bytes) -> dict[str, Any]:
         ValueError: the line is not a JSON object in UTF-8, has a number that no double has, or is nested too
             deeply.
     """
-    _, decode = _json()
     try:
-        content = decode(line)
+        content = msgspec.json.decode(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a JSON object in UTF-8: {error}") from error
     if not isinstance(content, dict):
