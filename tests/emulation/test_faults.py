@@ -368,5 +368,6 @@ def test_a_controller_notices_that_switches_restarted_while_it_was_away(tmp_path
 
 
 def test_what_random_kills_leave_is_cleaned() -> None:
-    outcomes = kill_often(3, seed=3, phases=Phases(whole_s=8.0, up_s=3.0))
-    assert [outcome.found for outcome in outcomes] == [[], [], []]
+    """One run with each engine of accounting."""
+    outcomes = kill_often(2, seed=3, phases=Phases(whole_s=8.0, up_s=3.0))
+    assert [outcome.found for outcome in outcomes] == [[], []]

@@ -154,7 +154,7 @@ def test_every_engine_follows_the_table(max_filters: int | None) -> None:
     tables = [RoutingTable(factory(name), CONTENT, max_filters) for name in sorted(ENGINES)]
     tables.append(RoutingTable(None, CONTENT, max_filters))
     matched = 0
-    for _ in range(300):
+    for _ in range(100):
         interface, drawn = source.randrange(4), source.random()
         predicate = parse_predicate(
             f'x > {source.randrange(30)} and s =* "{source.choice("abc")}" or y = {drawn}'
@@ -177,4 +177,4 @@ def test_every_engine_follows_the_table(max_filters: int | None) -> None:
             answers = {table.match(message, among) for table in tables}
             assert len(answers) == 1
             matched += len(answers.pop())
-    assert matched > 200
+    assert matched > 60
