@@ -3,7 +3,7 @@
 #   ./run.sh                 runs the default experiment, ending with a verdict and the path of the report
 #   ./run.sh test [ARGS]     runs the tests (ARGS go to pytest)
 #   ./run.sh setup           only sets up
-#   ./run.sh bench           runs the benchmarks
+#   ./run.sh bench           lists the benchmarks; `bench NAME` runs one
 #   ./run.sh COMMAND [ARGS]  cbcb COMMAND ARGS (./run.sh --help lists the commands)
 set -euo pipefail
 

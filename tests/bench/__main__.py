@@ -1,4 +1,4 @@
-"""`./run.sh bench [NAME ...]` runs the benchmarks named, or all.
+"""`./run.sh bench` lists the benchmarks, `./run.sh bench NAME ...` runs some.
 
 `./run.sh bench NAME OPTIONS` runs one with options of its own; `./run.sh bench NAME --help` lists them.
 """
@@ -44,14 +44,14 @@ BENCHMARKS = {
 def main(arguments: list[str]) -> int:
     count = next((i for i, argument in enumerate(arguments) if argument not in BENCHMARKS), len(arguments))
     names, options = arguments[:count], arguments[count:]
+    known = "".join(f"\n  {name:14} {what}" for name, what in BENCHMARKS.items())
+    if not names and options in ([], ["-h"], ["--help"]):
+        print(f"{cleandoc(__doc__ or '')}\n{known}")
+        return 0
     if options and len(names) != 1:
-        known = "".join(f"\n  {name:14} {what}" for name, what in BENCHMARKS.items())
-        if options[0] in ("-h", "--help"):
-            print(f"{cleandoc(__doc__ or '')}\n{known}")
-            return 0
         print(f"bench: {options[0]!r}: expected names, or one name and its options:{known}", file=sys.stderr)
         return 2
-    for name in names or BENCHMARKS:
+    for name in names:
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
         module = import_module(f"tests.bench.{name}")
         run: Callable[..., None] = module.main

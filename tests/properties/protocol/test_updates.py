@@ -28,22 +28,6 @@ WIDE, NARROW, ELSEWHERE = (
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(250), deadline=None)
-@given(SEEDS, st.integers(2, 9), st.integers(0, 8), STEPS, st.booleans())
-def test_trimming_never_loses_a_receiver(
-    scheme: str, seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], reuse: bool
-) -> None:
-    """Predicates widen and narrow while routers ask, at any time, in any order: nobody is lost."""
-    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse)
-    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
-    network.new_epoch()
-    play(network, steps)
-    network.settle()
-    assert table_errors(network, exact=False) == []
-    assert set(network.dropped()) <= {"ra_covered", "ur_late", "sr_old"}
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(300), deadline=None)
 @given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS, STEPS, st.booleans())
 def test_one_round_of_requests_makes_every_table_exact(
