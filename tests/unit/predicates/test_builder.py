@@ -1,12 +1,8 @@
-import time
-from random import Random
 from weakref import ref
 
 import pytest
 
-from router.predicates.covering import pool as pool_module
 from router.predicates.covering.algebra import covers, disjoin, simplify
-from router.predicates.covering.bitset import Thresholds, bits_of, numbers_in
 from router.predicates.covering.boxes import BOXES_MAX
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
@@ -84,46 +80,6 @@ def test_searches_that_were_cut_off_are_counted(sides: int, hole: bool, undecide
     assert pool.undecided - before == undecided
 
 
-def test_a_large_table_grows_in_milliseconds() -> None:
-    random = Random(3)
-    texts = []
-    for _ in range(3000):
-        x, y = random.randrange(10**6), random.randrange(10**6)
-        texts.append(f"x > {x} and x < {x + 9000} and y > {y} and y < {y + 9000}")
-    builder = PredicateBuilder(parse_predicate(" or ".join(texts[:2000])))
-    spent = []
-    for text in texts[2000:]:
-        predicate = parse_predicate(text)
-        started = time.process_time()
-        builder.add(predicate)
-        spent.append(time.process_time() - started)
-    assert sorted(spent)[len(spent) // 2] < 0.02
-    assert all(builder.covers(parse_predicate(text)) for text in texts[::100])
-    assert simplify(builder.predicate) == builder.predicate
-
-
-@pytest.mark.parametrize("distinct", [3, 1000])
-def test_thresholds_against_a_plain_list(distinct: int) -> None:
-    random = Random(distinct)
-    thresholds = Thresholds()
-    keys: dict[int, int] = {}
-
-    def expected(bound: int, *, equal: bool) -> int:
-        return sum(1 << i for i, key in keys.items() if key < bound or (equal and key == bound))
-
-    for step in range(1200):
-        keys[step] = random.randrange(distinct)
-        thresholds.add(keys[step], 1 << step)
-        if step % 150 == 149:
-            gone = {member for member in keys if random.random() < 0.6}
-            thresholds.remove(sum(1 << member for member in gone))
-            keys = {member: key for member, key in keys.items() if member not in gone}
-        if step % 10 == 0:
-            bound = random.randrange(-1, distinct + 1)
-            assert thresholds.below(bound) == expected(bound, equal=False)
-            assert thresholds.at_most(bound) == expected(bound, equal=True)
-
-
 def test_an_empty_filter_takes_in_all_others() -> None:
     builder = PredicateBuilder(parse_predicate('x = 1 or s *= "a" and y > 2.0'))
     assert builder.add(Predicate((Filter(),)))
@@ -168,47 +124,6 @@ def test_a_pool_that_grows_with_its_tables_is_not_swept() -> None:
         pool.numbers(parse_predicate(f"price = {2 * number + 1}"))
     assert pool.sweeps
     assert len(pool) < 6_000
-
-
-def test_filters_that_come_back_after_they_were_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "_SWEEP_AT", 100)
-    random = Random(5)
-    predicates = [
-        parse_predicate(
-            f's ** "{a}" and x > {a}' if a % 3 == 0 else f"x > {a} and x < {a + 9} and y = {a % 9}"
-        )
-        for a in range(200)
-    ]
-    pool, table = FilterPool(), _Table()
-    pool._sweep_at = 100
-    pool.register(table)
-    for place in range(1_500):
-        members = list(numbers_in(table.members))
-        before = table.members = bits_of(random.sample(members, min(len(members), 20)))
-        predicate = random.choice(predicates)
-        table.members = pool.add(before, pool.numbers(predicate))
-        if place % 10 == 0:
-            fresh = FilterPool()
-            old = Predicate(tuple(pool.filters(numbers_in(before))))
-            new = fresh.add(fresh.add(0, fresh.numbers(old), jointly=False), fresh.numbers(predicate))
-            assert pool.predicate(table.members) == fresh.predicate(new)
-    assert pool.sweeps > 1
-
-
-@pytest.mark.parametrize(("length", "count"), [(8, 42), (128, 11)])
-def test_a_pool_of_texts_is_swept_faster_than_it_grows(
-    length: int, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many filters as one turn interns, which nobody keeps."""
-    monkeypatch.setattr(pool_module, "_SWEEP_AT", 200)
-    random = Random(6)
-    pool = FilterPool()
-    pool._sweep_at = 200
-    for _ in range(1_500 // count):
-        texts = ("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=length)) for _ in range(count))
-        pool.numbers(parse_predicate(" or ".join(f's = "{text}"' for text in texts)))
-        assert len(pool) < 2 * 200
-    assert pool.sweeps > 3
 
 
 class _Table:

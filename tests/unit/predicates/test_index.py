@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from router.predicates.covering import patterns
-from router.predicates.covering.bitset import bits_of, numbers_in
+from router.predicates.covering.bitset import numbers_in
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
 from router.predicates.model import Constraint, Filter, Operator, Type, Value, type_of
@@ -67,13 +67,6 @@ def test_texts_are_found_by_each_of_their_grams() -> None:
     index.remove((1 << len(texts)) - 1 & ~0b110)
     whole = _normal(f's ** "{texts[2][:9]}"').attributes["s"]
     assert _patterns(index).with_patterns_of(whole) == 0b100
-
-
-def test_numbers_of_dense_and_sparse_sets() -> None:
-    rng = random.Random(2)
-    for size, count in ((10, 5), (512, 512), (513, 2), (5_000, 3), (5_000, 4_000)):
-        numbers = sorted(rng.sample(range(size), count))
-        assert list(numbers_in(bits_of(numbers))) == numbers
 
 
 def test_a_large_set_is_in_the_order_in_which_it_would_be_sorted() -> None:

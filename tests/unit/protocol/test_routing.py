@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -21,32 +20,6 @@ from router.protocol.services.exhaustive import ApplicationPredicates
 from router.wire.addresses import LOCAL_INTERFACE
 
 CONTENT = Plain()
-
-
-class _Counted(CountingMatcher):
-    """The real engine, which counts its updates."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = 0
-
-    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
-        self.told += 1
-        super().change(interface, gone, added)
-
-
-def test_the_matcher_gets_the_sum_of_all_changes_with_the_next_message() -> None:
-    engine = _Counted()
-    routing = RoutingTable(engine, CONTENT)
-    for bound in range(10, 0, -1):
-        assert routing.widen(1, parse_predicate(f"x > {bound}"))
-        assert routing.widen(2, parse_predicate(f"x > {bound}"))
-    assert engine.told == 0
-    assert routing.match(Message({"x": 1}), {1}) == frozenset()
-    assert routing.match(Message({"x": 2}), {1}) == {1}
-    assert engine.told == 2
-    assert routing.match(Message({"x": 2}), {1, 2}) == {1, 2}
-    assert engine.told == 2
 
 
 def test_the_matcher_forgets_interfaces_that_are_gone() -> None:
@@ -120,31 +93,6 @@ def test_bounds_that_a_router_refuses() -> None:
         RouterOptions(max_filters=0)
     with pytest.raises(ValueError, match='max_filters: excludes the scheme "pif-strict"'):
         RouterOptions(max_filters=5, scheme="pif-strict")
-
-
-class _Listening(CountingMatcher):
-    """The real engine, which counts the filters that it receives."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.filters = 0
-
-    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
-        gone, added = list(gone), list(added)
-        self.filters += len(gone) + len(added)
-        super().change(interface, gone, added)
-
-
-def test_the_matcher_is_told_of_what_has_changed_only() -> None:
-    engine = _Listening()
-    routing = RoutingTable(engine, CONTENT)
-    for number in range(50):
-        routing.widen(1, parse_predicate(f'x = {2 * number} and s = "{number}"'))
-    routing.match(Message({"x": 0}), {1})
-    assert engine.filters == 50
-    routing.widen(1, parse_predicate('s = "7"'))
-    assert routing.match(Message({"x": 1, "s": "7"}), {1}) == {1}
-    assert engine.filters == 52, "one filter came, and one that it covers went"
 
 
 @pytest.mark.parametrize("max_filters", [None, 6])
