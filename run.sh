@@ -168,7 +168,7 @@ run_tests() {
     # pytest ends in order by Ctrl-C, so that the shell would go on with the next command.
     trap 'exit 130' INT HUP
     local failed=() unstable=() real_passed=1 others_passed=1
-    local real=(tests/emulation tests/spark) others=(tests/conformance tests/properties tests/unit)
+    local real=(tests/emulation) others=(tests/conformance tests/properties tests/unit tests/spark)
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
     "$venv/bin/ruff" check . || failed+=("ruff check")
     "$venv/bin/mypy" || failed+=(mypy)
@@ -176,7 +176,7 @@ run_tests() {
     if (($#)); then
         "$venv/bin/pytest" "$@" || failed+=(pytest)
     else
-        # Emulations and Spark wait for much of their time: the other tests run meanwhile, at a low priority,
+        # Emulations wait for much of their time: the other tests run meanwhile, at a low priority,
         # and are printed at the end. They measure the coverage.
         log=$(mktemp)
         set -m # else the tests, and all that they start, would ignore Ctrl-C
