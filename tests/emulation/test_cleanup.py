@@ -196,5 +196,5 @@ def test_two_runs_at_once_do_not_disturb_each_other(cbcb: Start) -> None:
     folders = {path.name for path in runs[0].runs.iterdir()}
     assert len(folders) == 2
     for name in folders:
-        status, output = cbcb("account", name).wait()
+        status, output = cbcb("account", name, "--engine", "duckdb").wait()
         assert status == 0, output

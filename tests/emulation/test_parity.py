@@ -45,8 +45,8 @@ _SECTIONS = {
     "spanning-tree-pull": _PULL + '[broadcast]\nlayer = "spanning-tree"\n',
     "rpf-pull": _PULL + '[broadcast]\nlayer = "rpf"\n',
 }
-#: Two fixed rates, and one that a governor chooses: it is no faster than the oracle's window allows.
-_RATES = {"4": "4", "12": "12", "auto": '"auto"'}
+#: A fixed rate, and one that a governor chooses: it is no faster than the oracle's window allows.
+_RATES = {"4": "4", "auto": '"auto"'}
 _ORACLE = "[oracle]\nin_flight_window_s = 5\n"
 _RUNS = [
     *((rate, sections) for rate in _RATES for sections in ("push", "pull")),

@@ -27,7 +27,7 @@ EVENTS = ["link_down 0-1", "link_down 2-3", "link_up 2-3", "link_up 0-1", "node_
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
-    argv = [*CBCB, "run", "recovery", "--no-prepare", "--runs", str(runs)]
+    argv = [*CBCB, "run", "recovery", "--engine", "duckdb", "--runs", str(runs)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = runs.iterdir()
