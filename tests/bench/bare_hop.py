@@ -28,7 +28,7 @@ def frame(node: int, port: int, hops: int) -> bytes:
 
 
 def main(namespace: str, device: str, node: int, ports: list[int]) -> None:
-    enter_network_namespace(int(namespace) if namespace.isdecimal() else namespace)
+    enter_network_namespace(namespace)
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     # The kernel would show the process what it sends.
     packets.setsockopt(263, 23, 1)

@@ -154,9 +154,9 @@ class _Emulation(Emulation):
             ports[link.v].append(link.v_port)
         with ExitStack() as stack:
             loops, sockets = [], []
-            for node, router in zip(self.nodes, self._router_pids, strict=True):
-                device = host_device(node)
-                arguments = [str(router), device, str(node), ",".join(map(str, ports[node]))]
+            for node in self.nodes:
+                device, namespace = host_device(node), self.network.host_namespace(node)
+                arguments = [namespace, device, str(node), ",".join(map(str, ports[node]))]
                 loops.append(
                     stack.enter_context(
                         subprocess.Popen(
@@ -167,7 +167,7 @@ class _Emulation(Emulation):
                         )
                     )
                 )
-                sockets.append(stack.enter_context(socket_in(Path(f"/proc/{router}/ns/net"), device)))
+                sockets.append(stack.enter_context(socket_in(Path(namespace), device)))
             for loop in loops:
                 assert loop.stdout is not None
                 loop.stdout.readline()
