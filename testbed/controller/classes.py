@@ -10,7 +10,6 @@ import numpy.typing as npt
 from router.wire.frames import BroadcastTable
 from router.wire.tree_classes import CLASS_DTYPE, CLASS_MAX, OFF_TREE, REUSABLE, TreeClasses
 from testbed.controller.adjacency import NO_PARENT, Adjacency
-from testbed.controller.paths import subtree_classes
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -31,6 +30,8 @@ def tables_of(
     Raises:
         ValueError: a router has more classes than `CLASS_MAX`.
     """
+    from testbed.controller.paths import subtree_classes  # Numba takes half a second to load.
+
     count = len(adjacency.first) - 1
     class_of = np.zeros((count, count), CLASS_DTYPE)
     node, parent, first, child, child_class, crowded = subtree_classes(

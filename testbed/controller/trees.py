@@ -23,7 +23,6 @@ from router.registry import Registry
 from router.wire.frames import BroadcastTable
 from testbed.controller.adjacency import NO_PARENT, Adjacency
 from testbed.controller.classes import tables_of
-from testbed.controller.paths import hops_from_sources, shortest_paths
 from topos.model import Link, Topology
 
 __all__ = [
@@ -107,11 +106,7 @@ def spt_trees(
     """
     links = _links_up(topology, down_links, down_nodes)
     count = len(topology.nodes)
-    adjacency = Adjacency.of(count, links)
-    sources = _sources_up(count, down_nodes)
-    parents = np.full((count, count), NO_PARENT, np.int32)
-    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents)
-    return Forest(sources, parents, links)
+    return _shortest_path_forest(Adjacency.of(count, links), _sources_up(count, down_nodes), links)
 
 
 def reverse_path_trees(
@@ -148,18 +143,16 @@ def spanning_trees(
         if u != v:
             component[u] = v
             used.append(link)
-    adjacency = Adjacency.of(count, used)
-    sources = _sources_up(count, down_nodes)
-    parents = np.full((count, count), NO_PARENT, np.int32)
     # The paths of an acyclic graph are its shortest paths.
-    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents)
-    return Forest(sources, parents, links)
+    return _shortest_path_forest(Adjacency.of(count, used), _sources_up(count, down_nodes), links)
 
 
 def hops_on_trees(
     topology: Topology, layer: BroadcastLayer, down_links: frozenset[int], down_nodes: frozenset[int]
 ) -> npt.NDArray[np.int32]:
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
+    from testbed.controller.paths import hops_from_sources  # As above.
+
     forest = layer(topology, down_links, down_nodes)
     hops = np.full(forest.parents.shape, -1, np.int32)
     hops_from_sources(forest.sources, forest.parents, hops)
@@ -187,6 +180,17 @@ def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozen
         for link in topology.links
         if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
     )
+
+
+def _shortest_path_forest(
+    adjacency: Adjacency, sources: npt.NDArray[np.intp], links: tuple[Link, ...]
+) -> Forest:
+    from testbed.controller.paths import shortest_paths  # Numba takes half a second to load.
+
+    count = len(adjacency.first) - 1
+    parents = np.full((count, count), NO_PARENT, np.int32)
+    shortest_paths(adjacency.first, adjacency.neighbour, adjacency.cost, adjacency.edge, sources, parents)
+    return Forest(sources, parents, links)
 
 
 def _sources_up(count: int, down_nodes: frozenset[int]) -> npt.NDArray[np.intp]:
