@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from router.predicates.model import Message
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention import relay
+from router.protocol.services.attention.cache import Cache, Cached
+from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
 from router.protocol.services.attention.events import Index, Outcome, RoundEnded
 from router.wire.frames import (
     Body,
@@ -100,6 +103,69 @@ def test_a_sub_that_ends_between_two_searches_goes_no_further(until: float) -> N
         received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))
     assert types(router.handle(Tick(), until)) == []
     assert router.counters.subs_forwarded == forwarded
+
+
+def test_a_sub_that_releases_many_publications_searches_the_cache_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[object] = []
+    select = Cache.select
+
+    def counted(*arguments: Any) -> list[Cached]:
+        searches.append(arguments)
+        return select(*arguments)
+
+    monkeypatch.setattr(Cache, "select", counted)
+    monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
+    router = attention_router()
+    for _ in range(20):
+        upload(router, x=1)
+    actions = received(router, 11, sub(body=replace(SUB, remaining=100)))
+    while router.next_deadline() == 0.0:
+        actions += router.handle(Tick(), 0.0)
+    assert types(actions) == ["PUB"] * 20 + ["SUB"]
+    bodies = [frame.body for _, frame in sent(actions)]
+    seqs = [body.seq for body in bodies if isinstance(body, Publication)]
+    assert seqs == sorted(seqs)
+    assert len(searches) == 1
+
+
+def test_what_leaves_the_cache_or_its_index_while_a_sub_waits_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
+    router = attention_router(cache_publications=9)
+    for _ in range(9):
+        upload(router, x=1)
+    body = replace(SUB, remaining=100, flags=SubscriptionFlags.REFRESHED)
+    actions = received(router, 11, sub(body=body))
+    # Two uploads replace the two oldest publications: that which was sent, and the next.
+    upload(router, x=3)
+    upload(router, x=3)
+    # A copy of the last is delivered to another home.
+    *_, last = (cached for cached in state_of(router).cache if cached.message["x"] == 1)
+    taken = Transition("", Trigger.UPLOAD, {}, Index.DPT)
+    state_of(router).cache.move(last, taken, 0.0)
+    while router.next_deadline() == 0.0:
+        actions += router.handle(Tick(), 0.0)
+    assert types(actions) == ["PUB"] * 7 + ["SUB"]
+
+
+def test_a_new_round_cancels_both_the_push_and_the_search_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay, "_COMPARED_AT_ONCE", 0)
+    router = attention_router(strategy="pdp")
+    for _ in range(6):
+        upload(router, x=1)
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=100)))) == ["PUB"]
+    # The search goes on at 9 s, and so does the push, which falls due then.
+    assert [types(router.handle(Tick(), 9.0)) for _ in range(2)] == [["PUB"], ["PUB"]]
+    received(router, 11, sub(body=replace(SUB, round=1, nonce=2, remaining=100)), 9.0)
+    (entry,) = state_of(router).table
+    waiting = [timer for _, _, timer in state_of(router).searches._timers if timer.run is not None]
+    assert len(waiting) == 2
+    assert set(waiting) == {entry.push, entry.rest}
 
 
 def test_an_entry_is_removed_within_a_second_of_its_deadline() -> None:

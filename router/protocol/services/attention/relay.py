@@ -6,6 +6,7 @@ PUBs name the homes that they are for, and are forwarded as the messages of the 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -178,21 +179,29 @@ class Relay:
         return self._serve(entry, frame, body.offered, now)
 
     def _serve(
-        self, entry: Entry, frame: Frame, known: tuple[PublicationId, ...], now: float
+        self,
+        entry: Entry,
+        frame: Frame,
+        known: tuple[PublicationId, ...],
+        now: float,
+        found: deque[Cached] | None = None,
     ) -> list[Action]:
         """Sends a subscription what it may take here, and the SUB on with the rest (section 4.2).
 
         Args:
             known: publications that the subscription has been offered before.
+            found: of an earlier search of the cache, what is not sent yet; None: the cache is searched.
         """
         options, context, body = self._state.options, self._context, frame.body
         assert isinstance(body, Subscription)
         everything = options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED
-        actions, offered, more = self._offer(entry, _ALL if everything else _PENDING, known, now)
+        indexes = _ALL if everything else _PENDING
+        left = self._found(entry, indexes, known, now) if found is None else found
+        actions, offered = self._offer(entry, indexes, left, now)
         if everything:
             known += offered
-        if more:
-            entry.rest = self._state.searches.set(now, lambda at: self._serve(entry, frame, known, at))
+        if left:
+            entry.rest = self._state.searches.set(now, lambda at: self._serve(entry, frame, known, at, left))
             return actions
         if not entry.active or now >= entry.deadline:
             return actions
@@ -213,42 +222,59 @@ class Relay:
             actions.append(Send(through, frame.one_hop_less() if rest == body else _carrying(rest, frame)))
         return actions
 
-    def _push(self, entry: Entry, now: float) -> list[Action]:
+    def _push(self, entry: Entry, now: float, found: deque[Cached] | None = None) -> list[Action]:
         """Sends the pending publications that a subscription may need, before its deadline (row P1)."""
         if not entry.active or self._state.settled:
             return []
-        actions, _, more = self._offer(entry, _PENDING, (), now)
-        if more:
-            entry.rest = self._state.searches.set(now, lambda at: self._push(entry, at))
+        left = self._found(entry, _PENDING, (), now) if found is None else found
+        actions, _ = self._offer(entry, _PENDING, left, now)
+        if left:
+            # Not `rest`: the SUB itself may still wait there.
+            entry.push = self._state.searches.set(now, lambda at: self._push(entry, at, left))
         return actions
 
-    def _offer(
+    def _found(
         self, entry: Entry, indexes: frozenset[Index], known: tuple[PublicationId, ...], now: float
-    ) -> tuple[list[Action], tuple[PublicationId, ...], bool]:
-        """Sends a subscription what it may take from the cache, as much at once as the table allows.
+    ) -> deque[Cached]:
+        """The publications of the cache that a subscription may take, in the order of selection.
+
+        Args:
+            indexes: those that may be used.
+            known: publications that the subscription has been offered before.
+        """
+        before, oldest_at = frozenset(known), now - entry.freshness_s
+        return deque(
+            self._state.cache.select(
+                entry.predicate, entry.remaining, indexes, oldest_at, lambda cached: cached.id not in before
+            )
+        )
+
+    def _offer(
+        self, entry: Entry, indexes: frozenset[Index], found: deque[Cached], now: float
+    ) -> tuple[list[Action], tuple[PublicationId, ...]]:
+        """Sends a subscription the first of the publications found, as many at once as the table allows.
 
         A pending publication is compared with the whole table, so that other events come in between.
 
         Args:
             indexes: those that may be used.
-            known: publications that the subscription has been offered before.
+            found: loses those that are sent, or no longer fit; all, if the subscription needs no more.
 
         Returns:
-            The actions, the publications that are sent, and whether the cache may have more.
+            The actions, and the publications that are sent.
         """
-        state, before = self._state, frozenset(known)
-        if not entry.active or now >= entry.deadline or not self._reachable([entry]):
-            return [], (), False
-        most = 1 + _COMPARED_AT_ONCE // (64 + state.table.weight)
-        found = state.cache.select(
-            entry.predicate,
-            min(entry.remaining, most),
-            indexes,
-            now - entry.freshness_s,
-            lambda cached: cached.id not in before,
-        )
+        state = self._state
         actions: list[Action] = []
-        for cached in found:
+        offered: list[PublicationId] = []
+        most = 1 + _COMPARED_AT_ONCE // (64 + state.table.weight)
+        takes = now < entry.deadline and bool(self._reachable([entry]))
+        while takes and entry.active and found and len(offered) < most:
+            cached = found.popleft()
+            # It may have left the cache, or been sent to others, since the search.
+            fresh = cached.uploaded_at >= now - entry.freshness_s
+            if cached.place is None or cached.index not in indexes or not fresh:
+                continue
+            offered.append(cached.id)
             if cached.index is Index.PPT:
                 # Row P1: for the first time, and to all homes at once.
                 matching = state.table.matching(cached.message, now - cached.uploaded_at, now)
@@ -261,7 +287,9 @@ class Relay:
             else:
                 actions += self._send(cached, [entry], PublicationFlags.NONE, now)
             self._count([entry])
-        return actions, tuple(cached.id for cached in found), entry.active and len(found) == most
+        if not takes or not entry.active:
+            found.clear()
+        return actions, tuple(offered)
 
     # OVERLOADs.
 

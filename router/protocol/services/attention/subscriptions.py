@@ -260,7 +260,7 @@ class Entry:
         forwarded_to: the interfaces through which the SUB went on.
         active: publications are sent to it. An entry that is satisfied stays, inactive, so that a copy of its
             SUB does not revive it.
-        push, rest: the timers that push pending publications, and that go on serving its SUB.
+        push, rest: the timers that begin or go on with its push, and that go on serving its SUB.
     """
 
     id: SubscriptionId
