@@ -490,8 +490,16 @@ class FilterPool:
         self._matched.clear()
         self._version += 1
         self.sweeps += 1
+        before = after = self._index.members
+        after &= live
         for number in numbers_in(live):
-            self._relations[number].remove(gone)
+            relations = self._relations[number]
+            relations.remove(gone)
+            # Filters that were looked up together share the set.
+            if relations.searched is not before:
+                before = relations.searched
+                after = before & ~gone
+            relations.searched = after
         for number in numbers_in(gone):
             del self._relations[number]
             del self._numbers[tuple(self.filter(number).attributes.items())]

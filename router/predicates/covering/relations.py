@@ -26,7 +26,7 @@ question needs them.
 
 from __future__ import annotations
 
-from router.predicates.covering.bitset import Bits
+from router.predicates.covering.bitset import Bits, remove_from
 from router.predicates.covering.normal import Attribute, NormalFilter
 
 _SETS = (
@@ -70,8 +70,12 @@ class Relations:
         self.mergeable: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)
 
     def remove(self, gone: Bits) -> None:
-        """Removes filters."""
-        for name in _SETS:
-            setattr(self, name, getattr(self, name) & ~gone)
-        self.covers_except = {name: bits & ~gone for name, bits in self.covers_except.items() if bits & ~gone}
-        self.mergeable = {name: bits & ~gone for name, bits in self.mergeable.items()}
+        """Removes filters from all sets but `searched`; most sets have none of them and stay as they are."""
+        for name in _SETS[:-1]:
+            bits = getattr(self, name)
+            if bits & gone:
+                setattr(self, name, bits & ~gone)
+        remove_from(self.covers_except, gone)
+        for attribute, bits in self.mergeable.items():
+            if bits & gone:
+                self.mergeable[attribute] = bits & ~gone
