@@ -1,12 +1,13 @@
 """The bounds on what other routers send, and on what applications declare: all of them, in one place.
 
 A frame meets the bounds as it comes in, before any algebra: the core behind them handles each frame whole, in
-the turn in which it comes in. What the bounds admit takes up to some 100 ms (docs/adr).
+the turn in which it comes in. What a body costs that the bounds admit, docs/adr/0033 says: less than 100 ms
+for most predicates made to be expensive, and up to a second for some thousands of ranges or texts.
 
 A predicate that exceeds a bound is widened and counted (`router.predicates.covering.budget`): it matches more
 messages, so no receiver is lost. It goes on widened, since the RA filter of this router relies on what the
-routers beyond have. All bounds are counts, and the clock is that of the events, so a replay of the events
-gives the same answers.
+routers beyond have; with a signature it goes on as it came in, and the RA filter leaves it out. All bounds
+are counts, and the clock is that of the events, so a replay of the events gives the same answers.
 """
 
 from __future__ import annotations

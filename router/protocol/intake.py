@@ -122,8 +122,9 @@ class Intake(Part):
             return None
         if widened:
             counters.predicates_widened += 1
-            # A signature stands for the body of its issuer: each router widens that by itself.
-            return replace(frame, body=predicate, received=frame.received if frame.signature else None)
+            # The body that the issuer signed goes on, and each router widens it by itself.
+            signed = bool(frame.signature)
+            return replace(frame, body=predicate, received=frame.received if signed else None, widened=signed)
         return replace(frame, body=predicate) if isinstance(frame.body, EncodedPredicate) else frame
 
     def admitted(self, sender: int, frame: Frame) -> tuple[Callable[..., list[Action]], Branch | int] | Drop:

@@ -293,6 +293,7 @@ class Frame:
         received: of an RA, or a signed frame, that was decoded: its body as received. An RA is sent on with
             this body, so that TLVs of unknown types reach the routers behind this one.
         signature: of `router.wire.authentication`; empty: there is none.
+        widened: whether this router has widened the body of an RA that goes on as received.
     """
 
     type: FrameType
@@ -304,6 +305,7 @@ class Frame:
     flags: Flags = field(default=Flags.NONE)
     received: bytes | None = field(default=None, repr=False, compare=False)
     signature: bytes = field(default=b"", repr=False)
+    widened: bool = field(default=False, repr=False, compare=False)
     _next: Frame | None = field(default=None, init=False, repr=False, compare=False)
 
     def one_hop_less(self) -> Frame:

@@ -23,6 +23,13 @@ class CoveringFilter:
 
     def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
+        #: Interfaces whose p_i claims what the routers beyond do not have.
+        self._widened: set[int] = set()
+
+    def accept_widened(self, branch: Branch, predicate: Predicate) -> None:
+        """Takes an RA into the table that goes on narrower, as its issuer signed it."""
+        self._routing.widen(branch.parent, predicate)
+        self._widened.add(branch.parent)
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
         """Takes an RA that came in on `branch.parent` in `epoch` into the table.
@@ -33,7 +40,7 @@ class CoveringFilter:
         Returns:
             False if the RA is covered and must go no further.
         """
-        return self._routing.widen(branch.parent, predicate)
+        return self._routing.widen(branch.parent, predicate) or branch.parent in self._widened
 
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
         """A UR to another router, about trees of `epoch`, says what is behind `interface`.
@@ -59,6 +66,9 @@ class SubtreeFilter(CoveringFilter):
     therefore kept by hops: F(h) holds the RAs that had h hops left or more, and an RA with h hops left is
     compared with F(h). More hops than the subtree can be deep count as its depth (`Branch.depth`),
     so that hop limits that reach everywhere make no difference.
+
+    **Signatures.** A signed RA that exceeds a bound of this router goes on as its issuer signed it, and only
+    this router takes it widened: it goes into p_i, leaves F as it is, and always goes on.
 
     *Then every node at most h hops below this router w has F(h) in its table, or on its way there.* By
     induction on h: a child c of w takes each RA of F(h) with h - 1 hops left or more. It widens its table; it

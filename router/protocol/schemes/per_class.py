@@ -85,6 +85,8 @@ class PerClass(Scheme):
         predicate = self.context.content.predicate_in(frame)
         self._classes.advertised(frame.issuer, predicate)
         self._pull.advertised(branch.parent, frame.issuer, predicate)
+        if frame.widened:
+            return None  # F must not claim what does not go on
         hops = min(frame.hop_limit - 1, branch.depth)
         widened = self._ingress.widened(frame.epoch, branch, predicate, hops)
         return None if widened else Drop.RA_COVERED

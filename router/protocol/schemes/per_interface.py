@@ -54,6 +54,9 @@ class PerInterface(Scheme):
         """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""
         predicate = self.context.content.predicate_in(frame)
         self._pull.advertised(branch.parent, frame.issuer, predicate)
+        if frame.widened:
+            self._ingress.accept_widened(branch, predicate)
+            return None
         hops = min(frame.hop_limit - 1, branch.depth)
         accepted = self._ingress.accept(frame.epoch, branch, predicate, hops)
         return None if accepted else Drop.RA_COVERED

@@ -224,6 +224,20 @@ def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
     assert router.counters.predicates_widened == 0
 
 
+@pytest.mark.parametrize("scheme", ["pif", "pif-classes", "pif-strict"])
+def test_no_ra_is_covered_by_what_this_router_alone_has_widened(scheme: str) -> None:
+    """An RA with a signature goes on as its issuer signed it: the routers beyond have no more than that."""
+    options = replace(_options(replace(_SMALL, burst=2, rate=1)), scheme=scheme)
+    router = set_up(options, with_subtrees(TABLE, BELOW) if scheme == "pif-classes" else TABLE)
+    for seq, text, now in ((1, "a = 1", 0.0), (2, "b = 2", 0.0), (3, "c = 3", 100.0)):
+        frame = ra(11, text, seq=seq)
+        frame = replace(frame, received=encode_body(frame), signature=b"s" * 64)
+        ((_, forwarded),) = sent(router.handle(FrameReceived(11, frame), now))
+        assert forwarded.received == encode_body(frame)
+    assert router.counters.predicates_widened == 1
+    assert EVERYTHING in [row.predicate for row in router.rows() if row.interface == 1]
+
+
 def test_ras_without_filters_count_too() -> None:
     """The number of RAs in a second is bounded, whatever is in them."""
     limits = replace(_SMALL, predicate_weight=10, burst=10)
