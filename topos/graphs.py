@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from contextlib import nullcontext, suppress
 from typing import Any
-from xml.etree.ElementTree import ParseError
+from xml.etree.ElementTree import TreeBuilder
 from xml.parsers import expat
 
 import networkx as nx
+from networkx.readwrite.graphml import GraphMLReader
 
 from topos.build import PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build, number_of
 from topos.model import Node, Topology, TopologyError
@@ -35,28 +37,54 @@ def read_graphml(name: str, text: bytes, *, keep_properties: bool = False, large
         TopologyError: the file is not GraphML, has more graphs than one, or its graph is no topology.
     """
     try:
-        if lines := _graph_lines(text)[1:]:
-            raise TopologyError(f"line {lines[0]}: another <graph>; expected one, with all nodes and edges")
-        graph = nx.parse_graphml(text)
-    except (ParseError, expat.ExpatError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
+        graph = _graph(text)
+    except (expat.ExpatError, nx.NetworkXError, LookupError, ValueError, TypeError) as error:
         if isinstance(error, TopologyError):
             raise
         raise TopologyError(f"not valid GraphML: {error}") from error
     return from_networkx(graph, name=name, keep_properties=keep_properties, largest=largest)
 
 
-def _graph_lines(text: bytes) -> list[int]:
-    """The lines on which graphs begin: networkx would leave all but the first out, without a note."""
+def _graph(text: bytes) -> nx.Graph:
+    """The one graph of a GraphML document, whose elements are those in the namespace of its root, if any.
+
+    `networkx.parse_graphml` would leave all graphs but the first out, without a note, and takes a document
+    without a namespace as a string only.
+    """
+    tree, reader = TreeBuilder(), GraphMLReader()
+    of_root: list[str] = []
     lines = []
 
-    def begins(tag: str, _attributes: Mapping[str, str]) -> None:
-        if tag.rpartition(" ")[2] == "graph":
-            lines.append(parser.CurrentLineNumber)
+    def begins(tag: str, attributes: dict[str, str]) -> None:
+        namespace, _, local = tag.rpartition(" ")
+        if not of_root:
+            of_root.append(namespace)
+        if namespace == of_root[0]:
+            tag = f"{{{reader.NS_GRAPHML}}}{local}"
+            if local == "graph":
+                lines.append(parser.CurrentLineNumber)
+            elif local == "key" and attributes.get("attr.name") in _PROPERTIES:
+                # `_number` converts these, where they are kept.
+                attributes["attr.type"] = "string"
+        elif namespace:
+            tag = f"{{{namespace}}}{local}"
+        tree.start(tag, attributes)
 
     parser = expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
     parser.StartElementHandler = begins
+    parser.EndElementHandler = tree.end
+    parser.CharacterDataHandler = tree.data
     parser.Parse(text, True)
-    return lines
+    if not lines:
+        raise TopologyError("not valid GraphML: it has no <graph>")
+    if len(lines) > 1:
+        raise TopologyError(f"line {lines[1]}: another <graph>; expected one, with all nodes and edges")
+    root = tree.close()
+    found = root.find(f"{{{reader.NS_GRAPHML}}}graph")
+    if found is None:
+        raise TopologyError(f"line {lines[0]}: <graph> is not within <graphml>")
+    return reader.make_graph(found, *reader.find_graphml_keys(root))
 
 
 def from_networkx(
@@ -96,6 +124,7 @@ def from_networkx(
     names = _names(graph, ids)
     nodes = [Node(ids[node], *_place(node, data), names[node]) for node, data in graph.nodes(data=True)]
     specs: dict[tuple[int, int], LinkSpec] = {}
+    seen: set[tuple[int, int]] = set()
     parallel, declared = 0, False
     for u, v, data in graph.edges(data=True):
         ends = ids[u], ids[v]
@@ -103,8 +132,11 @@ def from_networkx(
         declared |= any(data.get(key) is not None for key in _PROPERTIES)
         if u == v:
             continue
-        spec = _link(*ends, data, f"edge {u!r} - {v!r}")
-        parallel += pair in specs
+        spec = _link(*ends, data, f"edge {u!r} - {v!r}", keep_properties)
+        # The two edges of a directed graph, one in each direction, are one link.
+        ends = ends if graph.is_directed() else pair
+        parallel += ends in seen
+        seen.add(ends)
         if pair not in specs or (spec.bandwidth_mbps or 0) > (specs[pair].bandwidth_mbps or 0):
             specs[pair] = spec
     if declared and not keep_properties:
@@ -122,12 +154,14 @@ def _names(graph: nx.Graph, ids: Mapping[Hashable, int]) -> dict[Hashable, str |
         label = next((str(data[key]) for key in _NAMES if data.get(key) not in (None, "")), str(node))
         given[node] = "".join(each for each in label if each.isprintable()) or str(node)
     shared = Counter(given.values())
-    unique = {
-        node: label
-        if shared[label] == 1 and number_of(label, len(ids)) in (None, ids[node])
-        else f"{label} ({node})"
-        for node, label in given.items()
-    }
+    taken = set(shared)
+    unique: dict[Hashable, str] = {}
+    for node, label in given.items():
+        if shared[label] > 1 or number_of(label, len(ids)) not in (None, ids[node]):
+            while label in taken:
+                label += f" ({node})"
+            taken.add(label)
+        unique[node] = label
     return {node: None if label == str(ids[node]) else label for node, label in unique.items()}
 
 
@@ -138,15 +172,18 @@ def _place(node: Hashable, data: Mapping[str, Any]) -> tuple[float | None, float
     return None, None
 
 
-def _link(u: int, v: int, data: Mapping[str, Any], where: str) -> LinkSpec:
+def _link(u: int, v: int, data: Mapping[str, Any], where: str, keep_properties: bool) -> LinkSpec:
+    """The link of an edge; of properties that are to be left out, a text that is no number is none."""
     key = next((key for key in _COSTS if data.get(key) is not None), None)
     cost = 1 if key is None else max(1, math.floor(_number(where, data, key) + 0.5))
-    bandwidth, delay, loss = (
-        _number(where, data, key) if data.get(key) is not None else None
-        for key in ("bandwidth_mbps", "delay_ms", "loss_percent")
-    )
-    if bandwidth is None and data.get(_ZOO_SPEED) is not None:
-        bandwidth = _number(where, data, _ZOO_SPEED) / 1e6 or None
+    found: dict[str, float] = {}
+    for key in _PROPERTIES:
+        if data.get(key) is not None:
+            with nullcontext() if keep_properties else suppress(TopologyError):
+                found[key] = _number(where, data, key)
+    bandwidth, delay, loss, speed = map(found.get, _PROPERTIES)
+    if bandwidth is None and speed is not None:
+        bandwidth = speed / 1e6 or None
     return LinkSpec(u, v, cost, bandwidth, delay, loss)
 
 

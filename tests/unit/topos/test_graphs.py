@@ -129,6 +129,55 @@ def test_of_parallel_links_the_fastest_is_kept_and_a_speed_of_0_is_none() -> Non
     assert found.notes == (note,)
 
 
+_NAMESPACE = ' xmlns="http://graphml.graphdrawing.org/xmlns"'
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+@pytest.mark.parametrize("attributes", ["", ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'])
+def test_a_file_without_the_namespace_of_graphml_is_read(encoding: str, attributes: str) -> None:
+    text = _ZOO.replace(_NAMESPACE, attributes).replace("utf-8", encoding)
+    assert read_graphml("it", text.encode(encoding)) == read_graphml("it", _ZOO.encode())
+
+
+@pytest.mark.parametrize("namespace", ["", _NAMESPACE])
+def test_a_graph_of_another_namespace_is_the_data_of_a_tool(namespace: str) -> None:
+    tool = '<data key="d9"><y:x xmlns:y="urn:yed"><y:graph/></y:x></data>'
+    key = '<key id="d9" for="graphml" yfiles.type="resources"/>'
+    text = _ZOO.replace(_NAMESPACE, namespace).replace("  <graph ", f"{key}{tool}<graph ")
+    assert read_graphml("it", text.encode()) == read_graphml("it", _ZOO.encode())
+
+
+@pytest.mark.parametrize("kind", ["string", "double"])
+def test_only_a_property_that_is_kept_must_be_a_number(kind: str) -> None:
+    text = _ZOO.replace(
+        "<graph ", f'<key attr.name="delay_ms" attr.type="{kind}" for="edge" id="d4"/><graph '
+    )
+    text = text.replace('target="7"/>\n    <edge', 'target="7"><data key="d4">12 ms</data></edge>\n    <edge')
+    assert read_graphml("it", text.encode()) == read_graphml("it", _ZOO.encode())
+    with pytest.raises(TopologyError, match="edge '1' - '7': delay_ms is '12 ms'; expected a number"):
+        read_graphml("it", text.encode(), keep_properties=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["2", "2 (a)", "y"], ["2 (a) (a)", "2 (a)", "y"]),
+        (["X", "X", "X (a)"], ["X (a) (a)", "X (b)", "X (a)"]),
+    ],
+)
+def test_a_name_that_is_made_unique_is_no_label_of_another_node(labels: list[str], names: list[str]) -> None:
+    graph = nx.path_graph(["a", "b", "c"])
+    nx.set_node_attributes(graph, dict(zip("abc", labels, strict=True)), "label")
+    assert [node.name for node in from_networkx(graph).nodes] == names
+
+
+def test_two_edges_in_opposite_directions_are_one_link() -> None:
+    graph = nx.MultiDiGraph([(0, 1), (1, 0), (1, 2)])
+    assert from_networkx(graph).notes == ()
+    graph.add_edge(1, 0)
+    assert from_networkx(graph).notes[0].startswith("1 parallel links are left out")
+
+
 def test_a_label_that_is_the_number_of_another_node_is_not_a_name_by_itself() -> None:
     names = [_node(0, "1"), _node(1, "002"), _node(2, "2"), _node(3, "77")]
     text = _graphml(*names, *(_edge(number, number + 1) for number in range(3)))
@@ -187,7 +236,8 @@ def test_nodes_that_are_their_numbers_have_no_names() -> None:
     ("text", "message"),
     [
         ("<graphml", "not valid GraphML"),
-        ("<graphml></graphml>", "not valid GraphML"),
+        ("<graphml></graphml>", "not valid GraphML: it has no <graph>"),
+        ("<x><y><graph/></y></x>", "line 1: <graph> is not within <graphml>"),
         (_ZOO.replace('source="1" target="7"', 'source="1" target="0"'), "not connected"),
         (_ZOO.replace("12.5", "east"), "not valid GraphML: could not convert"),
     ],
