@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import testbed.controller.paths  # noqa: F401  # Numba is there before memory is measured.
 from captures.rundir.capture_list import Kept
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters, write_switches_counters
