@@ -22,7 +22,7 @@ from router.predicates.covering.budget import total_weight, weight_of, widen
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
-from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.parser import Most, parse_message, parse_predicate
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
@@ -30,6 +30,16 @@ from router.wire.predicate import with_classes
 
 #: Attributes of a message that a router reads within a turn, from a text or from the wire.
 MOST_ATTRIBUTES = 1_000
+#: Characters of a value of a request that an error repeats.
+_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """A value of a request, for an error; of a list or an object the type, since either may be deep."""
+    if isinstance(value, list | dict):
+        return type(value).__name__
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 class Content:
@@ -40,6 +50,7 @@ class Content:
 
     Attributes:
         pool: the filters of this form, and their algebra.
+        most: bounds on the text of a predicate in a request of an application; None: it may have any size.
         nothing, everything: the predicates that no message and every message matches.
         predicate_bodies, message_bodies: the classes of the bodies of RAs and URs, and of messages.
         message_frame, advertisement_frame, reply_frame: the types of the frames that carry them.
@@ -61,6 +72,9 @@ class Content:
 
     #: Whether `refusal` may refuse a message.
     bounds_messages: ClassVar[bool] = False
+
+    def __init__(self, most: Most | None = None) -> None:
+        self.most = most
 
     @classmethod
     def matcher(cls, spec: str) -> Matcher | None:
@@ -157,12 +171,12 @@ class Content:
         """The predicate in a request of an application.
 
         Raises:
-            ValueError: the request has none, or a malformed one.
+            ValueError: the request has none, or a malformed one, or one that exceeds a bound.
         """
         text = request.get("predicate")
         if not isinstance(text, str):
-            raise ValueError(f"predicate: expected a text, got {text!r}")  # noqa: TRY004
-        return parse_predicate(text)
+            raise ValueError(f"predicate: expected a text, got {shown(text)}")  # noqa: TRY004
+        return parse_predicate(text, self.most)
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
         """The message in a request of an application.
@@ -183,8 +197,8 @@ class Content:
             except TypeError as error:
                 raise ValueError(f"attributes: {error}") from error
         if text is not None:
-            raise ValueError(f"message: expected a text, got {text!r}")
-        raise ValueError(f"attributes: expected an object, got {attributes!r}")
+            raise ValueError(f"message: expected a text, got {shown(text)}")
+        raise ValueError(f"attributes: expected an object, got {shown(attributes)}")
 
     @staticmethod
     def delivery(message: Message) -> Mapping[str, Any]:

@@ -112,15 +112,6 @@ _ESCAPED = {
 _INTEGER_DIGITS = 40
 
 
-def tokenize(text: str) -> list[Token]:
-    """Returns the tokens of `text`; the last one has the kind END.
-
-    Raises:
-        ParseError: a part of `text` is not a token.
-    """
-    return list(tokens_of(text))
-
-
 def tokens_of(text: str) -> Iterator[Token]:
     """Yields the tokens of `text`; the last one has the kind END.
 

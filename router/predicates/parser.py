@@ -21,8 +21,8 @@ Messages::
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Protocol
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from router.predicates.lexer import (
     COMPARISONS,
@@ -30,7 +30,6 @@ from router.predicates.lexer import (
     ParseError,
     Token,
     TokenKind,
-    tokenize,
     tokens_of,
 )
 from router.predicates.model import (
@@ -45,7 +44,7 @@ from router.predicates.model import (
     type_of,
 )
 
-__all__ = ["ParseError", "Parser", "parse_message", "parse_predicate"]
+__all__ = ["LazyTokens", "Most", "ParseError", "Parser", "parse_message", "parse_predicate"]
 
 _VALUE_KINDS = frozenset({TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE})
 TYPE_NAMES = {
@@ -58,13 +57,33 @@ TYPE_NAMES = {
 }
 
 
-def parse_predicate(text: str) -> Predicate:
+class Most(NamedTuple):
+    """The most that the text of a predicate may have; the text behind the first excess is not read.
+
+    Each filter has a weight of at least 1, and so has each constraint (`router.predicates.covering.budget`).
+
+    Attributes:
+        filters: filters.
+        filter_weight: weight of one filter.
+        weight: weight of all filters.
+    """
+
+    filters: int
+    filter_weight: int
+    weight: int
+
+
+def parse_predicate(text: str, most: Most | None = None) -> Predicate:
     """The predicate that `text` writes.
 
+    Args:
+        text: in the readable notation.
+        most: bounds; None: the predicate may have any size.
+
     Raises:
-        ParseError: `text` is not a predicate; the error says where and what was expected.
+        ParseError: `text` is not a predicate, or exceeds a bound; the error says where and what was expected.
     """
-    parser = Parser(tokenize(text))
+    parser = Parser(LazyTokens(tokens_of(text)), most)
     predicate = parser.predicate()
     parser.expect(TokenKind.END, "expected 'and', 'or' or the end")
     return predicate
@@ -80,27 +99,30 @@ def parse_message(text: str, most: int | None = None) -> Message:
     Raises:
         ParseError: `text` is not a message, names an attribute twice, or has too many.
     """
-    # Of an attribute: name, '=', value, separator; of the message: brackets, the end.
-    tokens = list(islice(tokens_of(text), None if most is None else 4 * most + 3))
-    if tokens[-1].kind is not TokenKind.END:
-        raise ParseError(f"more than {most} attributes", tokens[-1].line, tokens[-1].column)
-    parser = Parser(tokens)
+    parser = Parser(LazyTokens(tokens_of(text)))
     bracketed = parser.accept(TokenKind.OPEN)
-    message = parser.message()
+    message = parser.message(most)
     if bracketed:
         parser.expect(TokenKind.CLOSE, "expected an attribute or ']'")
     parser.expect(TokenKind.END, "expected an attribute or the end")
     return message
 
 
-class TokenSequence(Protocol):
-    """Tokens by index."""
+class LazyTokens:
+    """Tokens by index, made on first use: a fault behind those that are used is no error."""
 
-    def __getitem__(self, index: int, /) -> Token: ...
+    def __init__(self, tokens: Iterator[Token]) -> None:
+        self._tokens = tokens
+        self._made: list[Token] = []
+
+    def __getitem__(self, index: int) -> Token:
+        while index >= len(self._made):
+            self._made.append(next(self._tokens))
+        return self._made[index]
 
 
 class Parser:
-    """Recursive descent over a list of tokens that ends with END.
+    """Recursive descent over tokens that end with END.
 
     Each method named after a rule reads that rule from the current token on and leaves the token after
     it as the current one, so a larger grammar can embed predicates and messages.
@@ -109,9 +131,10 @@ class Parser:
     #: Words that are attribute names only in quotes.
     keywords = KEYWORDS
 
-    def __init__(self, tokens: TokenSequence) -> None:
+    def __init__(self, tokens: LazyTokens, most: Most | None = None) -> None:
         self._tokens = tokens
         self._position = 0
+        self._most = most
 
     @property
     def position(self) -> int:
@@ -158,8 +181,14 @@ class Parser:
             self.take()
             return NOTHING
         filters = [self.filter()]
+        weight = 1 + len(filters[0])
         while self.accept(TokenKind.OR):
+            if self._most is not None and len(filters) == self._most.filters:
+                raise self._excess(f"{len(filters)} filters", "predicate_filters")
             filters.append(self.filter())
+            weight += 1 + len(filters[-1])
+            if self._most is not None and weight > self._most.weight:
+                raise self._excess(f"the weight {self._most.weight}", "predicate_weight")
         return Predicate(tuple(filters))
 
     def filter(self) -> Filter:
@@ -168,8 +197,14 @@ class Parser:
             return Filter()
         constraints = [self.constraint()]
         while self.accept(TokenKind.AND, TokenKind.COMMA):
+            if self._most is not None and 1 + len(constraints) >= self._most.filter_weight:
+                raise self._excess(f"the weight {self._most.filter_weight} in a filter", "filter_weight")
             constraints.append(self.constraint())
         return Filter(tuple(constraints))
+
+    def _excess(self, bound: str, option: str) -> ParseError:
+        token = self.current
+        return ParseError(f"more than {bound} ([protocol] {option})", token.line, token.column)
 
     def constraint(self) -> Constraint:
         """Read a constraint."""
@@ -183,13 +218,15 @@ class Parser:
         value = self.value(token)
         return self._build(start, name, type_of(value), COMPARISONS[token.text], value)
 
-    def message(self) -> Message:
-        """Read attributes up to something that cannot start one.
+    def message(self, most: int | None = None) -> Message:
+        """Read attributes up to something that cannot start one, at most as many as `most`.
 
         The list may be empty and may end with a separator.
         """
         attributes: dict[str, Value] = {}
         while self.current.kind in (TokenKind.WORD, TokenKind.STRING):
+            if len(attributes) == most:
+                raise ParseError(f"more than {most} attributes", self.current.line, self.current.column)
             self.attribute(attributes)
             self.accept(TokenKind.COMMA, TokenKind.SEMICOLON)
         return Message(attributes)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from router.content.base import MOST_ATTRIBUTES, Content
 from router.predicates.covering.budget import MERGED_MAX
 from router.predicates.model import Predicate
+from router.predicates.parser import Most
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame
 from router.wire.header import DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
@@ -58,6 +59,11 @@ class PredicateLimits:
         for name in (each.name for each in fields(self)):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
+
+    @property
+    def of_texts(self) -> Most:
+        """The bounds on the text of a predicate that an application declares."""
+        return Most(self.predicate_filters, self.filter_weight, self.predicate_weight)
 
 
 #: Predicates of 10,000 filters of up to ten equalities, orders and prefixes each are exact.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from router.content.base import Content
+from router.content.base import Content, shown
 from router.predicates.model import Message
 from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Event
@@ -106,7 +106,7 @@ def integer_in(request: Request, name: str, low: int, high: int) -> int:
     value: Any = request.get(name)
     # In JSON as in Python, true is no number.
     if type(value) is not int or not low <= value <= high:
-        raise RequestError(f"{name}: expected an integer from {low} to {high}, got {value!r}")
+        raise RequestError(f"{name}: expected an integer from {low} to {high}, got {shown(value)}")
     return value
 
 
@@ -118,5 +118,5 @@ def seconds_in(request: Request, name: str, high: float) -> float:
     """
     value: Any = request.get(name)
     if type(value) not in (int, float) or not 0 < value <= high:
-        raise RequestError(f"{name}: expected a number above 0, at most {high:g}, got {value!r}")
+        raise RequestError(f"{name}: expected a number above 0, at most {high:g}, got {shown(value)}")
     return float(value)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.content.base import Content
+from router.content.base import Content, shown
 from router.predicates.model import Message
 from router.protocol.events import (
     Action,
@@ -41,6 +41,8 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _SHORTAGE_S = 0.2
 #: Characters of the name of an application.
 _NAME_LIMIT = 200
+#: Characters of an error: it may repeat a part of a request.
+_ERROR_LIMIT = 1000
 #: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
 _EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
 
@@ -342,8 +344,9 @@ class Applications:
                 raise line
             request = parse_object(line)
             answer, actions = self._answer(app, request)
-        except ValueError as error:
-            self._send(app, json_line({"id": request.get("id"), "ok": False, "error": str(error)}))
+        except (ValueError, RecursionError) as error:
+            text = str(error)[:_ERROR_LIMIT]
+            self._send(app, json_line({"id": request.get("id"), "ok": False, "error": text}))
             return
         self._record(app, requested_ns, request, answer)
         self._send(app, json_line({"id": request.get("id"), **answer}))
@@ -369,13 +372,13 @@ class Applications:
         if operation == "status":
             return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
         known = ", ".join(map(repr, ("hello", *commands, *_EVENTS, "status")))
-        raise RequestError(f"op: {operation!r} is none of {known}")
+        raise RequestError(f"op: {shown(operation)} is none of {known}")
 
     def _hello(self, app: _Application, request: dict[str, Any]) -> dict[str, Any]:
         name = request.get("app", app.name)
         if not isinstance(name, str) or not name or len(name) > _NAME_LIMIT or not name.isprintable():
             raise RequestError(
-                f"app: expected a name of 1 to {_NAME_LIMIT} printable characters, got {name!r:.400}"
+                f"app: expected a name of 1 to {_NAME_LIMIT} printable characters, got {shown(name)}"
             )
         if name != app.name:
             if app.recorded:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from router.predicates.lexer import COMPARISONS, SYMBOL_KINDS, ParseError, Token, TokenKind
 from router.predicates.model import Value
-from router.predicates.parser import Parser
+from router.predicates.parser import LazyTokens, Parser
 
 #: Words that are not attribute names unless they are quoted.
 RESERVED = frozenset({"any"})
@@ -107,7 +107,7 @@ class DriverParser(Parser):
 
     def __init__(self, text: str, offset: int, line: int, column: int) -> None:
         self._ends = [offset]
-        super().__init__(_LazyTokens(_tokens(text, offset, line, column, self._ends)))
+        super().__init__(LazyTokens(_tokens(text, offset, line, column, self._ends)))
 
     def existence(self) -> str | None:
         """Reads `NAME any any`, the existence of an attribute of any type; returns the name.
@@ -129,19 +129,6 @@ class DriverParser(Parser):
     def offset(self) -> int:
         """The end of the last token that was read."""
         return self._ends[self.position]
-
-
-class _LazyTokens:
-    """Tokens by index, made on first use, so that a fault beyond the used tokens is no error yet."""
-
-    def __init__(self, tokens: Iterator[Token]) -> None:
-        self._tokens = tokens
-        self._made: list[Token] = []
-
-    def __getitem__(self, index: int) -> Token:
-        while index >= len(self._made):
-            self._made.append(next(self._tokens))
-        return self._made[index]
 
 
 def _tokens(text: str, offset: int, line: int, column: int, ends: list[int]) -> Iterator[Token]:

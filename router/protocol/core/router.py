@@ -106,7 +106,7 @@ class Router:
             raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
         self.node = node
         self.options = options
-        content = content_of(options.covering, options.privacy)()
+        content = content_of(options.covering, options.privacy)(options.limits.of_texts)
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from router.content.base import Content
+from router.content.base import Content, shown
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits
@@ -173,7 +173,7 @@ class ExhaustiveSession(Session):
             number = request["subscription"]
             # In JSON as in Python, true is no number.
             if type(number) is not int or number not in self._subscriptions.numbered:
-                raise RequestError(f"subscription: {number!r} is none of this application's")
+                raise RequestError(f"subscription: {shown(number)} is none of this application's")
             self._subscriptions.remove(number)
         # What is left of a predicate that was taken is not refused.
         return self._changed(handle, {"ok": True}, lambda: None)

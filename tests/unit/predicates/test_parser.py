@@ -10,7 +10,7 @@ from router.predicates.model import (
     Predicate,
     Type,
 )
-from router.predicates.parser import ParseError, parse_message, parse_predicate
+from router.predicates.parser import Most, ParseError, parse_message, parse_predicate
 from router.predicates.printer import (
     format_message,
     format_predicate,
@@ -186,3 +186,19 @@ def test_json_errors(data: object, reason: str) -> None:
     with pytest.raises(ValueError) as caught:
         predicate_from_json(data)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("a = 1 | " * 4 + "a }", "predicate_filters"),
+        ("a = 1, b = 2, c = 3, d }", "filter_weight"),
+        ("a = 1, b = 2 | " * 3 + "}", "predicate_weight"),
+    ],
+)
+def test_a_predicate_is_read_as_far_as_its_bounds(text: str, option: str) -> None:
+    most = Most(filters=4, filter_weight=4, weight=8)
+    assert parse_predicate("a = 1 | b = 2 | c = 3 | *", most) == parse_predicate("a = 1 | b = 2 | c = 3 | *")
+    assert len(parse_predicate("a = 1, b = 2, c = 3 | d = 4", most)) == 2
+    with pytest.raises(ParseError, match=rf"more than .* \(\[protocol\] {option}\)"):
+        parse_predicate(text, most)

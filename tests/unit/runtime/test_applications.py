@@ -322,7 +322,7 @@ def raw(node: Node) -> socket.socket:
         (b'{"id":7,"op":"set_predicate","predicate":"x >"}', "line 1, column 4"),
         (b'{"id":7,"op":"subscribe","predicate":7}', "predicate: expected a text"),
         (b'{"id":7,"op":"unsubscribe","subscription":1}', "subscription: 1 is none of this application's"),
-        (b'{"id":7,"op":"unsubscribe","subscription":[1]}', "subscription: [1] is none"),
+        (b'{"id":7,"op":"unsubscribe","subscription":[1]}', "subscription: list is none"),
         (b'{"id":7,"op":"unsubscribe","subscription":true}', "subscription: True is none"),
         (b'{"id":7,"op":"send_message"}', "either 'message' or 'attributes'"),
         (b'{"id":7,"op":"send_message","message":3}', "message: expected a text"),
@@ -346,6 +346,37 @@ def test_a_bad_request_is_answered(node: Node, line: bytes, error: str) -> None:
         assert error in refusal["error"]
         assert refusal["id"] in (7, None)
         assert status == {"id": 8, "ok": True, "node": 4}
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        b'{"op":"set_predicate","predicate":%b}',
+        b'{"op":"subscribe","predicate":%b}',
+        b'{"op":"send_message","message":%b}',
+        b'{"op":"send_message","attributes":%b}',
+        b'{"op":"unsubscribe","subscription":%b}',
+        b'{"op":"hello","app":%b}',
+        b'{"op":%b}',
+        b'{"op":"settle","id":%b}',
+    ],
+)
+def test_a_request_nested_as_deep_as_json_may_be_is_answered(node: Node, request_of: bytes) -> None:
+    with raw(node) as connection, connection.makefile("rb") as answers:
+        for depth in range(900, 1001):
+            connection.sendall(request_of % (b"[" * depth + b"]" * depth) + b"\n")
+            assert len(answers.readline()) < 3_000
+
+
+def test_an_error_repeats_little_of_a_request(node: Node) -> None:
+    with raw(node) as connection:
+        for request in (
+            {"op": "\x01" * 100_000},
+            {"op": "set_predicate", "predicate": "a" * 100_000},
+            {"op": "send_message", "message": '"' + "a" * 100_000 + '"'},
+            {"op": "unsubscribe", "subscription": "1" * 100_000},
+        ):
+            assert len(ask(connection, **request)["error"]) <= 1_000
 
 
 def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from router.content.base import Content
+from router.content.base import Content, shown
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
@@ -155,7 +155,7 @@ class AttentionSession(Session):
     def _register(self, request: Request, handle: HandleEvent) -> tuple[dict[str, Any], Iterable[Action]]:
         refreshed = request.get("refreshed", False)
         if not isinstance(refreshed, bool):
-            raise RequestError(f"refreshed: expected true or false, got {refreshed!r}")
+            raise RequestError(f"refreshed: expected true or false, got {shown(refreshed)}")
         event = Register(
             self.number,
             self.content.requested_predicate(request),
