@@ -26,6 +26,7 @@ DEFAULT_CONTENT = "full"
 
 #: `[privacy] mode` of an experiment.
 PrivacyMode = Literal["off", "bloom"]
+BLOOM: PrivacyMode = "bloom"
 
 
 def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:

@@ -51,9 +51,10 @@ class DataPlane:
         buffers: of the batches.
         descriptor: of the socket.
         mtu: of the device.
+        log: takes records; None: nothing is recorded.
 
     Attributes:
-        log: takes records; None: nothing is recorded.
+        log: see above.
         log_error: why `log` is taken no longer; None: it is, or there was none.
         has_stopped: whether `wait` has left a batch, or frames of it to send, for `receive`.
         woken: `time.monotonic` when the last `wait` had something to do.
@@ -111,8 +112,9 @@ class DataPlane:
         """
         self._lay_out()
         state, reals, address, only = self._state, self._reals, self._address, self._only
-        poll, monotonic, now = epoll.poll, time.monotonic, self._clock.now
-        state[_HOLD], log_until, log_most, longest = 0, -math.inf, 0, 0.0
+        clock = self._clock
+        poll, monotonic, now = epoll.poll, time.monotonic, clock.now
+        state[_HOLD], log_until, log_most, rate, longest = 0, -math.inf, 0, 0.0, 0.0
         end, timeout = (math.inf, None) if until is None else (until, max(0.0, until - monotonic()))
         while True:
             ready = poll(timeout, _READY)
@@ -120,7 +122,8 @@ class DataPlane:
             if ready != only or began >= end:
                 break
             at = now()
-            if at >= log_until or state[_LOG_AT] > log_most:
+            if at >= log_until or state[_LOG_AT] > log_most or clock.rate != rate:
+                rate = clock.rate
                 self._write_log()
                 log_until, log_most = self._reserve(at)
             reals[_NOW] = at
@@ -130,9 +133,9 @@ class DataPlane:
             ended = monotonic()
             if ended - began > longest:
                 longest = ended - began
-                meter.turn(longest, COMPILED, self._clock)
+                meter.turn(longest, COMPILED, clock)
             if state[_LAG]:
-                meter.late(self.take_lag(), self._clock)
+                meter.late(self.take_lag(), clock)
             if timeout is not None:
                 timeout = max(0.0, end - ended)
         self.woken = began

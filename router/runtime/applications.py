@@ -280,7 +280,8 @@ class Applications:
             return
         if not app.lines.send(line):
             app.gone = True
-        elif app.lines.pending > self._output_limit:
+        elif app.lines.pending - len(line) > self._output_limit:
+            # What waited before this line: one line may be long, such as the tables of a router.
             self.disconnected_slow += 1
             app.gone = True
 

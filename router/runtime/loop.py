@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import os
 import select
 import selectors
 import socket
@@ -108,7 +109,7 @@ class RouterLoop:
         self._recorder = recorder
         self._selector = selectors.EpollSelector()
         # The selector's own `select` costs more than some wake-ups' work.
-        self._epoll = select.epoll.fromfd(self._selector.fileno())
+        self._epoll = select.epoll.fromfd(os.dup(self._selector.fileno()))
         self._plane = None
         compiles = guard is None and matcher == factory.COMPILED and core.sends_messages
         if compiles and (state := core.forwarding()) is not None:

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
-from router.content.registry import content_of
+from router.content.registry import BLOOM
 from router.matching.factory import COMPILED, DEFAULT, check_engine
 from router.namespaces import die_with, enter_network_namespace, returning_to_its_namespace
 from router.protocol.options import RouterOptions
@@ -111,16 +111,29 @@ def load_engines(specs: Sequence[RouterSpec]) -> None:
     """Loads the compiled code that the routers use, once for all of them."""
     if any(spec.security != "off" for spec in specs):
         import router.security.guard  # noqa: F401 - it comes with cryptography
-    private = [spec for spec in specs if spec.options.privacy != "off"]
-    if private:
-        # Making an engine loads its code.
-        content_of(private[0].options.covering, private[0].options.privacy).matcher(private[0].matcher)
-    if any(spec.matcher == COMPILED for spec in specs):
-        from router.forwarding.plane import warm as warm_forwarding  # it comes with Numba
+    warm({spec.matcher if spec.options.privacy == "off" else spec.options.privacy for spec in specs})
+
+
+def warm(names: Collection[str]) -> None:
+    """Loads machine code, or compiles it (within two minutes), and tests it.
+
+    Args:
+        names: of matching engines and modes of privacy; those without machine code are passed over.
+
+    Raises:
+        RuntimeError: the machine code gives a wrong answer.
+    """
+    # The modules come with Numba.
+    if COMPILED in names:
+        from router.forwarding.plane import warm as warm_forwarding
         from router.matching.compiled.engine import warm as warm_matching
 
         warm_matching()
         warm_forwarding()
+    if BLOOM in names:
+        from router.matching.bloom.engine import warm as warm_bloom
+
+        warm_bloom()
 
 
 class _Prepared:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from router.forwarding.plane import warm as warm_forwarding
-from router.matching.bloom.engine import warm as warm_bloom
-from router.matching.compiled.engine import warm as warm_matching
+from router.content.registry import BLOOM
+from router.matching.factory import COMPILED
+from router.runtime.process import warm as warm_routers
 from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.generators import waxman
 
@@ -15,9 +15,7 @@ def warm() -> None:
     Raises:
         RuntimeError: the machine code gives a wrong answer.
     """
-    warm_matching()
-    warm_bloom()
-    warm_forwarding()
+    warm_routers((COMPILED, BLOOM))
     topology = waxman(3)
     broadcast_tables(topology, spt_trees(topology))
 

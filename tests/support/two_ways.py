@@ -30,15 +30,15 @@ def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
 
 
 class _Clock(FixedClock):
-    """A clock that its router sets."""
+    """A clock that its router sets, and a test its rate."""
 
-    at = 0.0
+    at, rate = 0.0, 1.0
 
     def now(self) -> float:
         return self.at
 
     def reading(self) -> Reading:
-        return Reading(1e9, 0, 1.0)
+        return Reading(1e9, 0, self.rate)
 
 
 class CoreRouter:
@@ -116,12 +116,12 @@ class CompiledRouter(CoreRouter):
         decided: messages that compiled code has decided.
     """
 
-    def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
+    def __init__(self, node: int, options: RouterOptions, recording: Path, descriptor: int = -1) -> None:
         super().__init__(node, options, recording)
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
-        self.plane = DataPlane(state, self.clock, self.buffers, -1, MTU, self.recorder)
+        self.plane = DataPlane(state, self.clock, self.buffers, descriptor, MTU, self.recorder)
         self.decided = 0
 
     def frames(self, batch: list[bytes], now: float) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+import select
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from router.clock.meter import Meter
 from router.content.registry import CONTENTS
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate, Value
 from router.protocol.events import RequestUpdate, SendMessage, SetPredicate, Settle, Tick
@@ -29,6 +35,7 @@ from tests.support.two_ways import MTU, CompiledRouter, CoreRouter, ethernet
 NODE, NODES = 0, 7
 #: Applications of the router.
 APPLICATIONS = 3
+PATH = random_graph(random.Random(1), 2, 0)
 OPTIONS = {
     "pif": RouterOptions(sr_timeout_s=1.0),
     "pif, SRs by count": RouterOptions(sr_policy="count", sr_threshold=3, sr_timeout_s=0.5),
@@ -85,6 +92,39 @@ def test_compiled_forwarding_equals_the_core(
         recordings = [(Path(folder) / name).read_bytes() for name in ("core", "compiled")]
         assert recordings[0] == recordings[1]
         assert check(Path(folder) / "compiled").difference is None
+
+
+@settings(max_examples=cases(25), deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 3), st.sampled_from([0.5, 1.0, 90.0])), min_size=2, max_size=9))
+def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[float, float]]) -> None:
+    """Each step: experiment seconds since the message before, and the rate at which this message comes."""
+    table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
+    message = ethernet(Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1})), 1)
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    near.setblocking(False)
+    with near, far, tempfile.TemporaryDirectory() as folder:
+        alone = CoreRouter(NODE, RouterOptions(), Path(folder) / "core")
+        compiled = CompiledRouter(NODE, RouterOptions(), Path(folder) / "compiled", near.fileno())
+        for router in (alone, compiled):
+            for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _frames(message)):
+                play(router, 0.0)
+
+        def arrivals() -> Iterator[list[tuple[int, int]]]:
+            for since, rate in steps:
+                for router in (alone, compiled):
+                    router.clock.at, router.clock.rate = router.clock.at + since, rate
+                alone.frames(message, alone.clock.at)
+                far.send(message[0])
+                yield [(near.fileno(), select.EPOLLIN)]
+            yield []
+
+        ready = arrivals()
+        compiled.plane.wait(cast(select.epoll, SimpleNamespace(poll=lambda *_: next(ready))), None, Meter())
+        assert alone.counters() == compiled.counters()
+        assert compiled.decided == 1 + len(steps)
+        for router in (alone, compiled):
+            router.recorder.close()
+        assert (Path(folder) / "core").read_bytes() == (Path(folder) / "compiled").read_bytes()
 
 
 def test_most_messages_are_decided_by_compiled_code() -> None:

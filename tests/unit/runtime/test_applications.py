@@ -30,7 +30,7 @@ from router.wire.frames import Commit, Frame, FrameType
 from tests.support.applications import records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
-from tests.support.served_router import ALONE, Node, arrived
+from tests.support.served_router import ALONE, OUTPUT_LIMIT, Node, arrived
 from tests.support.tree_entries import TreeEntry, table_of
 
 
@@ -394,6 +394,13 @@ def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:
             assert next(other.deliveries(TIMEOUT)).attributes == message
         assert node.applications.disconnected_slow == 1
         assert sum(1 for _ in iter(lambda: deaf.recv(65_536), b"")) > 0
+
+
+def test_an_answer_longer_than_what_may_wait_is_sent(node: Node) -> None:
+    with raw(node) as connection:
+        long = "x" * (3 * OUTPUT_LIMIT)
+        assert ask(connection, op="status", id=long)["id"] == long
+    assert node.applications.disconnected_slow == 0
 
 
 def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path) -> None:
