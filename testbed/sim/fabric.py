@@ -120,25 +120,29 @@ class Fabric:
     def send(self, node: int, interfaces: frozenset[int], frame: Frame) -> None:
         """Sends a router's frame out of `interfaces`: one Ethernet frame for each page and fragment."""
         host = self._hosts[node]
+        to = [
+            (address + host.header, [host.outgoing[port] for port in ports])
+            for address, ports in destinations(interfaces)
+        ]
         try:
             if self._guards:
-                frame = self._guards[node].signed(frame)
-            payloads = self._payloads(frame)
+                guard = self._guards[node]
+                frame = guard.signed(frame)
+                sendings = [
+                    guard.frames(head, frame, [node_address(wire.receiver) for wire in wires], DEFAULT_MTU)
+                    for head, wires in to
+                ]
+            else:
+                payloads = self._payloads(frame)
+                sendings = [[head + payload for payload in payloads] for head, _ in to]
         except ValueError:
             host.dropped["unencodable"] += 1
             return
         event = FrameReceived(node, frame)
         self.moved_ns = self._agenda.now
-        for address, ports in destinations(interfaces):
-            head = address + host.header
-            if self._guards:
-                receivers = [node_address(host.outgoing[port].receiver) for port in ports]
-                sent = self._guards[node].frames(head, frame, receivers, DEFAULT_MTU)
-            else:
-                sent = [head + payload for payload in payloads]
+        for (_, wires), sent in zip(to, sendings, strict=True):
             for data in sent:
                 host.send(self.moved_ns, frame.type, data)
-            wires = [host.outgoing[port] for port in ports]
             if len(sent) == 1:
                 self._transmit(wires, sent, event)
             else:
@@ -235,7 +239,9 @@ class Fabric:
                 captured = record(agenda.now, data)
                 for capture in wire.captures:
                     capture.add(captured)
-            if complete and (not self._guards or self._is_authentic(receiver, data)):
+            # Every fragment is opened: a copy of any of them is a replay.
+            authentic = not self._guards or self._is_authentic(receiver, data)
+            if complete and authentic:
                 self._receive[receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:

@@ -58,7 +58,7 @@ class Wire:
     __slots__ = (
         *("bytes_sent", "captures", "delay_ns", "dropped", "duplicate", "frames", "full_ns", "jitter_ns"),
         *("line", "link_ns", "loss", "lost", "lost_bytes", "ns_per_byte", "port", "random", "receiver"),
-        *("reorder", "sender", "shaped"),
+        *("reorder", "shaped"),
     )
 
     def __init__(self, line: Line, link: Link, sender: int, receiver: int, seed: int) -> None:
@@ -67,7 +67,6 @@ class Wire:
         self.captures: list[Capture] = []
         #: The receiver's port.
         self.port = link.u_port if receiver == link.u else link.v_port
-        self.sender = sender
         self.receiver = receiver
         #: Time at which the token bucket will be full (ns).
         self.full_ns = 0.0

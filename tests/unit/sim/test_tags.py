@@ -127,6 +127,29 @@ def test_every_frame_of_an_issuer_is_signed(runs: dict[str, RunLayout]) -> None:
     assert set(seen) == SIGNED_TYPES - {FrameType.XMSG, FrameType.XRA, FrameType.XUR}
 
 
+def test_every_copy_of_a_fragment_is_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "experiment.toml"
+    text = f'text = "{"x" * 5000}"'
+    path.write_text(
+        "seed = 1\nduration_s = 9\ntime_scale = 1\nworkload = false\n"
+        '[security]\nmode = "mac"\n[oracle]\nin_flight_window_s = 1\n'
+        '[topology]\nname = "pair"\nlink = [{ u = 0, v = 1, duplicate_percent = 50 }]\n'
+        '[[events]]\nat_s = 0\naction = "set_predicate"\nnode = 1\npredicate = "x = 1"\n'
+        + "".join(
+            f'[[events]]\nat_s = {at_s}\naction = "send_message"\nnode = 0\n'
+            f"message = {json.dumps('x = 1, ' + text)}\n"
+            for at_s in (4, 5, 6)
+        )
+    )
+    with (tmp_path / "output").open("w") as output:
+        run = RunLayout(simulate(load_experiment(path), tmp_path / "runs", Progress(Console(file=output))))
+    assert len(_deliveries(run)) == 3
+    records = PcapReader(run.capture("host-1")).records()
+    copies = {data: seen - 1 for data, seen in Counter(bytes(each.data) for each in records).items()}
+    assert sum(seen for data, seen in copies.items() if len(data) > 1400) > 0
+    assert _counters(run)["1"]["refused"]["0"]["replayed"] == sum(copies.values())
+
+
 @pytest.mark.parametrize(
     "more",
     [
