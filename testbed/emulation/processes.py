@@ -194,10 +194,6 @@ class Routers:
         self.pids[node] = pid = int(self._wait("ready", node, seen)["pid"])
         return pid
 
-    def records_of(self, node: int) -> Path:
-        """The file to which the present router of a node, or the last one, appends its records."""
-        return next(Path(spec.records_path) for spec in self._specs if spec.node == node)
-
     def restart_records(self, node: int) -> Path:
         """The file to which the router that is started next will append its records."""
         return self._run.applications_after_restart(node, self._kills[node])

@@ -112,8 +112,11 @@ class EmulatedNetwork:
         self._switch_namespaces = [groups[node.id // size] for node in nodes]
         setLogLevel("warning")
         # Else its constructor raises limits of the machine (`sysctl`) for good; a run needs none of them.
-        Mininet.inited = True
-        self.net = Mininet(topo=None, controller=None, build=False)
+        before, Mininet.inited = Mininet.inited, True
+        try:
+            self.net = Mininet(topo=None, controller=None, build=False)
+        finally:
+            Mininet.inited = before
         for node, namespace in zip(nodes, self._host_namespaces, strict=True):
             self.net.addHost(host_name(node.id), cls=LazyHost, namespace=namespace)
         return self._host_namespaces

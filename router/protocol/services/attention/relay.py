@@ -64,8 +64,8 @@ class Relay:
         #: Issuer and number, as one integer, of the PUBs that came: a copy may come after the publication was
         #: evicted.
         self._came: Recent[int] = Recent(_PUBS_REMEMBERED)
-        #: Interface and publication -> the answer to the FLUSH that offered custody.
-        self._answers: dict[tuple[int, PublicationId], PublicationFlags] = {}
+        #: Interface, publication, and the answer to the FLUSH that offered custody.
+        self._answers: Recent[tuple[int, PublicationId, PublicationFlags]] = Recent(_ANSWERS_REMEMBERED)
         #: SUBs that came so far, and home -> the number of its last one.
         self._subs = 0
         self._last_sub: dict[int, int] = {}
@@ -430,18 +430,16 @@ class Relay:
             actions = self._arrived(body, now, False, False, {}, admitted, flushed=True)
             return actions + self._flushing.evict(now, flush=False)
         # The first answer holds: the neighbour asks others after a refusal, and may have repeated its FLUSH.
-        answered = self._answers.get((interface, id_))
-        if answered is not None:
-            return self._flushing.answer(interface, body, answered)
+        for answered in (PublicationFlags.TAKEN, PublicationFlags.REFUSED):
+            if (interface, id_, answered) in self._answers:
+                return self._flushing.answer(interface, body, answered)
         # A publication that this router cached or delivered cannot be pending at the neighbour.
         known = known or id_ in state.delivered
         if known:
             self._context.drop(Drop.FLUSH_UNEXPECTED)
         taken = admitted and not known
         answer = PublicationFlags.TAKEN if taken else PublicationFlags.REFUSED
-        if len(self._answers) >= _ANSWERS_REMEMBERED:
-            del self._answers[next(iter(self._answers))]
-        self._answers[interface, id_] = answer
+        self._answers.add((interface, id_, answer))
         actions = self._flushing.answer(interface, body, answer)
         if taken:
             actions += self._admit(id_, body.message, uploaded_at, Origin.REMOTE, now, flushed=True)
