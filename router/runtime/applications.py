@@ -44,7 +44,7 @@ _NAME_LIMIT = 200
 #: Characters of an error: it may repeat a part of a request.
 _ERROR_LIMIT = 1000
 #: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
-_EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
+_EVENTS: Mapping[str, type[RequestUpdate | Settle]] = {"request_update": RequestUpdate, "settle": Settle}
 
 
 class _Application:
@@ -85,6 +85,7 @@ class Applications:
         service_records: gets the records of the service's actions; None: they are not kept. Closed with this
             object.
         fields_of: the fields of a delivery that hold a message.
+        refusal: why the core takes no events of a type; None: it takes them.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
@@ -106,8 +107,10 @@ class Applications:
         output_limit: int = OUTPUT_LIMIT,
         service_records: ServiceRecords | None = None,
         fields_of: Callable[[Message], Mapping[str, Any]] = Content.delivery,
+        refusal: Callable[[type[Event]], str | None] = lambda _event: None,
     ) -> None:
         self._fields_of = fields_of
+        self._refusal = refusal
         self.disconnected_slow = 0
         self._node = node
         self._path = path
@@ -369,6 +372,8 @@ class Applications:
             return self._hello(app, request), ()
         for name, event in _EVENTS.items():
             if operation == name:
+                if (reason := self._refusal(event)) is not None:
+                    raise RequestError(f"op: {operation!r} is {reason}")
                 return {"ok": True}, self._handle(event())
         if operation == "status":
             return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()

@@ -130,6 +130,7 @@ class RouterLoop:
             records,
             service_records=service_records,
             fields_of=core.content.delivery,
+            refusal=core.refusal,
         )
         self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
         self._masks: dict[int, int] = {}

@@ -48,6 +48,7 @@ class Node:
         service: str = "exhaustive",
         privacy: PrivacyMode = "off",
         table: BroadcastTable = ALONE,
+        scheme: str = "pif",
     ) -> None:
         self.path = path
         self.folder = path.parent
@@ -55,7 +56,7 @@ class Node:
         records = records_in(path.parent, 4)
         if privacy != "off":
             records = ConnectionRecords(RunLayout(path.parent).applications_of(4), failed)
-        self.router = Router(4, RouterOptions(service=service, privacy=privacy), engine, 1)
+        self.router = Router(4, RouterOptions(scheme=scheme, service=service, privacy=privacy), engine, 1)
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             self.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
         self.selector = selectors.DefaultSelector()
@@ -70,6 +71,7 @@ class Node:
             OUTPUT_LIMIT,
             service_records=service_records_in(path.parent, 4) if service == "attention" else None,
             fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
+            refusal=self.router.refusal,
         )
         self._waker, self._wakes = socket.socketpair()
         self.selector.register(self._wakes, selectors.EVENT_READ, lambda _mask: self._wakes.recv(1))

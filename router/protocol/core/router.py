@@ -204,6 +204,13 @@ class Router:
         """A newly connected application, of the service that this router offers."""
         return self._service.session(number, self._context.content)
 
+    def refusal(self, event: type[Event]) -> str | None:
+        """Why this router takes no events of a type; None: it takes them."""
+        if event in self._events:
+            return None
+        options = self.options
+        return f'of no use with the scheme "{options.scheme}" and the service "{options.service}"'
+
     def next_deadline(self) -> float | None:
         """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
         return self._parts.next_deadline()

@@ -245,6 +245,17 @@ def test_an_update_can_be_requested(tmp_path: Path) -> None:
     assert not node.router.idle
 
 
+def test_a_request_that_no_part_of_the_router_takes_is_refused(tmp_path: Path) -> None:
+    node = Node(tmp_path / "r4.sock", scheme="flooding")
+    try:
+        with raw(node) as connection:
+            error = ask(connection, op="request_update")["error"]
+            assert error.startswith("op: 'request_update' is of no use with the scheme \"flooding\"")
+            assert ask(connection, op="settle")["ok"]
+    finally:
+        node.close()
+
+
 def test_types_survive_the_socket(node: Node) -> None:
     attributes: dict[str, Value] = {
         "b": True,
