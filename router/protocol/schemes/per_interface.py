@@ -104,7 +104,7 @@ class StrictReplyRules(ReplyRules):
     """Sections 3.5.2 and 3.5.3 to the letter: p_i is replaced by the UR alone, PARTIAL or not."""
 
     def with_advertised(self, report: Report, ras_since_request: Report) -> Report:  # noqa: ARG002
-        return report
+        return {part: known.copy() for part, known in report.items()}
 
     def widens(self, partial: bool) -> bool:  # noqa: ARG002
         return False
