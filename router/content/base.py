@@ -28,7 +28,7 @@ from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameTyp
 from router.wire.message import message_of
 from router.wire.predicate import with_classes
 
-#: Attributes of a message that a router reads within a turn, from a text or from the wire.
+#: Attributes of a message that a router reads, from a text or from the wire.
 MOST_ATTRIBUTES = 1_000
 #: Characters of a value of a request that an error repeats.
 _SHOWN = 100

@@ -194,7 +194,7 @@ class ChosenOptions:
         metadata=option(
             "Over-simplify a table entry to this number of filters when it has more than twice as many"
             " (section 3.5.6): unwanted traffic grows, no receiver is lost; unset: never. Only with the"
-            ' scheme "pif".',
+            ' schemes "pif" and "pif-classes".',
             low=1,
             example=200,
         ),

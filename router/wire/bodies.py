@@ -55,11 +55,12 @@ class BodyCodec:
         encode: body -> bytes. Raises ValueError or struct.error where a part of it does not fit.
         decode: bytes -> body. Raises DecodeError.
         filters: of a body that is a predicate: bytes and the most constraints of a filter that are read ->
-            its filters, one by one, with the errors of `decode`. A router reads a long one in parts.
+            its filters, one by one, with the errors of `decode`. A router reads a long one as far as
+            its bounds admit.
         undecoded: of a body that a router mostly sends on unread: bytes -> a body of one of the classes
             `others`.
-        most: bytes of a body that a router decodes, which it does in one turn. It refuses a longer one,
-            which it leaves undecoded. None: any number.
+        most: bytes of a body that a router decodes. It refuses a longer one, which it leaves undecoded.
+            None: any number.
         sent_on: whether routers send the body on as they received it, with TLVs of unknown types.
     """
 

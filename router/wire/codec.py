@@ -55,7 +55,7 @@ DEFAULT_MTU = 1500
 #: A frame whole: a header, the body and the signature.
 WholeFrame = tuple[bytes, bytes, bytes]
 _U16_MAX = 65_535
-#: Bytes of a predicate that is decoded in parts: a shorter one takes about a millisecond.
+#: Bytes of a predicate that is decoded as far as the bounds admit: a shorter one takes about a millisecond.
 _LONG = 4_096
 _DECODERS: dict[FrameType, Callable[[bytes], Body]] = {type_: each.decode for type_, each in BODIES.items()}
 _SIGNED = int(Flags.SIGNED)

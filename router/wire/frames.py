@@ -187,7 +187,7 @@ class ClassifiedPredicate(Predicate):
 
 
 class EncodedPredicate:
-    """Body of an RA or UR as received, neither decoded nor checked: a long one is decoded in parts.
+    """Body of an RA or UR as received, neither decoded nor checked, if it is long.
 
     The body of a SUB, PUB or FLUSH that a router refuses for its length is left so, too. Of an RA or UR,
     `router.wire.predicate.filters_of` decodes it.

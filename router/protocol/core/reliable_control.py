@@ -43,8 +43,8 @@ NEIGHBOUR_FRAMES = 4_096
 KEPT_BYTES = 64 * 1024 * 1024
 #: Entries of confirmed frames that the schedule may have, beside as many as frames are awaited.
 _CONFIRMED = 1_024
-#: Frames that are sent again in one turn of a router.
-_IN_A_TURN = 64
+#: Frames that are sent again at once.
+_AT_ONCE = 64
 _MICROSECONDS = 1_000_000
 
 #: Reasons for which a frame is dropped without a RECEIPT.
@@ -185,9 +185,9 @@ class ReliableControl:
         return schedule[0][0] if schedule else None
 
     def _send_due(self, now: float) -> list[Action]:
-        """Sends again what is due; what a turn leaves is due in the next."""
+        """Sends again what is due; what is left is due at the next tick."""
         actions: list[Action] = []
-        while len(actions) < _IN_A_TURN:
+        while len(actions) < _AT_ONCE:
             due = self._next_sending()
             if due is None or due > now:
                 break
