@@ -19,7 +19,7 @@ from router.content.base import MOST_ATTRIBUTES, Content
 from router.predicates.covering.budget import MERGED_MAX
 from router.predicates.model import Predicate
 from router.predicates.parser import Most
-from router.wire.frames import EncodedMessage, EncodedPredicate, Frame
+from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame
 from router.wire.header import DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
 
@@ -27,6 +27,8 @@ from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
 
 #: Bytes of the body of an RA or UR that is read.
 PREDICATE_BYTES = 4 * 1024 * 1024
+#: Bytes of a malformed body that count as one constraint.
+_CONSTRAINT_BYTES = 16
 #: Senders whose allowances are kept whether they are full or not.
 _FEW_SENDERS = 16
 
@@ -125,7 +127,7 @@ class Bounds:
         self.issuers = Allowances(limits)
 
     def within(self, sender: int, frame: Frame, full: bool, now: float) -> tuple[Predicate, bool]:
-        """The predicate of an RA or UR, and whether it was widened; charges who sent it.
+        """The predicate of an RA or UR, and whether it was widened; charges who sent it, malformed or not.
 
         An RA charges its issuer and the neighbour. A UR charges the neighbour alone, which made it: the
         issuer of the SR wrote none of it.
@@ -146,17 +148,21 @@ class Bounds:
         if charges_issuer:
             of_issuer = self.issuers.left(frame.issuer, now)
         left = min(limits.predicate_weight, int(of_neighbour), int(of_issuer))
-        if full or not left or _is_vast(body, limits.predicate_filters + MERGED_MAX):
-            predicate, weight, widened = content.everything, left, True
-        else:
-            predicate, weight, widened = content.within(
-                body, limits.filter_weight, left, limits.predicate_filters
-            )
-            # An RA without filters counts too: the number of RAs in a second is bounded.
-            weight = max(weight, 1)
-        self.neighbours.use(sender, of_neighbour - weight, now)
-        if charges_issuer:
-            self.issuers.use(frame.issuer, of_issuer - weight, now)
+        # What a malformed body is charged: all of it may have been read.
+        weight = 1 + len(body.encoded) // _CONSTRAINT_BYTES if isinstance(body, EncodedPredicate) else 1
+        try:
+            if full or not left or _is_vast(body, limits.predicate_filters + MERGED_MAX):
+                predicate, weight, widened = content.everything, left, True
+            else:
+                predicate, weight, widened = content.within(
+                    body, limits.filter_weight, left, limits.predicate_filters
+                )
+                # An RA without filters counts too: the number of RAs in a second is bounded.
+                weight = max(weight, 1)
+        finally:
+            self.neighbours.use(sender, of_neighbour - weight, now)
+            if charges_issuer:
+                self.issuers.use(frame.issuer, of_issuer - weight, now)
         return predicate, widened
 
 
@@ -182,6 +188,8 @@ _NUMBER = 8
 
 def is_too_large(body: object) -> bool:
     """Whether a message has too many attributes or bytes; a body that breaks a rule of the format has not."""
+    if isinstance(body, AddressedMessage):
+        body = body.message
     if isinstance(body, EncodedMessage):
         size = len(body.encoded)
         return size > MOST_BYTES or (size > _LEAST * MOST_ATTRIBUTES and _has_many(body.encoded))

@@ -7,8 +7,7 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from router.content.base import Content
 from router.matching.common.interface import Matcher
@@ -19,20 +18,15 @@ from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
 
 
-class OtherFilters(Protocol):
-    """Filters of RAs that a router holds beside those of its routing table: F of the RA ingress filter."""
-
-    def are_as_many(self, filters: int) -> bool:
-        """Whether they are as many."""
-
-
 class RoutingTable:
     """p_i for every interface i.
 
     Attributes:
         changes: how often a predicate has changed.
         filters: number of filters of all p_i together.
-        others: what the RA ingress filter holds, if there is one.
+        of_nodes: number of filters of the predicates of nodes that the entries are made of, if a scheme keeps
+            such predicates.
+        ingress_is_full: whether F of the RA ingress filter has so many filters; None: there is no F.
         matcher: the matching engine; it gets changes through `match` alone, which a replay of events repeats,
             and has all of them if the table is `synced`.
 
@@ -50,8 +44,8 @@ class RoutingTable:
         content: Content,
         max_filters: int | None = None,
     ) -> None:
-        self.changes = self.filters = 0
-        self.others: OtherFilters | None = None
+        self.changes = self.filters = self.of_nodes = 0
+        self.ingress_is_full: Callable[[int], bool] | None = None
         self.matcher = matcher
         if matcher is not None:
             matcher.bound()
@@ -145,11 +139,12 @@ class RoutingTable:
         return self.matcher.match(self._content.message_of(body), among=among)
 
     def is_full(self, filters: int) -> bool:
-        """Whether all p_i together have as many filters, or the RA ingress filter beside `max_filters`."""
-        if self.filters >= filters:
+        """Whether the entries, the predicates of nodes, or F beside `max_filters` have as many filters."""
+        if max(self.filters, self.of_nodes) >= filters:
             return True
-        # p_i is over-simplified, and the others are not.
-        return self._max_filters is not None and self.others is not None and self.others.are_as_many(filters)
+        # p_i is over-simplified, and F is not.
+        ingress_is_full = self.ingress_is_full
+        return self._max_filters is not None and ingress_is_full is not None and ingress_is_full(filters)
 
     @property
     def synced(self) -> bool:

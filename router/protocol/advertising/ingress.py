@@ -116,10 +116,10 @@ class SubtreeFilter(CoveringFilter):
         self._pool = content.pool
         #: Epoch -> (interface, class) -> F; the controller numbers the classes of each router and epoch.
         self._advertised: dict[int, dict[tuple[int, int], Levels]] = {}
-        #: How many filters all F have at most, and how many they had when they were counted.
-        self._most = self._counted = 0
+        #: How many filters all F have at most.
+        self._most = 0
         self._pool.register(self)
-        routing.others = self
+        routing.ingress_is_full = self.has_as_many
 
     @property
     def members(self) -> Bits:
@@ -131,22 +131,12 @@ class SubtreeFilter(CoveringFilter):
                     found |= known
         return found
 
-    @property
-    def filters(self) -> int:
-        """See `OtherFilters`."""
-        if self._most > 2 * self._counted:
-            self._count()
-        return self._most
-
-    def are_as_many(self, filters: int) -> bool:
-        """See `OtherFilters`."""
+    def has_as_many(self, filters: int) -> bool:
+        """Whether all F together have so many filters."""
         if self._most < filters:
             return False
-        self._count()
+        self._most = self.members.bit_count()
         return self._most >= filters
-
-    def _count(self) -> None:
-        self._most = self._counted = self.members.bit_count()
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         self._routing.widen(branch.parent, predicate)
@@ -154,9 +144,9 @@ class SubtreeFilter(CoveringFilter):
 
     def widened(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         """Widens F by an RA; returns whether F did not cover it."""
-        if self._most >= self._limit and self.are_as_many(self._limit):
+        if self.has_as_many(self._limit):
             self._advertised.clear()
-            self._most = self._counted = 0
+            self._most = 0
         classes = self._advertised.get(epoch)
         if classes is None:
             classes = self._advertised[epoch] = {}

@@ -82,7 +82,9 @@ class Identified(Scheme):
         self._last[issuer] = issued
         was = self.known.get(issuer, self.context.content.nothing)
         predicate = self.known[issuer] = self.context.content.predicate_in(frame)
-        self.held[issuer] = self.context.content.builder(predicate)
+        held = self.context.content.builder(predicate)
+        self.routing.of_nodes += len(held) - len(self.held.get(issuer, ()))
+        self.held[issuer] = held
         if was != predicate:
             self.predicate_changed(issuer, was, predicate)
         return None
@@ -95,7 +97,7 @@ class Identified(Scheme):
         # which it had one are over, no frame that is under way needs its predicate.
         for issuer in [each for each in self.known if not tables.reaches(each)]:
             gone = self.known.pop(issuer)
-            del self.held[issuer]
+            self.routing.of_nodes -= len(self.held.pop(issuer))
             del self._last[issuer]
             if gone:
                 self.predicate_changed(issuer, gone, self.context.content.nothing)

@@ -12,10 +12,12 @@ from router.predicates.covering.bitset import numbers_in
 from router.predicates.model import EVERYTHING, NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol import bounds
+from router.protocol.advertising.ingress import SubtreeFilter
 from router.protocol.bounds import PredicateLimits
 from router.protocol.core.router import Router
 from router.protocol.events import FrameReceived, RequestUpdate
 from router.protocol.options import ChosenOptions, RouterOptions
+from router.protocol.schemes.per_interface import PerInterface
 from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame, whole_frame
 from router.wire.frames import Commit, EncodedPredicate, Flags, Frame, FrameType
@@ -151,6 +153,31 @@ def test_a_long_body_that_does_not_decode_is_dropped_whole_and_counted() -> None
     assert router.counters.ras_received == 1
 
 
+def test_a_malformed_body_is_charged_to_who_sent_it() -> None:
+    router = set_up(_options(replace(_SMALL, burst=500)))
+    router.handle(FrameReceived(11, _encoded(ra(11, _points(0, 500)), damage=b"\x07")), 1.0)
+    assert router.counters.dropped == {"bad_tlv": 1}
+    router.handle(FrameReceived(11, ra(11, _points(0, 50), seq=2)), 1.0)
+    assert router.counters.predicates_widened == 1
+    router.handle(FrameReceived(12, ra(12, _points(0, 50))), 1.0)
+    assert router.counters.predicates_widened == 1
+
+
+@pytest.mark.parametrize("scheme", ["psf", "ips", "drp"])
+def test_the_predicates_of_nodes_are_bounded_as_a_table_is(scheme: str) -> None:
+    options = replace(_options(replace(_SMALL, table_filters=40)), scheme=scheme)
+    router = set_up(options, with_subtrees(TABLE, BELOW) if scheme != "drp" else TABLE)
+    for number, issuer in enumerate((11, 12, 13)):
+        frame = replace(ra(issuer, _points(100 * number, 20)), flags=Flags.IDENTIFIED)
+        router.handle(FrameReceived(issuer, frame), 1.0)
+        assert router.counters.predicates_widened == (number == 2)
+    # There is room again.
+    for seq, widened in ((2, 2), (3, 2)):
+        frame = replace(ra(12, _points(0, 5), seq=seq), flags=Flags.IDENTIFIED)
+        router.handle(FrameReceived(12, frame), 1.0)
+        assert router.counters.predicates_widened == widened
+
+
 def test_of_a_long_filter_no_more_is_decoded_than_is_kept() -> None:
     limits = replace(_SMALL, filter_weight=10)
     router = set_up(_options(limits))
@@ -204,8 +231,9 @@ def test_an_ingress_filter_that_is_full_takes_ras_as_matching_everything() -> No
 def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
     """Replies to this router's requests replace p_i, and leave F as it is: F grows while p_i does not."""
     router = set_up(_options(replace(_SMALL, table_filters=20)))
-    others = router._routing.others
-    assert others is not None
+    assert isinstance(router._scheme, PerInterface)
+    ingress = router._scheme._ingress
+    assert isinstance(ingress, SubtreeFilter)
     held = []
     for number in range(30):
         exact = ra(11, _points(5 * number, 2), seq=number + 1)
@@ -214,7 +242,7 @@ def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
         reply = Frame(FrameType.UR, NODE, FIRST + number, 1, 9, NOTHING)
         router.handle(FrameReceived(11, reply), 1.0)
         assert _table(router, 1) == NOTHING
-        held.append(len(tuple(numbers_in(others.members))))  # type: ignore[attr-defined]
+        held.append(len(tuple(numbers_in(ingress.members))))
     assert max(held) == held[19] == 40
     assert held[20] == 2
     # Of what was forgotten, no RA is dropped; of the rest, the repeated ones are.

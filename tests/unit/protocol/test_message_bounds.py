@@ -1,4 +1,4 @@
-"""Messages that a router could not read within a turn are refused, of applications and of neighbours."""
+"""Messages beyond the bounds of a router are refused, of applications and of neighbours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.predicates.model import Message
 from router.predicates.parser import ParseError, parse_message
 from router.protocol.bounds import MOST_BYTES, is_too_large
 from router.protocol.events import FrameReceived, Refused, SendMessage
-from router.wire.frames import EncodedMessage, Frame, FrameType
+from router.wire.frames import AddressedMessage, EncodedMessage, Frame, FrameType
 from router.wire.message import encode_message
 from tests.support.one_router import msg, ra, received, sent, set_up
 
@@ -29,6 +29,7 @@ def test_a_message_that_is_too_large_is_refused(message: Message) -> None:
     assert f"more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes" in refused.reason
     for body in (message, EncodedMessage(encode_message(message))):
         assert received(router, 11, Frame(FrameType.MSG, 11, 9, 1, 9, body)) == []
+        assert is_too_large(AddressedMessage((11,), body))
     assert router.counters.dropped["message_refused"] == 3
     assert sent(received(router, 11, msg(11, a1=1)))
 
