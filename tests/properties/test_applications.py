@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from router.content.plain import Plain
 from router.matching.factory import factory
-from router.predicates.model import Predicate
+from router.predicates.model import NOTHING, Predicate
+from router.predicates.parser import parse_predicate
 from router.protocol.routing import RoutingTable
-from router.protocol.services.exhaustive import ApplicationPredicates, Subscriptions
+from router.protocol.services.exhaustive import FEW_FILTERS, ApplicationPredicates, Subscriptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.pull_cases import selected
 
@@ -48,3 +49,26 @@ def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicat
         parts = [p for own in applications.values() for p in (own.declared, *own.numbered.values())]
         expected = [any(column) for column in zip(*map(selected, parts), strict=True)]
         assert selected(table.local) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), PREDICATES | st.just(NOTHING)), max_size=8))
+def test_a_large_p0_loses_nothing_before_it_is_narrowed(changes: list[tuple[int, Predicate]]) -> None:
+    content = Plain()
+    table = RoutingTable(factory("naive"), content)
+    predicates = ApplicationPredicates(table, content)
+    vast = parse_predicate(" or ".join(f"zz = {number}" for number in range(FEW_FILTERS + 1)))
+    predicates.set(0, vast)
+    latest = {0: vast}
+    for app, predicate in changes:
+        predicates.set(app, predicate)
+        latest[app] = predicate
+        for each in latest.values():
+            assert content.builder(table.local).covers(each)
+    was_wide, grown = predicates.wide, table.local
+    changed = predicates.narrow()
+    assert not predicates.wide
+    if not was_wide:
+        assert table.local == grown and not changed
+    expected = [any(column) for column in zip(*map(selected, latest.values()), strict=True)]
+    assert selected(table.local) == expected

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from router.content.base import Content, shown
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits
@@ -22,11 +23,30 @@ from router.wire.addresses import LOCAL_INTERFACE
 
 
 class Exhaustive(Service):
-    """Predicates of applications make p0; a message goes to all whose predicate selects it."""
+    """Predicates of applications make p0; a message goes to all whose predicate selects it.
+
+    p0 grows at once. A large p0 is narrowed at the next `Tick`, which is due at once: p0 is united once, and
+    makes one RA, however many applications leave before that. Until then p0 is wider than what applications
+    ask for, which loses no receiver.
+    """
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self.predicates = ApplicationPredicates(routing, context.content, context.options.limits)
+        #: When p0 became wider than what applications ask for; None: it is not.
+        self._wide_since: float | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._wide_since is None
+
+    def next_deadline(self) -> float | None:
+        return self._wide_since
+
+    def tick(self, now: float) -> list[Action]:
+        """Narrows p0, if an application has left or narrowed its predicate."""
+        self._wide_since = None
+        return self.context.parts.local_changed(now) if self.predicates.narrow() else []
 
     def set_predicate(self, event: SetPredicate, now: float) -> list[Action]:
         """An application declares what it asks for, in place of what it has declared."""
@@ -34,11 +54,14 @@ class Exhaustive(Service):
             changed = self.predicates.set(event.app, event.predicate)
         except ValueError as error:
             return [Refused(event.app, str(error))]
+        if self.predicates.wide:
+            # The RA waits for the `Tick`, and has the p0 of all changes until then.
+            self._wide_since = now if self._wide_since is None else self._wide_since
+            return []
         return self.context.parts.local_changed(now) if changed else []
 
     def application_gone(self, event: ApplicationGone, now: float) -> list[Action]:
-        changed = self.predicates.set(event.app, self.context.content.nothing)
-        return self.context.parts.local_changed(now) if changed else []
+        return self.set_predicate(SetPredicate(event.app, self.context.content.nothing), now)
 
     def receivers(self, message: Message) -> tuple[int, ...]:
         return self.predicates.selecting(message)
@@ -46,6 +69,10 @@ class Exhaustive(Service):
     @classmethod
     def session(cls, number: int, content: Content) -> Session:
         return ExhaustiveSession(number, content)
+
+
+#: Filters of all applications together up to which p0 is united again at each departure: some milliseconds.
+FEW_FILTERS = 100
 
 
 class ApplicationPredicates:
@@ -65,9 +92,16 @@ class ApplicationPredicates:
         self._limits = limits
         #: Application -> its predicate, which is not empty.
         self._predicates: dict[int, Predicate] = {}
+        #: p0 as it was before it became wider than the disjunction; None: it is not wider.
+        self._before: PredicateBuilder | None = None
+
+    @property
+    def wide(self) -> bool:
+        """Whether p0 may be wider than the disjunction, until `narrow` is called."""
+        return self._before is not None
 
     def set(self, app: int, predicate: Predicate) -> bool:
-        """Overwrites the predicate of an application.
+        """Overwrites the predicate of an application; a large p0 grows by it, and is not narrowed.
 
         Returns:
             Whether p0 changed.
@@ -84,15 +118,34 @@ class ApplicationPredicates:
         else:
             del self._predicates[app]
         fresh, gone = self._without(predicate, before), self._without(before, predicate)
-        if not gone or self._content.builder(fresh).covers(gone):
-            # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
-            local = self._routing.copy_of(LOCAL_INTERFACE)
-            local.add(fresh)
-        else:
-            local = self._content.builder()
-            for each in self._predicates.values():
-                local.add(each)
+        if not self.wide and gone and not self._content.builder(fresh).covers(gone):
+            if sum(map(len, self._predicates.values())) <= FEW_FILTERS:
+                return self._routing.replace(LOCAL_INTERFACE, self._disjunction())
+            self._before = self._routing.copy_of(LOCAL_INTERFACE)
+        # With each subscription p0 grows, in a time that does not depend on its size.
+        local = self._routing.copy_of(LOCAL_INTERFACE)
+        local.add(fresh)
         return self._routing.replace(LOCAL_INTERFACE, local)
+
+    def narrow(self) -> bool:
+        """Makes p0 the disjunction again, if it is wider.
+
+        Returns:
+            Whether p0 is another than before it became wider.
+        """
+        before, self._before = self._before, None
+        if before is None:
+            return False
+        local = self._disjunction()
+        self._routing.replace(LOCAL_INTERFACE, local)
+        return local.members != before.members
+
+    def _disjunction(self) -> PredicateBuilder:
+        """The disjunction of all predicates."""
+        whole = self._content.builder()
+        for each in self._predicates.values():
+            whole.add(each)
+        return whole
 
     def selecting(self, message: Message) -> tuple[int, ...]:
         """The applications whose own predicates select `message`."""

@@ -132,6 +132,29 @@ def test_p0_is_advertised_when_it_changes_and_only_then() -> None:
     assert quiet.handle(SetPredicate(1, EVERYTHING), 0.0) == []
 
 
+def test_applications_that_leave_together_make_one_ra_at_the_next_tick() -> None:
+    router = set_up()
+    texts = [f"x = {10 * app}" for app in range(300)]
+    for app, text in enumerate(texts):
+        router.handle(SetPredicate(app, parse_predicate(text)), 0.0)
+    issued = router.counters.ras_issued
+    for app in range(1, 300):
+        assert router.handle(ApplicationGone(app), 1.0) == []
+    # Before the `Tick`, p0 grows without an RA, and a message has its receivers.
+    assert router.handle(SetPredicate(0, parse_predicate("y = 1")), 1.0) == []
+    assert router.handle(FrameReceived(12, msg(12, x=20)), 1.0) == []
+    assert router.handle(FrameReceived(12, msg(12, seq=2, y=1)), 1.0) == [
+        Deliver((0,), 12, 2, Message({"y": 1}))
+    ]
+    assert router.next_deadline() == 1.0 and not router.idle
+    assert sent(router.handle(Tick(), 1.0)) == [
+        ({1, 2, 3}, ra(NODE, "y = 1", hop_limit=64, seq=FIRST + issued))
+    ]
+    assert predicates_of(router) == {0: parse_predicate("y = 1")}
+    assert router.next_deadline() is None and router.idle
+    assert router.handle(Tick(), 1.0) == []
+
+
 def test_an_ra_goes_on_unless_its_own_class_covers_it() -> None:
     router = set_up()
     assert sent(router.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)) == [
