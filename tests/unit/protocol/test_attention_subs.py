@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
 from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention import relay
@@ -128,6 +130,28 @@ def test_a_sub_that_releases_many_publications_searches_the_cache_once(
     seqs = [body.seq for body in bodies if isinstance(body, Publication)]
     assert seqs == sorted(seqs)
     assert len(searches) == 1
+
+
+def test_a_neighbour_whose_subs_search_the_cache_too_often_is_refused_for_a_while() -> None:
+    router = attention_router()
+    for n in range(2_000):
+        upload(router, x=n)
+    heavy = replace(SUB, predicate=parse_predicate(" or ".join(f"other > {n}" for n in range(64))))
+
+    def refused(number: int, issuer: int = 11, body: Subscription = heavy, now: float = 0.0) -> int:
+        before = router.counters.dropped["sub_refused"]
+        for seq in range(number):
+            received(router, issuer, sub(issuer, 100 + seq, replace(body, nonce=next(nonces))), now)
+        return router.counters.dropped["sub_refused"] - before
+
+    nonces = count(1)
+    assert 0 < refused(30) < 30
+    # An equality finds its publications without a search, and other neighbours have their own allowance.
+    light = replace(SUB, predicate=parse_predicate("x = 7"))
+    assert refused(5, body=light) == 0
+    assert refused(1, issuer=12) == 0
+    assert refused(1) == 1
+    assert refused(1, now=5.0) == 0
 
 
 def test_what_leaves_the_cache_or_its_index_while_a_sub_waits_is_not_sent(

@@ -307,8 +307,7 @@ class Cache:
             return recent and cached.index in indexes and cached not in found and fit(cached)
 
         for filter_ in predicate:
-            buckets = [self._by_attribute.get(each, {}) for each in _equalities_of(filter_)]
-            smallest = min(buckets, key=len, default=None)
+            smallest = self._smallest(filter_)
             if smallest is None:
                 others.append(filter_)
             elif len(filter_) == 1:
@@ -324,6 +323,19 @@ class Cache:
                 if usable(each) and any(matches_filter(filter_, each.message) for filter_ in others)
             )
         return nsmallest(most, found, key=self._selected)
+
+    def comparisons(self, predicate: Predicate) -> int:
+        """About how many filters and constraints `select` compares with a publication."""
+        found = 0
+        for filter_ in predicate:
+            smallest = self._smallest(filter_)
+            found += (1 + len(filter_)) * len(self if smallest is None else smallest)
+        return found
+
+    def _smallest(self, filter_: Filter) -> Collection[Cached] | None:
+        """The publications that a filter may match, by one of its equalities; None: it has no equality."""
+        buckets = [self._by_attribute.get(each, {}) for each in _equalities_of(filter_)]
+        return min(buckets, key=len, default=None)
 
     def _selected(self, cached: Cached) -> tuple[float, float, PublicationId]:
         rank = _SELECTED_BY_TYPE[cached.index] if self._options.selection_types else 0

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
+from router.protocol.bounds import Allowances, PredicateLimits
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
@@ -38,6 +39,9 @@ _ALL = frozenset(Index)
 _COMPARED_AT_ONCE = 2**16
 #: SUBs of one round that a router takes; a home sends one, and one to top up.
 _SUBS_A_ROUND = 8
+#: Comparisons with publications of the cache that the SUBs of one neighbour may cause at once, and in a
+#: second for long: a tenth of the time of a router.
+_COMPARISONS = PredicateLimits(burst=3_000_000, rate=300_000)
 _SEQ_BITS = 64
 _ANSWERS = PublicationFlags.TAKEN | PublicationFlags.REFUSED
 #: Answers to offers of custody that a router remembers: the FLUSH may be repeated.
@@ -66,6 +70,8 @@ class Relay:
         self._came: Recent[int] = Recent(_PUBS_REMEMBERED)
         #: Interface, publication, and the answer to the FLUSH that offered custody.
         self._answers: Recent[tuple[int, PublicationId, PublicationFlags]] = Recent(_ANSWERS_REMEMBERED)
+        #: By the interface of a neighbour.
+        self._allowances = Allowances(_COMPARISONS)
         #: SUBs that came so far, and home -> the number of its last one.
         self._subs = 0
         self._last_sub: dict[int, int] = {}
@@ -159,8 +165,10 @@ class Relay:
         weight = weight_of(body.predicate)
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
         keeps = state.keeps(weight, known, branch.parent)
-        if again or not keeps or not body.lifetime_left_us or not body.remaining:
+        left, work = self._allowances.left(branch.parent, now), state.cache.comparisons(body.predicate)
+        if again or not keeps or not body.lifetime_left_us or not body.remaining or work > left:
             return context.drop(Drop.SUB_REFUSED)
+        self._allowances.use(branch.parent, left - work, now)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
         freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)
         entry = Entry(
