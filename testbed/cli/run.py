@@ -15,11 +15,13 @@ from testbed.emulation.estimate import estimate
 from testbed.errors import MachineError, PartLostError, naming_the_run
 from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
-from testbed.machine.probes import datapath
+from testbed.machine.probes import datapath, why_no_tun
 from testbed.network.cleanup import clean_dead_runs
+from testbed.network.namespaces import require_backlog
 from testbed.prepared.conclusion import PreparedConclusion, lasts, why_not
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
+from topos.model import Topology
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,14 +66,9 @@ def main(arguments: Namespace) -> int:
     require_machine(experiment)
     if not arguments.force:
         require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
-    chosen = datapath() if arguments.datapath == "auto" else arguments.datapath
-    if chosen == "kernel" and datapath() != "kernel":
-        raise MachineError(
-            "--datapath kernel: this kernel has no Open vSwitch module;"
-            " modprobe openvswitch, or --datapath user"
-        )
     console = Console()
     progress = Progress(console)
+    chosen = choose_datapath(arguments.datapath, experiment.topology, progress)
     cleaned = clean_dead_runs()
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
@@ -107,3 +104,31 @@ def main(arguments: Namespace) -> int:
             from testbed.conclude import account_and_report
 
             return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)
+
+
+def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:
+    """The datapath of a run: "kernel" or "user".
+
+    Args:
+        asked: "auto": that of the kernel, where it has one whose queues suffice.
+
+    Raises:
+        MachineError: this machine has no such datapath for the topology.
+    """
+    if asked == "user":
+        return asked
+    if datapath() == "user":
+        if asked == "auto":
+            return "user"
+        raise MachineError(
+            "--datapath kernel: this kernel has no Open vSwitch module;"
+            " modprobe openvswitch, or --datapath user"
+        )
+    try:
+        require_backlog(topology)
+    except MachineError as error:
+        if asked == "kernel" or why_no_tun() is not None:
+            raise
+        progress.note(f"datapath: user, since {error}")
+        return "user"
+    return "kernel"

@@ -105,7 +105,7 @@ class EmulatedNetwork:
         nodes = self.topology.nodes
         allow_descriptors(len(nodes))
         if self.datapath == "kernel":
-            require_backlog(1 + max(len(self.topology.neighbours(node.id)) for node in nodes))
+            require_backlog(self.topology)
         self._host_namespaces = self._held.make(len(nodes))
         size = switches_per_daemon(len(nodes))
         groups = self._held.make(-(-len(nodes) // size))

@@ -18,6 +18,7 @@ from router.namespaces import enter_network_namespace, enter_new_network_namespa
 from testbed.errors import MachineError
 from testbed.network.commands import run
 from testbed.network.devices import disable_ipv6
+from topos.model import Topology
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ def allow_descriptors(nodes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
 
 
-def require_backlog(ports: int) -> None:
+def require_backlog(topology: Topology) -> None:
     """Refuses switches of the kernel datapath with more ports than frames may wait in the kernel.
 
     It sends a frame to all ports at once, and the queue drops what it has no room for. Nothing sets the limit
@@ -117,6 +118,7 @@ def require_backlog(ports: int) -> None:
     Raises:
         MachineError: the limit is less than twice the number of ports.
     """
+    ports = 1 + max(len(topology.neighbours(node.id)) for node in topology.nodes)
     with suppress(FileNotFoundError):
         if (limit := int(_BACKLOG.read_text())) < 2 * ports:
             raise MachineError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from testbed.cli import run
 from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, MachineError, RunError
 from testbed.machine.probes import kernel_features
@@ -20,6 +23,7 @@ from testbed.network import emulated, namespaces, switch_daemons
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import run_inside
 from testbed.network.switch_daemons import Group, SwitchDaemons
+from testbed.terminal.progress import Progress
 from topos.generators import ring, star
 
 pytestmark = pytest.mark.root
@@ -183,6 +187,23 @@ def test_more_ports_than_the_kernel_queues_frames_are_refused_with_the_kernel_da
         with pytest.raises(MachineError, match="=80`, or") if refused else nullcontext():
             made.start_hosts()
         made.stop()
+
+
+def test_a_run_chooses_its_datapath_by_the_queues_of_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(namespaces, "_BACKLOG", tmp_path / "limit")
+    monkeypatch.setattr(run, "datapath", lambda: "kernel")
+    monkeypatch.setattr(run, "why_no_tun", lambda: None)
+    output = io.StringIO()
+    progress = Progress(Console(file=output, width=400))
+    for limit, chosen in ((80, "kernel"), (79, "user")):
+        (tmp_path / "limit").write_text(f"{limit}\n")
+        assert run.choose_datapath("auto", star(40), progress) == chosen
+    assert "datapath: user, since a switch has 40 ports" in output.getvalue()
+    with pytest.raises(MachineError, match="=80`, or"):
+        run.choose_datapath("kernel", star(40), progress)
+    assert run.choose_datapath("user", star(40), progress) == "user"
 
 
 def test_threads_that_end_do_not_end_their_daemon(tmp_path: Path) -> None:
