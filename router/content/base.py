@@ -69,6 +69,8 @@ class Content:
     compiled: ClassVar[bool] = True
     #: Whether `widened` exists: over-simplification contradicts a content that keeps filters as they are.
     widens: ClassVar[bool] = True
+    #: Whether a filter that is too heavy is cut: a set of bits has the weight of its suite.
+    cuts_filters: ClassVar[bool] = True
 
     #: Whether `refusal` may refuse a message.
     bounds_messages: ClassVar[bool] = False

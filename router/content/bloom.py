@@ -38,6 +38,7 @@ class Bloom(Content):
     nothing: Predicate = ENCODED_NOTHING
     everything: Predicate = ENCODED_EVERYTHING
     predicate_bodies: ClassVar[tuple[type, ...]] = (BloomPredicate,)
+    cuts_filters: ClassVar[bool] = False
     message_bodies: ClassVar[tuple[type, ...]] = (BloomMessage,)
     message_frame: ClassVar[FrameType] = FrameType.XMSG
     advertisement_frame: ClassVar[FrameType] = FrameType.XRA

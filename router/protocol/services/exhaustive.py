@@ -162,7 +162,7 @@ class ApplicationPredicates:
                 f"{len(predicate)} filters; at most {limits.predicate_filters} ([protocol] predicate_filters)"
             )
         weights = list(map(self._content.weight_of, predicate))
-        if max(weights, default=0) > limits.filter_weight:
+        if self._content.cuts_filters and max(weights, default=0) > limits.filter_weight:
             raise ValueError(
                 f"a filter has the weight {max(weights)}; "
                 f"at most {limits.filter_weight} ([protocol] filter_weight)"
