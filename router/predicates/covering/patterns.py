@@ -23,8 +23,6 @@ _SIZES = (8, 4, 2, 1)
 LONGEST = 32
 #: Members of a gram that are kept as numbers.
 _FEW = 128
-#: Grams in a bucket, on average; it is divided at once.
-_BUCKET = 1_000
 
 
 def gram_of(text: str) -> str:
@@ -37,85 +35,41 @@ class _Grams:
 
     Most grams have few members. Their numbers take less time and memory than a set, which has a bit for each
     member of the index; a single number takes less than a list.
-
-    Grams are kept in buckets by their hash, which are divided one after the other as grams come (linear
-    hashing: Litwin, VLDB 1980). One dictionary of a million grams would be copied at once when it grows.
-
-    The hashes of texts differ from process to process (PYTHONHASHSEED), so that nobody can choose grams for
-    one bucket. What is done in a step must not: grams are read in the order in which they came.
     """
 
     def __init__(self) -> None:
-        self._few: list[dict[str, int | list[int]]] = [{}]
-        #: Bits of a hash by which buckets are numbered; those beyond the last are not divided yet.
-        self._mask = 0
-        self._count = 0
-        #: The grams of all buckets as they came; one that had many members may be there again.
-        self._order: list[str] = []
+        self._few: dict[str, int | list[int]] = {}
         self._many: dict[str, Bits] = {}
-
-    def _bucket(self, gram: str) -> dict[str, int | list[int]]:
-        number = hash(gram) & self._mask
-        return self._few[number if number < len(self._few) else number & self._mask >> 1]
 
     def add(self, gram: str, number: int) -> None:
         """Adds a member."""
-        bucket = self._bucket(gram)
-        few = bucket.get(gram)
+        few = self._few.get(gram)
         if few is None:
-            bucket[gram] = number
-            self._order.append(gram)
-            self._count += 1
-            if self._count > _BUCKET * len(self._few):
-                self._divide()
+            self._few[gram] = number
         elif isinstance(few, int):
-            bucket[gram] = [few, number]
+            self._few[gram] = [few, number]
         else:
             few.append(number)
             if len(few) == _FEW:
                 self._many[gram] = self._many.get(gram, 0) | bits_of(few)
-                del bucket[gram]
-                self._count -= 1
-
-    def _divide(self) -> None:
-        """Divides the bucket whose turn it is."""
-        last = len(self._few)
-        if last > self._mask:
-            self._mask = 2 * self._mask + 1
-        divided = last & self._mask >> 1
-        kept: dict[str, int | list[int]] = {}
-        moved: dict[str, int | list[int]] = {}
-        for gram, few in self._few[divided].items():
-            (moved if hash(gram) & self._mask == last else kept)[gram] = few
-        self._few[divided] = kept
-        self._few.append(moved)
+                del self._few[gram]
 
     def get(self, gram: str) -> Bits:
         """Returns the members with a gram."""
-        few = self._bucket(gram).get(gram)
-        if few is None:
-            return self._many.get(gram, 0)
+        few = self._few.get(gram, ())
         return self._many.get(gram, 0) | (1 << few if isinstance(few, int) else bits_of(few))
 
     def remove(self, gone: Bits) -> None:
         """Removes members."""
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
         size = 8 * len(flags)
-        kept: list[str] = []
-        for gram in self._order:
-            bucket = self._bucket(gram)
-            few = bucket.get(gram)
-            if few is None:
-                continue  # It has many members by now.
+        for gram, few in list(self._few.items()):
             numbers = [few] if isinstance(few, int) else few
             left = [each for each in numbers if each >= size or not flags[each >> 3] >> (each & 7) & 1]
             if left:
-                kept.append(gram)
-                bucket[gram] = left[0] if len(left) == 1 else left
+                self._few[gram] = left[0] if len(left) == 1 else left
             else:
-                del bucket[gram]
-                self._count -= 1
-        self._order = kept
+                del self._few[gram]
         remove_from(self._many, gone)
 
 
