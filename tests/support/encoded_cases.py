@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
 from router.predicates.encoded.encodings import ENCODINGS
-from router.predicates.encoded.model import Suite
+from router.predicates.encoded.model import BloomPredicate, Suite
 from router.predicates.model import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -106,3 +106,8 @@ ENCODERS = [
     for bits, hashes in ((512, 8), (192, 10), (24, 3))
     for hardening in (NO_HARDENING, Hardening(2, 0.5))
 ]
+
+
+def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
+    """Whether every encoded message that matches `second` matches `first`: exact."""
+    return all(any(one.covers(other) for one in first.encoded) for other in second.encoded)

@@ -56,38 +56,6 @@ class CanonicalOrder(Generic[K]):
             self._numbers[block : block + 1] = [numbers[:half], numbers[half:]]
             self._firsts.insert(block + 1, keys[half])
 
-    def discard(self, key: K, number: int) -> None:
-        """Removes a number that was added with this key.
-
-        Raises:
-            KeyError: it was not.
-        """
-        # Of several numbers with one key, some may be at the end of the block before.
-        for block in range(max(bisect_left(self._firsts, key) - 1, 0), len(self._keys)):
-            keys, numbers = self._keys[block], self._numbers[block]
-            for position in range(bisect_left(keys, key), bisect_right(keys, key)):
-                if numbers[position] == number:
-                    del keys[position], numbers[position]
-                    self._all = None
-                    self._count -= 1
-                    self._joined(block)
-                    return
-            if self._firsts[block] > key:
-                break
-        raise KeyError(key)
-
-    def _joined(self, block: int) -> None:
-        """Joins a block that has become small with the next one, so that there are not more and more."""
-        keys = self._keys[block]
-        if block + 1 < len(self._keys) and len(keys) + len(self._keys[block + 1]) <= _BLOCK // 2:
-            keys += self._keys.pop(block + 1)
-            self._numbers[block] += self._numbers.pop(block + 1)
-            del self._firsts[block + 1]
-        if keys:
-            self._firsts[block] = keys[0]
-        else:
-            del self._keys[block], self._numbers[block], self._firsts[block]
-
     def remove(self, gone: Bits) -> None:
         """Removes numbers."""
         block = 0
@@ -104,11 +72,11 @@ class CanonicalOrder(Generic[K]):
             else:
                 del self._keys[block], self._numbers[block], self._firsts[block]
 
-    def among(self, members: Bits, most: int | None = None) -> list[int]:
-        """Returns those of some numbers that were added, in order; at most the first `most` of them."""
+    def among(self, members: Bits) -> list[int]:
+        """Returns those of some numbers that were added, in order."""
         ordered = self._all_numbers()
         picked = ordered[_flags(members, ordered.max(initial=-1) + 1)[ordered]]
-        found: list[int] = picked[:most].tolist()
+        found: list[int] = picked.tolist()
         return found
 
     def _all_numbers(self) -> npt.NDArray[np.int64]:

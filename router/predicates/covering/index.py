@@ -117,11 +117,11 @@ class FilterIndex:
         assert found is not None
         return found
 
-    def in_order(self, members: Bits, most: int | None = None) -> list[int]:
-        """Returns the numbers of some members in the canonical order of the filters, at most so many."""
+    def in_order(self, members: Bits) -> list[int]:
+        """Returns the numbers of some members in the canonical order of the filters."""
         if members.bit_count() * _SORTED < len(self._order):
-            return sorted(numbers_in(members), key=self.keys.__getitem__)[:most]
-        return self._order.among(members, most)
+            return sorted(numbers_in(members), key=self.keys.__getitem__)
+        return self._order.among(members)
 
     def select(self, bits: Bits) -> Iterator[NormalFilter]:
         """Yields the members with these numbers, in ascending order of the numbers."""
@@ -200,14 +200,6 @@ class FilterIndex:
             for some in combinations(signature, size):
                 found |= self._signatures.get(frozenset(some), 0)
         return found
-
-    def possible_covers(self, filter_: NormalFilter) -> Bits:
-        """Returns the members that can cover the filter, alone or together with others; see `related`."""
-        return self.related(filter_)[0]
-
-    def possibly_covered(self, filter_: NormalFilter) -> Bits:
-        """Returns the members that the filter can cover; see `related`."""
-        return self.related(filter_)[1]
 
     def related(self, filter_: NormalFilter) -> tuple[Bits, Bits]:
         """Returns the members that can cover a filter, alone or together with others, and those it can cover.

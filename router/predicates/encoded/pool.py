@@ -146,6 +146,11 @@ class BloomPool(NumberedFilters[bytes]):
             index = self._suites[encoded.suite] = _SuiteIndex(encoded.suite)
         index.add(encoded.bits, number)
 
+    def sweep(self) -> None:
+        self._covering.clear()
+        self._covered.clear()
+        super().sweep()
+
     def _removed(self, filter_: Filter, number: int) -> None:
         suite = _encoded(filter_).suite
         if suite == ANY_SUITE:
@@ -155,10 +160,6 @@ class BloomPool(NumberedFilters[bytes]):
         index.remove(number)
         if not index.members:
             del self._suites[suite]
-
-    def _sweep_begins(self) -> None:
-        self._covering.clear()
-        self._covered.clear()
 
     # Questions.
 
@@ -236,9 +237,8 @@ class BloomPool(NumberedFilters[bytes]):
         filter_ = _encoded(self._filters[number])
         if near.bit_count() < filter_.suite.bits // _ONE_BY_ONE:
             return find_among(filter_.bits, near)
-        # Filters that are removed are in no later set: their numbers may then be those of others.
-        searched = self._suites[filter_.suite].members & ~self._gone
-        found = find(filter_.bits) & searched
+        searched = self._suites[filter_.suite].members
+        found = find(filter_.bits)
         known[number] = searched, found
         if len(known) > _REMEMBERED:
             known.popitem(last=False)
