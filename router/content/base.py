@@ -108,10 +108,6 @@ class Content:
 
         return oversimplify(predicate, filters)
 
-    def weight(self, predicate: Predicate) -> int:
-        """The weight of a predicate, in the unit of the bounds on predicates of other routers."""
-        return total_weight(predicate)
-
     def read(self, body: Predicate | EncodedPredicate) -> Predicate:
         """The predicate that a body holds.
 

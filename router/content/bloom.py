@@ -58,9 +58,6 @@ class Bloom(Content):
         """A predicate of at most so many filters that covers `predicate`: common bits of filters."""
         return widened(_encoded(predicate), filters)
 
-    def weight(self, predicate: Predicate) -> int:
-        return budget.total_weight(_encoded(predicate))
-
     def weight_of(self, filter_: Filter) -> int:
         return budget.weight_of(cast(BloomFilter, filter_))
 

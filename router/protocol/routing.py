@@ -194,10 +194,3 @@ class RoutingTable:
         if interface == LOCAL_INTERFACE or len(known) <= 2 * most:
             return known
         return self._content.builder(self._content.widened(known.predicate, most))
-
-
-def _length(body: Message | EncodedMessage) -> int:
-    """About the length of a message, in bytes."""
-    if isinstance(body, EncodedMessage):
-        return len(body.encoded)
-    return sum(len(value) if isinstance(value, str) else 1 for value in body.values())

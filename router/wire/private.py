@@ -47,20 +47,14 @@ def _decode_bits(suite: Suite | None, body: bytes, start: int, end: int) -> int:
 
 def encode_predicate(predicate: BloomPredicate) -> bytes:
     """A BLOOM for each filter in the predicate's order, and a KEY wherever the suite is another."""
-    return b"".join(encode_in_parts(predicate, max(len(predicate), 1)))
-
-
-def encode_in_parts(predicate: BloomPredicate, filters: int) -> Iterator[bytes]:
-    """As `encode_predicate`, in parts of so many filters, each encoded when asked for."""
     suite: Suite | None = None
-    for start in range(0, len(predicate), filters):
-        parts = []
-        for filter_ in predicate.encoded[start : start + filters]:
-            if filter_.suite != suite:
-                suite = filter_.suite
-                parts.append(_encode_key(suite))
-            parts.append(encode_tlv(Tlv.BLOOM, filter_.row))
-        yield b"".join(parts)
+    parts = []
+    for filter_ in predicate.encoded:
+        if filter_.suite != suite:
+            suite = filter_.suite
+            parts.append(_encode_key(suite))
+        parts.append(encode_tlv(Tlv.BLOOM, filter_.row))
+    return b"".join(parts)
 
 
 def decode_predicate(frame_type: FrameType, body: bytes) -> BloomPredicate:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
-from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -64,14 +63,6 @@ def bits_of(numbers: Collection[int]) -> Bits:
     flags = np.zeros(max(numbers) + 1, np.bool_)
     flags[np.fromiter(numbers, np.int64, len(numbers))] = True
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-
-
-def lowest(bits: Bits, count: int) -> Bits:
-    """Returns the set of the `count` least numbers of a set; the set itself if it has no more."""
-    found: Bits = 0
-    for number in islice(numbers_in(bits), max(count, 0)):
-        found |= 1 << number
-    return found
 
 
 def remove_from(table: dict[K, Bits], gone: Bits) -> None:

@@ -124,8 +124,6 @@ class FilterPool:
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
         self._version = 0
-        #: How often filters were removed: their numbers may have been given to others.
-        self.sweeps = 0
         #: Searches for filters that cover another which were cut off (`PAIRS_MAX`, `boxes`).
         self.undecided = 0
 
@@ -195,9 +193,9 @@ class FilterPool:
         self._prepare(found, tuple(ordered), members)
         return found
 
-    def in_order(self, members: Bits, most: int | None = None) -> list[int]:
-        """Returns the numbers of a set in the canonical order of the filters, at most so many."""
-        return self._index.in_order(members, most)
+    def in_order(self, members: Bits) -> list[int]:
+        """Returns the numbers of a set in the canonical order of the filters."""
+        return self._index.in_order(members)
 
     def _prepare(
         self, predicate: Predicate, numbers: tuple[int, ...], simplified: Bits | None = None
@@ -489,7 +487,6 @@ class FilterPool:
         self._merges.clear()
         self._matched.clear()
         self._version += 1
-        self.sweeps += 1
         before = after = self._index.members
         after &= live
         for number in numbers_in(live):

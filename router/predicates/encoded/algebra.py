@@ -14,7 +14,6 @@ from itertools import combinations
 
 from router.predicates.encoded.model import (
     ANY_FILTER,
-    ANY_SUITE,
     ENCODED_EVERYTHING,
     BloomFilter,
     BloomPredicate,
@@ -24,11 +23,6 @@ from router.predicates.encoded.model import (
 
 #: Filters of which each pair is compared.
 _COMPARED = 48
-
-
-def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
-    """Whether every encoded message that matches `second` matches `first`: exact."""
-    return all(any(one.covers(other) for one in first.encoded) for other in second.encoded)
 
 
 def minimal(filters: Iterable[BloomFilter]) -> tuple[BloomFilter, ...]:
@@ -64,27 +58,6 @@ def order(filter_: BloomFilter) -> tuple[int, Suite, int]:
 def union(*predicates: BloomPredicate) -> BloomPredicate:
     """The disjunction of predicates: the minimal filters of all."""
     return BloomPredicate(minimal(filter_ for predicate in predicates for filter_ in predicate.encoded))
-
-
-def intersection(first: BloomPredicate, second: BloomPredicate) -> BloomPredicate:
-    """The conjunction of two predicates, exact: the bits of both of each pair of filters of one suite."""
-    return BloomPredicate(
-        minimal(
-            both
-            for one in first.encoded
-            for other in second.encoded
-            if (both := conjunction(one, other)) is not None
-        )
-    )
-
-
-def conjunction(first: BloomFilter, second: BloomFilter) -> BloomFilter | None:
-    """The filter that the messages match which match both; None if the suites differ: no message does."""
-    if first.suite == second.suite:
-        return BloomFilter(first.suite, first.bits | second.bits)
-    if first.suite == ANY_SUITE:
-        return second
-    return first if second.suite == ANY_SUITE else None
 
 
 def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from router.predicates.covering.budget import MERGED_MAX
-from router.predicates.encoded.model import ANY_FILTER, BloomFilter, BloomPredicate, Suite
+from router.predicates.encoded.model import ANY_FILTER, BloomFilter, Suite
 
 #: The weight of a filter without its bits.
 _FILTER = 32
@@ -19,11 +19,6 @@ _SUITES = 64
 def weight_of(filter_: BloomFilter) -> int:
     """The weight of a filter: 32, plus one for each byte."""
     return _FILTER + filter_.suite.octets
-
-
-def total_weight(predicate: BloomPredicate) -> int:
-    """The weight of all filters of a predicate."""
-    return sum(map(weight_of, predicate.encoded))
 
 
 def widen(filters: Iterable[BloomFilter], weight: int, most: int) -> tuple[list[BloomFilter], int, bool]:

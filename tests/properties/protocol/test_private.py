@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.content.bloom import Bloom
-from router.predicates.encoded.algebra import covers, union
+from router.predicates.encoded.algebra import union
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.model import ANY_FILTER, BloomMessage, BloomPredicate
 from router.predicates.encoded.pool import BloomPool
@@ -23,7 +23,7 @@ from router.protocol.options import RouterOptions
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.codec import decode, encode
 from router.wire.frames import Frame, FrameType
-from tests.support.encoded_cases import encoder
+from tests.support.encoded_cases import covers, encoder
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS
 from tests.support.protocol_network import Network, random_graph

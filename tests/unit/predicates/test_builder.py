@@ -114,7 +114,7 @@ def test_a_pool_forgets_filters_that_nobody_holds() -> None:
 
 
 def test_a_pool_that_grows_with_its_tables_is_not_swept() -> None:
-    pool, table = FilterPool(), _Table()
+    pool, table = _CountedPool(), _Table()
     pool.register(table)
     for number in range(5_000):
         table.members |= 1 << pool.numbers(parse_predicate(f"price = {2 * number}"))[0]
@@ -124,6 +124,14 @@ def test_a_pool_that_grows_with_its_tables_is_not_swept() -> None:
         pool.numbers(parse_predicate(f"price = {2 * number + 1}"))
     assert pool.sweeps
     assert len(pool) < 6_000
+
+
+class _CountedPool(FilterPool):
+    sweeps = 0
+
+    def sweep(self) -> None:
+        self.sweeps += 1
+        super().sweep()
 
 
 class _Table:

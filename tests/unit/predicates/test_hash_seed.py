@@ -17,7 +17,14 @@ from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
 
 rng = random.Random(1)
-pool = FilterPool()
+class CountedPool(FilterPool):
+    sweeps = 0
+
+    def sweep(self):
+        self.sweeps += 1
+        super().sweep()
+
+pool = CountedPool()
 turns = []
 held = []
 for turn in range(180):

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from router.predicates.covering import bitset
 from router.predicates.covering.bitset import Thresholds, bits_of, numbers_in
 
 
@@ -33,4 +32,3 @@ def test_thresholds_are_those_of_all_members(draw: Callable[[random.Random], int
 def test_the_numbers_of_a_set_come_in_order(size: int, count: int) -> None:
     numbers = sorted(random.Random(size).sample(range(size), min(count, size)))
     assert list(numbers_in(bits_of(numbers))) == numbers
-    assert list(numbers_in(bitset.lowest(bits_of(numbers), 10))) == numbers[:10]
