@@ -33,18 +33,7 @@ from router.protocol.events import (
 )
 from router.recording.contents import message_json, read_message
 from router.recording.events import listed
-from router.recording.format import (
-    ACCEPTANCE,
-    ACCEPTED,
-    APPLICATION,
-    COUNT,
-    DELIVER,
-    DELIVERED,
-    FORWARD,
-    INTERFACE,
-    LENGTH,
-    SEND,
-)
+from router.recording.format import COUNT, FORWARD, INTERFACE
 from router.recording.frames import describe_frame, read_whole_frame
 from router.wire.codec import whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
@@ -54,12 +43,12 @@ from router.wire.message import message_of
 class _ActionType(IntEnum):
     #: Send the received frame with the hop limit reduced by one.
     FORWARD = FORWARD
-    SEND = SEND
+    SEND = 2
     SEND_TO_CONTROLLER = 3
     #: Deliver the message of the event.
-    DELIVER = DELIVER
+    DELIVER = 4
     DELIVER_OTHER = 5
-    ACCEPTED = ACCEPTED
+    ACCEPTED = 6
     REFUSED = 7
 
 
@@ -67,6 +56,12 @@ _FORWARD, _SEND, _SEND_TO_CONTROLLER = (
     bytes((action_type,))
     for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
 )
+#: The beginning of a delivery: type, source and sequence number of a message; applications follow.
+_DELIVERED = struct.Struct("<BIQ")
+#: An acceptance: type, application, source and sequence number of its message.
+_ACCEPTANCE = struct.Struct("<BIIQ")
+#: An application; the length of bytes that follow.
+_APPLICATION, _LENGTH = struct.Struct("<I"), struct.Struct("<I")
 #: Codes of the actions of services; those of this module are below.
 SERVICE_ACTIONS = range(32, 64)
 
@@ -105,14 +100,6 @@ def register_action(action_type: type[A], action_format: ActionFormat[A]) -> Non
     _FORMATS[action_type] = _BY_CODE[code] = action_format
 
 
-def unregister_action(action_type: type[ServiceAction]) -> None:
-    """Removes the format of a service's action.
-
-    Raises KeyError if there is none.
-    """
-    del _BY_CODE[_FORMATS.pop(action_type).code]
-
-
 def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
     """Encodes the actions that answered `event`: equal actions give equal bytes."""
     pieces: list[bytes] = []
@@ -134,10 +121,10 @@ def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, Deliver):
         came = action.message is _message_of(event)
         action_type = _ActionType.DELIVER if came else _ActionType.DELIVER_OTHER
-        head = DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
+        head = _DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
         return head if came else head + _sized(message_json(action.message))
     if isinstance(action, Accepted):
-        return ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
+        return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, ServiceAction):
         known = _FORMATS[type(action)]
         return bytes((known.code,)) + _sized(known.encode(action))
@@ -173,7 +160,7 @@ def _sized_frame(frame: Frame) -> tuple[bytes, ...]:
         whole = whole_frame(frame)
     except ValueError as error:
         return (_sized(str(error).encode()),)
-    return LENGTH.pack(sum(map(len, whole))), *whole
+    return _LENGTH.pack(sum(map(len, whole))), *whole
 
 
 def describe_actions(event: Event, data: bytes) -> list[str]:
@@ -211,8 +198,8 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"
         elif action_type in (_ActionType.DELIVER, _ActionType.DELIVER_OTHER):
-            _, source, seq = DELIVERED.unpack_from(data, at - 1)
-            apps, at = _list(APPLICATION, data, at - 1 + DELIVERED.size)
+            _, source, seq = _DELIVERED.unpack_from(data, at - 1)
+            apps, at = _list(_APPLICATION, data, at - 1 + _DELIVERED.size)
             if action_type is _ActionType.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = read_message(text)
@@ -224,12 +211,12 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
                 raise ValueError("a delivery of a message that the event does not have")
             yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
         elif action_type is _ActionType.ACCEPTED:
-            _, app, source, seq = ACCEPTANCE.unpack_from(data, at - 1)
-            at += ACCEPTANCE.size - 1
+            _, app, source, seq = _ACCEPTANCE.unpack_from(data, at - 1)
+            at += _ACCEPTANCE.size - 1
             yield f"accepted from application {app} as {source}/{seq}"
         else:
-            (app,) = APPLICATION.unpack_from(data, at)
-            reason, at = _take(data, at + APPLICATION.size)
+            (app,) = _APPLICATION.unpack_from(data, at)
+            reason, at = _take(data, at + _APPLICATION.size)
             yield f"refused to application {app}: {reason.decode()}"
 
 
@@ -254,7 +241,7 @@ def _ports(interfaces: frozenset[int]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _applications(numbers: tuple[int, ...]) -> bytes:
-    return COUNT.pack(len(numbers)) + b"".join(map(APPLICATION.pack, numbers))
+    return COUNT.pack(len(numbers)) + b"".join(map(_APPLICATION.pack, numbers))
 
 
 def _list(element: struct.Struct, data: bytes, at: int) -> tuple[list[int], int]:
@@ -265,10 +252,10 @@ def _list(element: struct.Struct, data: bytes, at: int) -> tuple[list[int], int]
 
 
 def _sized(data: bytes) -> bytes:
-    return LENGTH.pack(len(data)) + data
+    return _LENGTH.pack(len(data)) + data
 
 
 def _take(data: bytes, at: int) -> tuple[bytes, int]:
-    (length,) = LENGTH.unpack_from(data, at)
-    start = at + LENGTH.size
+    (length,) = _LENGTH.unpack_from(data, at)
+    start = at + _LENGTH.size
     return data[start : start + length], start + length

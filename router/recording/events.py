@@ -26,7 +26,7 @@ from router.protocol.events import (
     Tick,
 )
 from router.recording.contents import message_json, predicate_json, read_message, read_predicate, to_json
-from router.recording.format import FRAME_RECEIVED, SEND_MESSAGE
+from router.recording.format import FRAME_RECEIVED
 from router.recording.frames import describe_frame, read_whole_frame
 from router.wire.codec import WholeFrame, whole_frame
 
@@ -106,7 +106,7 @@ _FORMATS: dict[type, EventFormat[Any]] = {
         lambda event: f"application {event.app}: set_predicate {format_predicate(event.predicate)}",
     ),
     SendMessage: EventFormat[SendMessage](
-        SEND_MESSAGE,
+        6,
         lambda event, _wire: _U32.pack(event.app) + message_json(event.message),
         lambda data: SendMessage(_number(data), read_message(data[4:])),
         lambda event: f"application {event.app}: send_message {format_message(event.message)}",

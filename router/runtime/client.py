@@ -8,6 +8,7 @@ driver waits. Both may be mixed.
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import time
@@ -236,7 +237,7 @@ class Client:
 
         Raises:
             ClientError: the router refused it or did not answer.
-            ValueError: the text is not a predicate.
+            ValueError: the text is not a predicate, or a duration is not finite.
         """
         request = self.request_register(predicate, max, lifetime_s, freshness_s, refreshed)
         return int(self._wait(request)["subscription"])
@@ -372,6 +373,8 @@ class Client:
         refreshed: bool = False,
     ) -> Request:
         """As `register`, without waiting; the answer holds `subscription` and `round`."""
+        if not math.isfinite(lifetime_s) or not math.isfinite(freshness_s):
+            raise ValueError(f"lifetime_s, freshness_s: {lifetime_s}, {freshness_s}; JSON has finite numbers")
         if isinstance(predicate, str):
             predicate = parse_predicate(predicate)
         fields: dict[str, Any] = {

@@ -15,7 +15,7 @@ _CHUNK = 65_536
 
 
 def json_line(content: Mapping[str, Any]) -> bytes:
-    """A JSON object as a line."""
+    """A JSON object as a line; numbers in it are finite: another becomes null."""
     return msgspec.json.encode(content) + b"\n"
 
 

@@ -45,7 +45,7 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
 
         Raises:
             ValueError: a filter has another length than m/8 bytes, the interface lacks a filter of `gone`, or
-                its filters were loaded with a table. The table is unchanged then.
+                its filters were loaded with a table.
         """
         held = self._held.get(interface, {})
         if interface not in self._loaded:

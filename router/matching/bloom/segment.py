@@ -80,11 +80,6 @@ class Segment:
         self.nodes = len(tree.bit)
 
     @property
-    def distinct(self) -> int:
-        """The number of distinct filters."""
-        return len(self._rows)
-
-    @property
     def nbytes(self) -> int:
         """The memory of the arrays, in bytes."""
         own = self.position.nbytes + self.parts.nbytes

@@ -23,6 +23,8 @@ from tests.support.served_router import Node, arrived
 def test_the_attention_limited_service(limited: Node) -> None:
     with limited.client("a") as first, limited.client("b") as second:
         assert first.commands == {"register", "refresh", "unregister", "publish"}
+        with pytest.raises(ValueError, match="finite"):
+            first.register("x = 1", 2, float("nan"), 300)
         number = first.register("x = 1", 2, 60, 300)
         published = [second.publish("x = 1"), second.publish(Message({"x": 1, "y": 2}))]
         second.publish("x = 1")

@@ -118,6 +118,11 @@ def loops(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     made.close()
 
 
+def test_the_epoll_of_a_loop_is_closed_once(loops: Loops) -> None:
+    loop = loops.of(ORIGIN.router().core)
+    assert loop._epoll.fileno() != loop._selector.fileno()
+
+
 def test_requests_that_were_read_are_served_before_the_end(
     loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
