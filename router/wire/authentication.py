@@ -11,14 +11,14 @@ greatest - i.
 from __future__ import annotations
 
 import struct
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from router.wire.bodies import BODIES
 from router.wire.codec import encode_body
 from router.wire.format import MESSAGES, TAG_BYTES, Flags, FrameType
 from router.wire.format import TRAILER as FIELDS
 from router.wire.frames import AddressedMessage, Frame
-from router.wire.header import HEADER_OFFSETS, decode_header, length_with_signature, struct_of
+from router.wire.header import HEADER_OFFSETS, struct_of
 
 #: `[security] mode` of an experiment.
 SecurityMode = Literal["off", "mac", "signed"]
@@ -32,14 +32,6 @@ _SIGNED_FLAGS = Flags.PARTIAL | Flags.IDENTIFIED
 HEAD = struct_of(FIELDS)
 _FLAGS = HEADER_OFFSETS["flags"]
 _TAGGED = int(Flags.TAGGED)
-
-
-class Trailer(NamedTuple):
-    """The fields of a trailer."""
-
-    hop_key: int
-    hop_counter: int
-    tags: tuple[bytes, ...]
 
 
 def trailer_length(tags: int) -> int:
@@ -60,27 +52,6 @@ def marked(payload: bytes) -> bytes:
 def unmarked(payload: bytes) -> bytes:
     """The payload, which says that no trailer follows."""
     return payload[:_FLAGS] + bytes((payload[_FLAGS] & ~_TAGGED,)) + payload[_FLAGS + 1 :]
-
-
-def read_trailer(payload: bytes) -> Trailer | None:
-    """The trailer of a payload; None: there is none, or it is cut short.
-
-    Args:
-        payload: header, body, perhaps a signature, trailer, and perhaps padding.
-
-    Raises:
-        DecodeError: the header breaks a rule.
-    """
-    at = length_with_signature(decode_header(payload))
-    if not is_tagged(payload) or len(payload) < at + HEAD.size:
-        return None
-    key, counter, count = HEAD.unpack_from(payload, at)
-    at += HEAD.size
-    if len(payload) < at + TAG_BYTES * count:
-        return None
-    return Trailer(
-        key, counter, tuple(payload[at + TAG_BYTES * i : at + TAG_BYTES * (i + 1)] for i in range(count))
-    )
 
 
 def covered(frame: Frame) -> bytes:

@@ -33,7 +33,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Padding, Raw, bind_layers
 
 from router.predicates.model import SYMBOLS, Type, Value, type_of
-from router.wire import codec, format
+from router.wire import format
 from router.wire.addresses import ETHERTYPE
 from router.wire.authentication import HEAD as TRAILER_HEAD
 from router.wire.authentication import trailer_length
@@ -52,7 +52,6 @@ from router.wire.format import (
     Names,
     Tlv,
 )
-from router.wire.frames import Frame
 from router.wire.header import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, TYPE_NAMES
 from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH
 
@@ -408,12 +407,3 @@ BODIES: dict[FrameType, Any] = {
 bind_layers(Ether, CBCB, type=ETHERTYPE)
 for _type, _body in BODIES.items():
     bind_layers(CBCB, _body, type=int(_type))
-
-
-def to_frame(packet: Any) -> Frame:
-    """The frame that a packet with a `CBCB` layer stands for, checked as one off the wire would be.
-
-    Raises:
-        codec.DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
-    """
-    return codec.decode(bytes(packet[CBCB]))

@@ -43,9 +43,10 @@ from router.wire.frames import (
     Subscription,
 )
 from router.wire.header import DecodeError
-from router.wire.layers import CBCB, to_frame
+from router.wire.layers import CBCB
 from tests.support.compiled_loops import loops
 from tests.support.mutated_frames import mutated
+from tests.support.packets import to_frame
 from tests.support.wire_tshark import ethernet, rows, write_capture
 
 _CHUNK = 20_000

@@ -31,13 +31,14 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
-from router.wire.authentication import covered, read_trailer
+from router.wire.authentication import covered
 from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
 from testbed.network.names import port_device
 from tests.support.command import STATE, Cbcb, committed, elsewhere
 from tests.support.guarded import head
+from tests.support.packets import read_trailer
 from tests.support.polling import poll
 from tests.support.runtime_wire import socket_in
 

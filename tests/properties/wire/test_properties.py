@@ -49,6 +49,7 @@ from router.wire.frames import (
 )
 from router.wire.tree_classes import CHILD_MAX
 from tests.support.described_frames import from_frame
+from tests.support.packets import to_frame
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -210,7 +211,7 @@ def test_scapy_and_the_codec_agree(frame: Frame) -> None:
     dissected = layers.CBCB(payload)
     dissected.clear_cache()
     assert bytes(dissected) == payload
-    assert layers.to_frame(dissected) == frame
+    assert to_frame(dissected) == frame
 
 
 def decode_or_reason(payload: bytes) -> Frame | codec.DecodeReason:

@@ -18,6 +18,7 @@ from router.wire import codec, layers
 from router.wire.format import FRAMES, FrameType, Tlv
 from router.wire.frames import EncodedMessage, Frame, SenderRequest
 from router.wire.message import message_of
+from tests.support.packets import to_frame
 
 needs_numba = pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
 
@@ -104,7 +105,7 @@ def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
     assert len(packet.payload.tlvs) == len(_split(body))
     packet.clear_cache()
     assert bytes(packet) == _payload(frame, body)
-    assert layers.to_frame(packet) == frame
+    assert to_frame(packet) == frame
 
 
 @settings(deadline=None)

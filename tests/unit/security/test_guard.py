@@ -23,7 +23,7 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
-from router.wire.authentication import WINDOW, marked, read_trailer
+from router.wire.authentication import WINDOW, marked
 from router.wire.codec import decode, encode, fragment, read_frame
 from router.wire.format import MESSAGES
 from router.wire.frames import Ack, Commit, Frame, FrameType, Publication, SenderRequest
@@ -31,6 +31,7 @@ from router.wire.header import DecodeError
 from router.wire.intake import FrameIntake, RefusedError
 from tests.support.guarded import INCARNATION, RING, ROGUE, guard, head, opened, router_guard, sealed
 from tests.support.mutated_frames import mutated
+from tests.support.packets import read_trailer
 from tests.support.promises import hold
 from tests.vectors.wire_vectors import TAGGED, WHOLE, Tagged
 

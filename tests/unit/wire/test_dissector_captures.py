@@ -26,7 +26,6 @@ from router.wire.addresses import (
     port_addresses,
     sender_of,
 )
-from router.wire.authentication import read_trailer
 from router.wire.fragments import Reassembler
 from router.wire.frames import (
     Ack,
@@ -39,6 +38,7 @@ from router.wire.frames import (
     SenderRequest,
 )
 from testbed.wireshark import Folders, Installation, read_sources
+from tests.support.packets import read_trailer
 from tests.support.paths import DOCS, ROOT
 from tests.support.tree_entries import table_of
 from tests.support.wire_tshark import (

@@ -30,6 +30,7 @@ from router.wire.frames import (
     Subscription,
 )
 from tests.support.described_frames import describe, from_frame
+from tests.support.packets import to_frame
 from tests.support.tree_entries import TreeEntry, table_of
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
 
@@ -167,7 +168,7 @@ def test_builds_the_bytes_of_each_vector(vector: Whole) -> None:
 @pytest.mark.parametrize("vector", WHOLE, ids=by_name)
 def test_rebuilds_what_it_dissects(vector: Whole) -> None:
     packet = Ether(ETHERNET + vector.payload)
-    assert layers.to_frame(packet) == vector.frame
+    assert to_frame(packet) == vector.frame
     packet.clear_cache()
     assert bytes(packet) == ETHERNET + vector.payload
 
@@ -179,7 +180,7 @@ def test_fragments_carry_a_part_of_the_body(vector: Fragmented) -> None:
     body = b"".join(packet[layers.Fragment].load for packet in packets)
     assert body == codec.encode_body(vector.frame)
     with pytest.raises(codec.DecodeError, match="bad_fragment"):
-        layers.to_frame(packets[0])
+        to_frame(packets[0])
 
 
 @pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
@@ -189,7 +190,7 @@ def test_shows_malformed_frames_and_keeps_their_bytes(vector: Malformed) -> None
     assert bytes(packet) == ETHERNET + vector.payload
     if len(vector.payload) >= codec.HEADER_LENGTH:
         with pytest.raises(codec.DecodeError) as caught:
-            layers.to_frame(packet)
+            to_frame(packet)
         assert caught.value.reason == vector.reason
 
 
@@ -207,7 +208,7 @@ def test_crafted_packet_takes_type_and_lengths_from_its_parts() -> None:
             ]
         )
     )
-    frame = layers.to_frame(packet)
+    frame = to_frame(packet)
     assert bytes(packet)[:14] == ETHERNET
     assert isinstance(frame.body, Predicate)
     (constraint,) = frame.body.filters[0]
@@ -226,7 +227,7 @@ def test_long_lists_are_dissected_to_the_end() -> None:
     ):
         frame = Frame(kind, 0, 1, 1, 1, body)
         packet = layers.CBCB(codec.encode(frame))
-        assert layers.to_frame(packet) == frame
+        assert to_frame(packet) == frame
         packet.clear_cache()
         assert bytes(packet) == codec.encode(frame)
 
@@ -234,7 +235,7 @@ def test_long_lists_are_dissected_to_the_end() -> None:
 def test_a_whole_number_is_a_double_where_the_type_says_so() -> None:
     for value_type, value in ((int(Type.DOUBLE), 300.0), (int(Type.INTEGER), 300)):
         attribute = layers.Attribute(attribute_name=b"p", value_type=value_type, value=300)
-        frame = layers.to_frame(layers.CBCB(issuer=1, seq=1, epoch=1) / layers.MSG(tlvs=[attribute]))
+        frame = to_frame(layers.CBCB(issuer=1, seq=1, epoch=1) / layers.MSG(tlvs=[attribute]))
         assert frame.body == Message({"p": value})
         assert isinstance(frame.body, Message)
         assert type(frame.body["p"]) is type(value)

@@ -1,0 +1,49 @@
+"""Frames and trailers read from packets, with the codec of the routers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from router.wire import codec
+from router.wire.authentication import HEAD, is_tagged
+from router.wire.format import TAG_BYTES
+from router.wire.frames import Frame
+from router.wire.header import decode_header, length_with_signature
+from router.wire.layers import CBCB
+
+
+def to_frame(packet: Any) -> Frame:
+    """The frame that a packet with a `CBCB` layer stands for, checked as one off the wire would be.
+
+    Raises:
+        codec.DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
+    """
+    return codec.decode(bytes(packet[CBCB]))
+
+
+class Trailer(NamedTuple):
+    """The fields of a trailer."""
+
+    hop_key: int
+    hop_counter: int
+    tags: tuple[bytes, ...]
+
+
+def read_trailer(payload: bytes) -> Trailer | None:
+    """The trailer of a payload; None: there is none, or it is cut short.
+
+    Args:
+        payload: header, body, perhaps a signature, trailer, and perhaps padding.
+
+    Raises:
+        DecodeError: the header breaks a rule.
+    """
+    at = length_with_signature(decode_header(payload))
+    if not is_tagged(payload) or len(payload) < at + HEAD.size:
+        return None
+    key, counter, count = HEAD.unpack_from(payload, at)
+    at += HEAD.size
+    if len(payload) < at + TAG_BYTES * count:
+        return None
+    tags = [payload[at + TAG_BYTES * i : at + TAG_BYTES * (i + 1)] for i in range(count)]
+    return Trailer(key, counter, tuple(tags))
