@@ -30,11 +30,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> int:
     """Returns 0 if the verdict holds, else 1."""
     experiment = load(arguments)
-    # Spark, pandas and matplotlib take seconds to load.
     from rich.console import Console
 
-    from captures.tables.store import accounting
-    from testbed.conclude import account_and_report
     from testbed.errors import naming_the_run
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
@@ -42,8 +39,13 @@ def main(arguments: Namespace) -> int:
     console = Console()
     progress = Progress(console)
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
+    # Spark, pandas and matplotlib take seconds to load.
+    from captures.tables.store import accounting
+
     if arguments.no_account:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
+    from testbed.conclude import account_and_report
+
     with naming_the_run(run_dir):
         return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)
