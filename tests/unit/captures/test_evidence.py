@@ -242,6 +242,17 @@ def test_many_contradictions_are_counted_and_the_first_are_named(
         assert direct.summary()["messages_unrecorded"] > 3
 
 
+def test_an_epoch_that_is_abandoned_for_the_next_is_no_contradiction(simulated: Path, tmp_path: Path) -> None:
+    run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
+    _without_last(run.controller_log, "committed")
+    named = "acknowledged by all, and never committed"
+    assert any(named in reason for reason in _reasons(run.path))
+    lines = run.controller_log.read_text().splitlines(keepends=True)
+    started = json.loads(next(line for line in lines if '"epoch_started"' in line))
+    run.controller_log.write_text("".join([*lines, json.dumps({**started, "epoch": 99}) + "\n"]))
+    assert not any(named in reason for reason in _reasons(run.path))
+
+
 def test_a_quiet_end_of_a_run_with_periodic_ras_is_no_contradiction(tmp_path: Path) -> None:
     file = tmp_path / "quiet.toml"
     first = '[[events]]\nat_s = 1\naction = "set_predicate"\nnode = 1\npredicate = "x = 1"\n'
