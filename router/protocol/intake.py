@@ -86,7 +86,7 @@ class Intake(Part):
         self._table_filters = context.options.table_filters
         content = context.content
         self._of_predicates = frozenset({content.advertisement_frame, content.reply_frame})
-        self.bounds = Bounds(context.options.limits, content)
+        self._bounds = Bounds(context.options.limits, content)
         #: By frame type: a list, since an enumeration computes its hash in Python.
         self._rules = [
             rules.get(FrameType(kind)) if kind in _TYPES else None for kind in range(max(_TYPES) + 1)
@@ -95,8 +95,8 @@ class Intake(Part):
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         current = self._context.tables.current
         if current is not None:
-            self.bounds.neighbours.keep_only(current.interfaces.__contains__)
-            self.bounds.issuers.keep_only(current.branch)
+            self._bounds.neighbours.keep_only(current.interfaces.__contains__)
+            self._bounds.issuers.keep_only(current.branch)
         return []
 
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
@@ -116,7 +116,7 @@ class Intake(Part):
         counters = self._context.counters
         try:
             full = self._routing.is_full(self._table_filters)
-            predicate, widened = self.bounds.within(sender, frame, full, now)
+            predicate, widened = self._bounds.within(sender, frame, full, now)
         except DecodeError as error:
             counters.dropped[error.reason.value] += 1
             return None

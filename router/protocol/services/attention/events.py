@@ -109,8 +109,20 @@ class Upload(ServiceEvent):
 # Actions.
 
 
+class _ForApplication(ServiceAction):
+    """Base of the actions whose `line` an application gets."""
+
+    __slots__ = ()
+
+    app: int
+
+    @property
+    def application(self) -> int:
+        return self.app
+
+
 @dataclass(frozen=True, slots=True)
-class Registered(ServiceAction):
+class Registered(_ForApplication):
     """The answer to a `Register` or `Refresh`: a round has begun.
 
     Comes before any delivery of the round.
@@ -124,10 +136,6 @@ class Registered(ServiceAction):
     lifetime_s: float
     freshness_s: float
     at_s: float
-
-    @property
-    def application(self) -> int:
-        return self.app
 
     def record(self) -> Mapping[str, Any]:
         return {
@@ -143,23 +151,19 @@ class Registered(ServiceAction):
 
 
 @dataclass(frozen=True, slots=True)
-class Unregistered(ServiceAction):
+class Unregistered(_ForApplication):
     """A subscription is gone: the answer to an `Unregister`, or its application has left."""
 
     app: int
     subscription: int
     at_s: float
 
-    @property
-    def application(self) -> int:
-        return self.app
-
     def record(self) -> Mapping[str, Any]:
         return {"event": "unregister", "subscription": self.subscription, "at_s": self.at_s}
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded(ServiceAction):
+class Uploaded(_ForApplication):
     """The answer to an `Upload`: the publication has these identifiers.
 
     Comes before any delivery of it.
@@ -170,10 +174,6 @@ class Uploaded(ServiceAction):
     seq: int
     message: Message
     at_s: float
-
-    @property
-    def application(self) -> int:
-        return self.app
 
     def record(self) -> Mapping[str, Any]:
         return {
@@ -186,7 +186,7 @@ class Uploaded(ServiceAction):
 
 
 @value
-class DeliverPublication(ServiceAction):
+class DeliverPublication(_ForApplication):
     """Pass a publication up to one application, for one subscription.
 
     Attributes:
@@ -203,10 +203,6 @@ class DeliverPublication(ServiceAction):
     whence: Origin
     message: Message
     at_s: float
-
-    @property
-    def application(self) -> int:
-        return self.app
 
     def line(self) -> Mapping[str, Any]:
         line = self.record()
@@ -227,7 +223,7 @@ class DeliverPublication(ServiceAction):
 
 
 @dataclass(frozen=True, slots=True)
-class RoundEnded(ServiceAction):
+class RoundEnded(_ForApplication):
     """A round of a subscription is over.
 
     Attributes:
@@ -244,10 +240,6 @@ class RoundEnded(ServiceAction):
     got_remote: int
     max: int
     at_s: float
-
-    @property
-    def application(self) -> int:
-        return self.app
 
     def line(self) -> dict[str, Any]:
         return {
