@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from captures.rundir.files import RunFolderError
+from captures.rundir.layout import accounting
 
 
 class TestbedError(Exception):
@@ -70,8 +71,6 @@ def naming_the_run(run_dir: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        from captures.tables.store import accounting  # loads pyarrow
-
         text = f"interrupted; `{accounting(run_dir)}` accounts for what there is of the run"
         raise KeyboardInterrupt(text) from interrupt
 

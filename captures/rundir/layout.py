@@ -5,8 +5,14 @@ No other module spells one of them.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def accounting(run: Path) -> str:
+    """The command that accounts for a run, quoted for a shell."""
+    return f"cbcb account {shlex.quote(str(run))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
+from captures.rundir.layout import RunLayout, accounting
 from captures.tables.catalogue import TABLES
 
 if TYPE_CHECKING:
@@ -156,11 +155,6 @@ def remedy(run: Path) -> str:
     if not (timings := RunLayout(run).timings).is_file():
         return f"it cannot be accounted for without {timings.name}, which a run writes at its end"
     return f"`{accounting(run)}` makes all anew"
-
-
-def accounting(run: Path) -> str:
-    """The command that accounts for a run, quoted for a shell."""
-    return f"cbcb account {shlex.quote(str(run))}"
 
 
 def _is_whole(run: Path, name: str) -> bool:

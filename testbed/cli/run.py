@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
+from captures.rundir.layout import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs
 from testbed.cli.experiments import load
 from testbed.emulation.demand import demand, require_capacity
@@ -92,15 +93,13 @@ def main(arguments: Namespace) -> int:
                 raise
             progress.note(f"the run has ended early: {error}")
             run_dir, lost = error.run_dir, error
-        # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
         if arguments.no_account:
-            from captures.tables.store import accounting
-
             progress.note(f"not accounted for: {accounting(run_dir)}")
             return 0
         with naming_the_run(run_dir):
             if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
                 return status
+            # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
             from testbed.conclude import account_and_report
 
             return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from captures.rundir.layout import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_master, add_runs
 from testbed.cli.experiments import load
 
@@ -39,12 +40,10 @@ def main(arguments: Namespace) -> int:
     console = Console()
     progress = Progress(console)
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
-    # Spark, pandas and matplotlib take seconds to load.
-    from captures.tables.store import accounting
-
     if arguments.no_account:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
+    # Spark, pandas and matplotlib take seconds to load.
     from testbed.conclude import account_and_report
 
     with naming_the_run(run_dir):
