@@ -40,8 +40,14 @@ _BRING_UP_S = (1.7, 8.5e-3, 27.5e-6)
 _TAKE_DOWN_S = (0.4, 4.1e-3, 12.1e-6)
 #: Bytes of captures, recordings, logs and tables: of a run, of each router, and for each frame over a link.
 _DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
-#: The control groups (version 2), as this process or its container sees them, and its own.
+#: The control groups, as this process or its container sees them, and its own.
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+#: Files of a control group with its limit of memory and its use, and what precedes the names of the cache of
+#: files in memory.stat, a group's own and that of the groups in it: version 2, version 1.
+_MEMORY_FILES = (
+    ("memory.max", "memory.current", ""),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+)
 #: Share of the free memory and disk that a run may take without a warning being due.
 _MOST = 0.9
 
@@ -165,29 +171,38 @@ def _free_processes() -> Iterator[int]:
     # The kernel does not hold root to this limit.
     if soft != resource.RLIM_INFINITY and os.geteuid() != 0:
         yield soft - used
-    for group in _groups():
+    for group in _groups("pids"):
         with suppress(OSError, ValueError):
             yield int((group / "pids.max").read_text()) - int((group / "pids.current").read_text())
 
 
-def _groups() -> Iterator[Path]:
-    """Yields the folder of the process's control group, and those of the groups that it is in."""
+def _groups(controller: str) -> Iterator[Path]:
+    """Yields the folder of the process's control group, and those of the groups that it is in.
+
+    A line of the kernel is `0::PATH` (version 2), or `NUMBER:CONTROLLERS:PATH` (version 1, each controller
+    with a tree of its own).
+    """
     with suppress(OSError):
         for line in _OWN_GROUP.read_text().splitlines():
-            if line.startswith("0::/"):
-                own = _GROUPS / line.removeprefix("0::/")
-                yield from (own, *(each for each in own.parents if each.is_relative_to(_GROUPS)))
+            _, controllers, path = line.split(":", 2)
+            if controllers and controller not in controllers.split(","):
+                continue
+            top = _GROUPS / controller if controllers else _GROUPS
+            own = top / path.removeprefix("/")
+            yield from (own, *(each for each in own.parents if each.is_relative_to(top)))
 
 
 def _free_in_group() -> Iterator[float]:
     """Yields what each control group leaves of the memory."""
-    for group in _groups():
-        with suppress(OSError, ValueError):
-            used = int((group / "memory.current").read_text())
-            lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # The kernel takes the cache of files back before it refuses memory.
-            cached = sum(int(value) for name, value in lines if name in ("active_file", "inactive_file"))
-            yield int((group / "memory.max").read_text()) - used + cached
+    for group in _groups("memory"):
+        for limit, use, prefix in _MEMORY_FILES:
+            with suppress(OSError, ValueError):
+                used = int((group / use).read_text())
+                lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+                # The kernel takes the cache of files back before it refuses memory.
+                caches = {f"{prefix}active_file", f"{prefix}inactive_file"}
+                cached = sum(int(value) for name, value in lines if name in caches)
+                yield int((group / limit).read_text()) - used + cached
 
 
 def _size(count: float) -> str:

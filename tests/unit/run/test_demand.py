@@ -172,6 +172,24 @@ def test_the_cache_of_files_of_a_container_is_free_memory(
     assert capacity(tmp_path).memory_bytes == 800
 
 
+def test_the_limits_of_a_job_under_control_groups_of_version_1_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.emulation.demand._GROUPS", tmp_path)
+    monkeypatch.setattr("testbed.emulation.demand._OWN_GROUP", tmp_path / "own")
+    (tmp_path / "own").write_text("12:pids:/job\n9:cpu,cpuacct:/\n4:memory:/slurm/job_1/step_0\n")
+    job, pids = tmp_path / "memory" / "slurm" / "job_1", tmp_path / "pids" / "job"
+    (job / "step_0").mkdir(parents=True)
+    pids.mkdir(parents=True)
+    (job / "memory.limit_in_bytes").write_text("1000\n")
+    (job / "memory.usage_in_bytes").write_text("900\n")
+    (job / "memory.stat").write_text("active_file 1\ntotal_active_file 300\ntotal_inactive_file 400\n")
+    (pids / "pids.max").write_text("20\n")
+    (pids / "pids.current").write_text("9\n")
+    found = capacity(tmp_path)
+    assert (found.memory_bytes, found.processes) == (800, 11)
+
+
 def _raise(error: BaseException) -> Callable[[], None]:
     def raising() -> None:
         raise error
