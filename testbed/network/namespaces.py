@@ -95,7 +95,10 @@ def descriptors_needed(nodes: int) -> int:
 
 
 def allow_descriptors(nodes: int) -> None:
-    """Raises the limit of open files of this process and its children for a run of so many nodes.
+    """Sets the limit of open files of this process and its children for a run of so many nodes.
+
+    A container's engine may have set a limit of 2^30, which Mininet's `mnexec` would take at its word: it
+    closes each number below the limit.
 
     Raises:
         MachineError: the hard limit is too low.
@@ -105,7 +108,7 @@ def allow_descriptors(nodes: int) -> None:
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise MachineError(f"{nodes} routers need {needed} open files; the limit is {hard} (`ulimit -Hn`)")
     raised = max(needed, _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard))
-    if soft != resource.RLIM_INFINITY and soft < raised:
+    if soft != raised:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
 
 
