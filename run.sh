@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up what is missing on a Debian 12 or Ubuntu 24.04 machine, then:
+# Sets up what is missing on Debian 12 or 13, or Ubuntu 24.04 or 26.04, then:
 #   ./run.sh                 runs the default experiment, ending with a verdict and the path of the report
 #   ./run.sh test [ARGS]     runs the tests (ARGS go to pytest)
 #   ./run.sh setup           only sets up
@@ -11,7 +11,11 @@ root=$(dirname "$(readlink -f "$0")")
 venv=$root/.venv
 # Neither Python may import from the working folder: root runs what it imports.
 python=(/usr/bin/python3 -I)
+# `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 venv_python=("$venv/bin/python" -P)
+# A user's settings of pip may name other places than the environment.
+into_environment=(env -u PIP_TARGET -u PIP_PREFIX PIP_USER=0)
 # Tests that need these are skipped without them.
 test_packages=(lua5.2 lua5.3 lua5.4 chromium)
 # Command -> package: what `cbcb doctor` looks for. The others are what the set-up itself and Mininet need.
@@ -20,6 +24,10 @@ packages=(kmod procps python3 python3-venv)
 
 say() { printf 'run.sh: %s\n' "$*" >&2; }
 fail() { say "$1"; exit 3; }
+network="is there a network? Behind a proxy, \`sudo -E\` keeps the variables that name it"
+
+# Whether a package is installed; the user may have put it on hold.
+is_installed() { [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null) == ?i* ]]; }
 
 # Sets `missing` to the packages that are not installed.
 find_missing_packages() {
@@ -33,7 +41,7 @@ find_missing_packages() {
         esac
     done <"$commands"
     for package in "${packages[@]}"; do
-        [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) == ii* ]] || missing+=("$package")
+        is_installed "$package" || missing+=("$package")
     done
     java_is_new_enough || missing+=("$java")
 }
@@ -44,7 +52,7 @@ install_packages() {
     say "installing ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     # A fresh machine often updates itself at first, and holds the lock meanwhile.
-    apt-get -qq -o DPkg::Lock::Timeout=300 update || fail "apt-get update failed: is there a network?"
+    apt-get -qq -o DPkg::Lock::Timeout=300 update || fail "apt-get update failed: $network"
     apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}" >/dev/null ||
         fail "could not install: apt-get install -y ${missing[*]}"
 }
@@ -53,10 +61,10 @@ install_test_packages() {
     local missing=() package
     command -v apt-get >/dev/null || return 0
     for package in "${test_packages[@]}"; do
-        [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) == ii* ]] && continue
+        is_installed "$package" && continue
         # Ubuntu has Chromium as a snap only; a package that merely fetches it is of no use here.
-        apt-cache show --no-all-versions "$package" 2>/dev/null | grep -qi '^Depends:.*snapd' && continue
-        [[ $(apt-cache policy "$package" 2>/dev/null) == *"Candidate: "[0-9]* ]] && missing+=("$package")
+        LC_ALL=C apt-cache show --no-all-versions "$package" 2>/dev/null | grep -qi '^Depends:.*snapd' && continue
+        [[ $(LC_ALL=C apt-cache policy "$package" 2>/dev/null) == *"Candidate: "[0-9]* ]] && missing+=("$package")
     done
     ((${#missing[@]})) || return 0
     say "installing ${missing[*]}, for the tests"
@@ -66,7 +74,8 @@ install_test_packages() {
 
 java_is_new_enough() {
     local version
-    version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || return 1
+    # Spark starts the Java of JAVA_HOME, and without it that of PATH.
+    version=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || return 1
     [[ -n $version && $version -ge 17 ]]
 }
 
@@ -83,18 +92,18 @@ environment_is_current() { [[ -f $venv/stamp && $(<"$venv/stamp") == "$(environm
 make_environment() {
     # The system's own Python, because Mininet's module belongs to it.
     "${python[@]}" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "${python[0]} is $("${python[@]}" -V 2>&1); 3.11 or newer is needed (Debian 12, Ubuntu 24.04)"
+        fail "${python[0]} is $("${python[@]}" -V 2>&1); 3.11 or newer is needed (Debian 12 or 13, Ubuntu 24.04 or 26.04)"
     environment_is_current && return 0
     say "making the Python environment (.venv): some minutes, once"
     rm -rf "$venv"
     "${python[@]}" -m venv "$venv" || fail "cannot make $venv: apt-get install -y python3-venv"
-    local pip=("${venv_python[@]}" -m pip install --quiet --disable-pip-version-check --progress-bar off)
+    local pip=("${into_environment[@]}" "${venv_python[@]}" -m pip install --quiet --disable-pip-version-check --progress-bar off)
     pip+=(--no-deps --require-hashes)
     # The lock's own pip first: an older one does not know constraints of builds.
     "${pip[@]}" --requirement <(sed -n '/^pip==/,/[^\\]$/p' "$root/requirements.lock") ||
-        fail "pip could not install the pip of requirements.lock: is there a network?"
+        fail "pip could not install the pip of requirements.lock: $network"
     "${pip[@]}" --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock" ||
-        fail "pip could not install requirements.lock: is there a network?"
+        fail "pip could not install requirements.lock: $network"
     local site mininet
     site=$("${venv_python[@]}" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     mininet=$("${python[@]}" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))') ||

@@ -60,6 +60,8 @@ COMMANDS = {
 }
 
 INTERRUPTED = 130
+#: Folders of commands that only root runs.
+_ADMINISTRATION = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 #: Faults of a path that the user gave, or of the rights on it.
 _PATH_ERRORS = frozenset(
     {
@@ -104,6 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_like_ctrl_c()
         argv = sys.argv[1:] if argv is None else argv
         arguments = build_parser(argv).parse_args(argv)
+        # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
+        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMINISTRATION])
         if path := os.environ.get("PYTHONPATH"):
             # For children, an empty entry is the working folder, also under `-P`.
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -17,10 +18,14 @@ from testbed.errors import MachineError
 from testbed.events.links import at_worst
 from testbed.machine.probes import (
     datapath,
+    java,
+    java_version,
     kernel_features,
     lacking_capabilities,
     output,
+    why_no_machine_code,
     why_no_namespaces,
+    why_no_temporary_programs,
     why_no_tun,
 )
 from testbed.machine.versions import package_versions, required_packages
@@ -51,7 +56,7 @@ class Check:
 
 def check_machine() -> list[Check]:
     """Checks everything that `cbcb run` needs or can use, in the order in which to repair it."""
-    checks = [_python(), *_packages(), _rights(), *_commands(), _java(), _mininet()]
+    checks = [_python(), *_packages(), _rights(), *_commands(), _java(), _temporary(), _mininet()]
     able = all(check.ok for check in checks if check.required)
     checks.append(open_vswitch())
     if able:
@@ -98,14 +103,27 @@ def _python() -> Check:
 def _packages() -> list[Check]:
     installed = package_versions()
     lacking = [name for name in required_packages() if name not in installed]
-    return [
-        Check(
-            "python packages",
-            not lacking,
-            f"{', '.join(lacking)} not installed in {sys.prefix}" if lacking else f"all in {sys.prefix}",
-            "wrong interpreter? use `./run.sh`, or .venv/bin/cbcb, which it makes",
-        )
-    ]
+    packages = Check(
+        "python packages",
+        not lacking,
+        f"{', '.join(lacking)} not installed in {sys.prefix}" if lacking else f"all in {sys.prefix}",
+        "wrong interpreter? use `./run.sh`, or .venv/bin/cbcb, which it makes",
+    )
+    if lacking:
+        return [packages]
+    refused = why_no_machine_code()
+    mend = "a processor with AVX is needed; in a virtual machine, let it see the host's (`-cpu host`)"
+    return [packages, Check("machine code of packages", refused is None, refused or "runs", mend)]
+
+
+def _temporary() -> Check:
+    refused = why_no_temporary_programs()
+    return Check(
+        "temporary files",
+        refused is None,
+        refused or f"{tempfile.gettempdir()}: can be written, programs run",
+        "set TMPDIR to a folder that can be written, where programs may run",
+    )
 
 
 def compiled_code() -> Check:
@@ -171,7 +189,8 @@ def required_commands() -> dict[str, str]:
 
 def _commands() -> list[Check]:
     commands = required_commands()
-    lacking = [command for command in commands if shutil.which(command) is None]
+    # Java may be that of JAVA_HOME: it has a row of its own.
+    lacking = [command for command in commands if command != "java" and shutil.which(command) is None]
     packages = sorted({commands[command] for command in lacking})
     return [
         Check(
@@ -185,20 +204,23 @@ def _commands() -> list[Check]:
 
 def _java() -> Check:
     mend = f"apt-get install -y {required_commands()['java']}"
-    text = output(["java", "-version"])
-    if '"' not in text:
-        if shutil.which("java") is not None and text:
-            # It is installed and does not start, for example for lack of memory.
-            return Check(
-                "java",
-                False,
-                f"`java -version` fails: {'; '.join(text.strip().splitlines()[:2])}",
-                "make `java -version` work; for lack of memory, free some or raise `ulimit -v`",
-            )
-        return Check("java", False, "`java -version` says nothing", mend)
-    found = text.split('"')[1]
-    major = int(found.split(".")[0])
-    return Check("java", major >= JAVA_MIN, found, f"Java {JAVA_MIN} or newer is needed: {mend}")
+    command = java()
+    text = output([command, "-version"])
+    found = java_version(text)
+    of_home = f"; JAVA_HOME is {os.environ['JAVA_HOME']}" if os.environ.get("JAVA_HOME") else ""
+    if found is not None:
+        mend = f"Java {JAVA_MIN} or newer is needed: {mend}{', and unset JAVA_HOME' if of_home else ''}"
+        return Check("java", found[1] >= JAVA_MIN, f"{found[0]}{of_home}", mend)
+    if shutil.which(command) is not None and text:
+        # It is installed and does not start, for example for lack of memory.
+        return Check(
+            "java",
+            False,
+            f"`{command} -version` fails: {'; '.join(text.strip().splitlines()[:2])}",
+            f"make `{command} -version` work; for lack of memory, free some or raise `ulimit -v`",
+        )
+    mend = "set JAVA_HOME to the folder of a Java, or unset it" if of_home else mend
+    return Check("java", False, f"`{command} -version` says nothing", mend)
 
 
 def _mininet() -> Check:

@@ -6,8 +6,12 @@ A qdisc is added in a network namespace that exists for that long.
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import signal
 import subprocess
+import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +19,10 @@ from testbed.network.shaping import KernelFeatures
 
 #: Capability -> its number in <linux/capability.h>.
 _CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21, "SYS_NICE": 23}
+#: Python packages with machine code of their own, which need not run on every processor (DuckDB: AVX).
+_WITH_MACHINE_CODE = ("duckdb", "numba", "pyarrow")
+#: The line of `java -version` with the version, such as 17.0.15, 26-ea or 25-internal.
+_JAVA_VERSION = re.compile(r'^\S+ version "((\d+)[^"]*)"', re.MULTILINE)
 
 
 @cache
@@ -65,6 +73,53 @@ def why_no_tun() -> str | None:
         os.close(os.open("/dev/net/tun", os.O_RDWR))
     except OSError as error:
         return f"/dev/net/tun: {error.strerror}"
+    return None
+
+
+def java() -> str:
+    """Returns the command that Spark starts Java with: that of JAVA_HOME, or that of PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
+def java_version(text: str) -> tuple[str, int] | None:
+    """Returns the version in what `java -version` prints, whole and its first number; None: it has none.
+
+    What JAVA_TOOL_OPTIONS adds to the output may have quotes, too.
+    """
+    found = _JAVA_VERSION.search(text)
+    return None if found is None else (found[1], int(found[2]))
+
+
+def why_no_machine_code() -> str | None:
+    """Says why libraries cannot run here, for example on a processor without AVX; None if they can."""
+    program = f"import {', '.join(_WITH_MACHINE_CODE)}; duckdb.sql('select 1').fetchall()"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode >= 0:
+        return done.stderr.strip().rpartition("\n")[2] or None if done.returncode else None
+    return f"{', '.join(_WITH_MACHINE_CODE)}: the program ended by {signal.Signals(-done.returncode).name}"
+
+
+def why_no_temporary_programs() -> str | None:
+    """Says why no program can run in the folder of temporary files; None if a program can.
+
+    The Java libraries of Spark unpack machine code there.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="cbcb-") as folder:
+            program = Path(folder, "program")
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o700)
+            subprocess.run([program], check=True, timeout=30)
+    except PermissionError:
+        return f"{tempfile.gettempdir()} is mounted noexec"
+    except OSError as error:
+        return str(error)
     return None
 
 

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from captures.rundir.manifest import Source
 from testbed import __version__
 from testbed.errors import InputError
-from testbed.machine.probes import output
+from testbed.machine.probes import java, java_version, output
 from testbed.terminal.printable import put
 
 _COMMIT = re.compile("[0-9a-f]{40,64}")
@@ -76,7 +76,7 @@ def tool_versions() -> dict[str, str]:
     found = {
         "open vswitch": output(["ovs-vswitchd", "--version"]).split("\n")[0].split()[-1:],
         "tshark": output(["tshark", "--version"]).split()[2:3],
-        "java": output(["java", "-version"]).split('"')[1:2],
+        "java": [text for text, _ in filter(None, [java_version(output([java(), "-version"]))])],
     }
     return {name: words[0] if words else "unknown" for name, words in found.items()}
 

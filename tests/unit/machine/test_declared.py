@@ -113,9 +113,12 @@ def test_a_package_or_command_that_is_missing_is_named(monkeypatch: pytest.Monke
     assert found["python packages"].detail.startswith("nosuchpackage not installed in ")
     commands = found["system commands"]
     assert not commands.ok
-    assert commands.detail == f"{', '.join(required_commands())} not found"
+    needed = required_commands()
+    java = needed.pop("java")
+    assert commands.detail == f"{', '.join(needed)} not found"
     packages = commands.mend.removeprefix("apt-get install -y ").split()
-    assert set(packages) == set(required_commands().values())
+    assert set(packages) == set(needed.values())
+    assert found["java"].mend == f"apt-get install -y {java}"
 
 
 def test_run_sh_installs_the_packages_of_the_commands(tmp_path: Path) -> None:
