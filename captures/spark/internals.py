@@ -121,19 +121,6 @@ def forget_session() -> None:
     SparkContext._active_spark_context = None
 
 
-def analyzed_query(session: SparkSession, sql: str) -> tuple[DataFrame, Any]:
-    """A query as a DataFrame, and its analyzed plan, made by `_jsparkSession`; nothing is run.
-
-    Raises:
-        PySparkException: the text is not a query, or a name in it does not exist.
-    """
-    java = session._jsparkSession
-    plan = java.sessionState().sqlParser().parseQuery(sql)
-    classic = jvm(session.sparkContext).org.apache.spark.sql.classic
-    dataset = classic.Dataset.ofRows(java, plan)
-    return DataFrame(dataset, session), dataset.queryExecution().analyzed()
-
-
 def activate(session: SparkSession) -> None:
     """Calls Java's `setActiveSession` by `_jsparkSession`, in the calling thread.
 

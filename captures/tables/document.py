@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from captures.tables.catalogue import CLOCKS, NAMES, TABLES, Table
 
-#: Questions about runs, and the SQL that answers them, on DuckDB and on Spark alike.
+#: Questions about runs, and the SQL that answers them, on DuckDB.
 EXAMPLES: tuple[tuple[str, str], ...] = (
     (
         "Utilisation of each link by minute: 95th percentile of its bins (bits per second without a "
@@ -135,7 +135,7 @@ def document() -> str:
         "",
         "`cbcb query RUN --tables` lists the tables, `cbcb query RUN 'SELECT ...'` answers questions in SQL.",
         "",
-        "Examples, which `tests/spark/test_questions.py` runs on DuckDB and on Spark, with known answers:",
+        "Examples, which `tests/spark/test_questions.py` runs with known answers:",
     ]
     for question, sql in EXAMPLES:
         lines += ["", question, "", "```sql", sql, "```"]

@@ -1,6 +1,6 @@
 """Queries in SQL over the tables of a run (docs/tables.md); each table is a view under its own name.
 
-DuckDB answers them in this process, in a fraction of a second; `captures.tables.query_spark` uses Spark.
+DuckDB answers them in this process, in a fraction of a second.
 """
 
 from __future__ import annotations

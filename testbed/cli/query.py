@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from testbed.cli.arguments import add_run, master, not_negative
-from testbed.errors import InputError, MachineError
+from testbed.cli.arguments import add_run, not_negative
+from testbed.errors import InputError
 from testbed.runs.folders import find_run
 from testbed.terminal.printable import put
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,12 +27,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
     parser.add_argument(
         "--rows", type=not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
-    )
-    parser.add_argument(
-        "--master",
-        type=master,
-        metavar="URL",
-        help="ask one query of Spark SQL there instead, such as local[2]; it takes seconds to start",
     )
 
 
@@ -61,18 +50,7 @@ def main(arguments: Namespace) -> int:
         if arguments.tables or sql is None:
             put("\n".join(described(describe(run))))
             return 0
-        answer = ask(run, sql) if arguments.master is None else _by_spark(run, sql, arguments.master)
-        write(answer, arguments.format, arguments.output, arguments.rows)
+        write(ask(run, sql), arguments.format, arguments.output, arguments.rows)
     except QueryError as error:
         raise InputError(str(error)) from error
     return 0
-
-
-def _by_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
-    from captures.spark.session import SessionError
-    from captures.tables.query_spark import ask_spark  # starts in seconds, not in a fraction of one
-
-    try:
-        yield from ask_spark(run, sql, master)
-    except SessionError as error:
-        raise MachineError(str(error)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,15 +17,11 @@ from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
-from captures.tables.query import QueryError, ask
-from captures.tables.query_spark import answer
+from captures.tables.query import ask
 from testbed.cli.main import main
 from tests.support.run_folder import SEQ, good_run
 
 pytestmark = pytest.mark.spark
-
-#: A call of a static method of Java.
-_CALL = "reflect('java.lang.System', 'lineSeparator')"
 
 
 @pytest.fixture(scope="module")
@@ -123,121 +118,6 @@ def test_a_missed_message_is_found_with_its_receiver(run: Path, capsys: pytest.C
     (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Which messages were missed")]
     said = _ask(run, capsys, sql, "--format", "json").splitlines()
     assert [json.loads(line)["node"] for line in said] == [2]
-
-
-def test_spark_gives_the_same_answer(run: Path, spark: SparkSession) -> None:
-    counts = "select type, kind, count(*) as n, min(time_ns) as first from frames"
-    sql = f"{counts} group by type, kind order by type, kind"
-    by_spark = [row for batch in answer(spark, run, sql) for row in batch.to_pylist()]
-    assert by_spark == [row for batch in ask(run, sql) for row in batch.to_pylist()]
-    assert len(by_spark) == 6
-
-
-@pytest.mark.parametrize(
-    ("sql", "said"),
-    [
-        # Names of files in the place of tables.
-        ("select * from parquet.`/etc`", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("select * from text.`/etc/passwd`", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("select * from binaryFile.`file:///etc/passwd`", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("select * from identifier('text.`/etc/passwd`')", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("with a as (select * from csv.`/etc/passwd`) select * from a", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("select (select max(value) from text.`/etc/passwd`)", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("select * from pcap.`/etc`", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("select * from read_files('/etc')", "UNRESOLVABLE_TABLE_VALUED_FUNCTION"),
-        ("select * from python_worker_logs()", "FEATURE_NOT_ENABLED"),
-        # Statements.
-        ("insert overwrite directory '{folder}/x' using parquet select 1", "PARSE_SYNTAX_ERROR"),
-        ("from messages insert overwrite directory '{folder}/x' using csv select *", "PARSE_SYNTAX_ERROR"),
-        ("insert into messages select * from messages", "PARSE_SYNTAX_ERROR"),
-        ("create table t using csv location '/etc' as select 1", "PARSE_SYNTAX_ERROR"),
-        ("create temporary view t using text options (path '/etc/passwd')", "PARSE_SYNTAX_ERROR"),
-        ("create temporary function f as 'a.b' using jar '/tmp/x.jar'", "PARSE_SYNTAX_ERROR"),
-        ("load data inpath '/etc/passwd' into table messages", "PARSE_SYNTAX_ERROR"),
-        ("add jar '/tmp/x.jar'", "PARSE_SYNTAX_ERROR"),
-        ("add file '/etc/passwd'", "PARSE_SYNTAX_ERROR"),
-        ("list files", "PARSE_SYNTAX_ERROR"),
-        ("set spark.sql.runSQLOnFiles = true", "PARSE_SYNTAX_ERROR"),
-        ("drop table messages", "PARSE_SYNTAX_ERROR"),
-        ("cache table messages", "PARSE_SYNTAX_ERROR"),
-        ("explain select 1", "PARSE_SYNTAX_ERROR"),
-        ("begin select 1; end", "PARSE_SYNTAX_ERROR"),
-        ("execute immediate 'select 1'", "PARSE_SYNTAX_ERROR"),
-        ("select 1; select 2", "PARSE_SYNTAX_ERROR"),
-        # Programs.
-        (
-            "select transform(number) using 'cat /etc/passwd' as (x string) from messages",
-            "ScriptTransformation",
-        ),
-        ("from messages map number using 'touch {folder}/x'", "ScriptTransformation"),
-        ("select * from (from messages reduce number using 'touch {folder}/x')", "ScriptTransformation"),
-        # Functions that run code or read files, by every way to name them.
-        ("select reflect('java.lang.System', 'getenv', 'PATH')", "reflect: a query may not call"),
-        ("select java_method('java.lang.System', 'getenv', 'PATH')", "java_method: a query may not call"),
-        ("select try_reflect('java.lang.System', 'getenv', 'PATH')", "try_reflect: a query may not call"),
-        ("select system.builtin.reflect('java.lang.System', 'getenv', 'PATH')", "a query may not call"),
-        ("select identifier('re' || 'flect')('java.lang.System', 'getenv', 'PATH')", "a query may not call"),
-        ("select 1 where exists (select reflect('java.lang.System', 'exit', 0))", "a query may not call"),
-        (
-            "select max(x) from (select {call} as x)",
-            "a query may not call",
-        ),
-        (
-            "with a as (select {call} as x) select 1 from a",
-            "a query may not call",
-        ),
-        (
-            "select transform(array(1), x -> {call})",
-            "a query may not call",
-        ),
-        (
-            "select number from messages order by {call}",
-            "a query may not call",
-        ),
-        (
-            "select 1 from messages group by grouping sets (({call}), ())",
-            # Spark's analyzer refuses it first.
-            "doesn't show up in the GROUP BY list",
-        ),
-        ("select explode(array({call}))", "a query may not call"),
-        (
-            "select from_xml('<a/>', 'a int', map('rowValidationXSDPath', '/etc/passwd'))",
-            "a query may not call",
-        ),
-        ("select from_protobuf(x'00', 'A', '/etc/passwd')", "PROTOBUF"),
-        ("select from_avro(x'00', 'int', map('avroSchemaUrl', 'file:///etc/passwd'))", "AVRO"),
-    ],
-)
-def test_a_query_of_spark_reads_the_tables_alone(
-    run: Path, spark: SparkSession, tmp_path: Path, sql: str, said: str
-) -> None:
-    with pytest.raises(QueryError, match=re.escape(said)):
-        list(answer(spark, run, sql.format(folder=tmp_path, call=_CALL)))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("sql", "rows"),
-    [
-        ("with a as (select number from messages) select max(number) m from a", [{"m": 4}]),
-        ("select number from messages where number in (select max(number) from messages)", [{"number": 4}]),
-        ("select count(*) n from messages m join deliveries d on m.seq = d.seq", [{"n": 3}]),
-        ("select distinct rank() over (order by 1) r from messages", [{"r": 1}]),
-        ("select 1 as a union all select 2 order by a desc limit 1 offset 1", [{"a": 1}]),
-        ("from messages |> where number = 2 |> select number", [{"number": 2}]),
-        ("select * from range(1)", [{"id": 0}]),
-        ("select sum(x) s from (select explode(array(1, 2)) x)", [{"s": 3}]),
-        ("select count(*) n from messages lateral view explode(array(1, 2)) t as x", [{"n": 8}]),
-        ("select type, count(*) n from frames where type = 'TABLE' group by cube(type) having type is null",
-         [{"type": None, "n": 3}]),
-        ("select * from (select 1 as a, 'x' as b) pivot (max(a) for b in ('x'))", [{"x": 1}]),
-        ("select a from values (1), (2) as t(a) where a > (select min(number) from messages)", [{"a": 2}]),
-    ],
-)  # fmt: skip
-def test_queries_of_spark_have_answers(
-    run: Path, spark: SparkSession, sql: str, rows: list[dict[str, object]]
-) -> None:
-    assert [row for batch in answer(spark, run, sql) for row in batch.to_pylist()] == rows
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The documented questions on a run whose answers are known, on both engines."""
+"""The documented questions on a run whose answers are known, as DuckDB answers them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from captures.tables import store
 from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
 from captures.tables.query import ask
-from captures.tables.query_spark import answer
 from router.wire.addresses import port_addresses
 from tests.support.run_folder import SEQ, START_NS, asked_run
 
@@ -90,10 +89,8 @@ def _number(value: object) -> object:
 
 
 @pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
-def test_both_engines_give_the_same_rows(run: Path, spark: SparkSession, question: str, sql: str) -> None:
-    found = _asked(run, sql)
-    assert found or question.startswith("Which messages were missed")
-    assert _plain([row for batch in answer(spark, run, sql) for row in batch.to_pylist()]) == _plain(found)
+def test_each_question_has_an_answer(run: Path, question: str, sql: str) -> None:
+    assert _asked(run, sql) or question.startswith("Which messages were missed")
 
 
 @pytest.mark.parametrize("question", _ANSWERS)

@@ -126,7 +126,7 @@ def test_the_hint_of_a_report_is_a_command_that_works(
         (["replay", "--at", "inf"], "inf: expected experiment seconds"),
         (["replay", "--at", "nan"], "nan: expected experiment seconds"),
         (["account", "--master", "nonsense"], "nonsense: expected local[N] or spark://HOST:PORT"),
-        (["query", "--master", "local[0]"], "local[0]: expected local[N] or spark://HOST:PORT"),
+        (["account", "--master", "local[0]"], "local[0]: expected local[N] or spark://HOST:PORT"),
     ],
 )
 def test_wrong_arguments_are_said_in_words(
