@@ -214,10 +214,6 @@ class RunLayout:
     def live_errors(self) -> Path:
         return self.logs_folder / "live.err"
 
-    @property
-    def live_spark_log(self) -> Path:
-        return self.logs_folder / "live-spark.log"
-
     # Recordings and counters.
 
     @property

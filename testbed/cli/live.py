@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from testbed.cli.arguments import add_master, add_port, add_run
+from testbed.cli.arguments import add_port, add_run
 from testbed.runs.folders import find_run
 
 
@@ -12,13 +12,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_run(parser)
     add_port(parser, "--port")
     parser.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
-    add_master(parser, "local[1]")
 
 
 def main(arguments: Namespace) -> int:
     """Returns 0 when the run is over, with --until-end; otherwise only Ctrl-C ends it."""
     run_dir = find_run(arguments.runs, arguments.run)
-    from testbed.live.display import display  # loads Spark and pandas
+    from testbed.live.view import display
 
-    display(run_dir, arguments.port, arguments.master, arguments.until_end)
+    display(run_dir, arguments.port, arguments.until_end)
     return 0

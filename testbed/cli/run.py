@@ -14,7 +14,7 @@ from testbed.emulation.demand import demand, require_capacity
 from testbed.emulation.emulation import emulate
 from testbed.emulation.estimate import estimate
 from testbed.errors import MachineError, PartLostError, naming_the_run
-from testbed.live.runner import LiveView
+from testbed.live.view import LiveView
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.network.cleanup import clean_dead_runs

@@ -51,7 +51,7 @@ from testbed.events.applications import Place
 from testbed.events.fault import steps_of
 from testbed.events.parts import part_steps_of
 from testbed.full_disk import naming_a_full_disk
-from testbed.live.runner import LiveView
+from testbed.live.view import LiveView
 from testbed.machine.probes import kernel_features
 from testbed.memory import proportional_bytes
 from testbed.network import state as run_state
@@ -99,7 +99,7 @@ def emulate(
         datapath: Open vSwitch datapath, "kernel" or "user".
         progress: display of the stages.
         hold: keep the network up after the workload until the user interrupts.
-        view: the live view, started before the network; the workload waits until it is ready.
+        view: the live view, started before the network.
         started: is called with the run folder when the network is up.
 
     Returns:
@@ -125,8 +125,6 @@ def emulate(
                 if view is not None:
                     view.start(run_dir)
                 emulation.bring_up()
-            if view is not None:
-                view.wait_ready()
             if started is not None:
                 started(run_dir)
             with progress.stage("run_s", "workload"):

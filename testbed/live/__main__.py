@@ -18,13 +18,13 @@ from testbed.live.watch import Watcher, open_state
 from testbed.signals import end_like_ctrl_c
 from testbed.terminal.printable import put
 
-_BRING_UP_NICE = 10
+_NICE = 19
 
 
 def main() -> int:
     run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
-    # The bring-up of the network takes precedence over this process.
-    os.nice(_BRING_UP_NICE)
+    # The emulation takes precedence over this process.
+    os.nice(_NICE)
     end_like_ctrl_c()
     starter_gone = threading.Event()
 
@@ -38,11 +38,9 @@ def main() -> int:
     try:
         with run_folder_errors():
             state = open_state(run_dir)
-        with LiveServer(state, port) as server:
+        with LiveServer(state, port) as server, Watcher(state):
             put(json.dumps({"url": server.url}), flush=True)
-            # The emulation waits with its workload until the stream runs.
-            with Watcher(state, busy=False):
-                starter_gone.wait()
+            starter_gone.wait()
     except KeyboardInterrupt:
         return 0
     except TestbedError as error:

@@ -8,16 +8,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
+import logging
+import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from importlib.resources import files
 from types import TracebackType
 from typing import Any, Self
+
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream, StreamClosedError
+from tornado.netutil import bind_sockets
+from tornado.web import Application, HTTPError, RequestHandler
 
 from testbed.errors import MachineError
 from testbed.live.state import LiveState
@@ -27,6 +32,8 @@ HOST = "127.0.0.1"
 _INTERVAL_S = 1.0
 #: Wall seconds in which readers of the stream get the last snapshot when the server ends.
 _FAREWELL_S = 2.0
+#: Seconds after which an idle connection is closed.
+_IDLE_S = 30
 #: Connections at a time: any user of the machine can open some.
 _MOST_CONNECTIONS = 64
 #: Connections with the stream of snapshots, which last as long as the run: they leave room for others.
@@ -38,15 +45,17 @@ _HEADERS = {
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
         " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
+    "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
+    "Server": "cbcb",
 }
 
 
 class LiveServer:
     """Serves a state until it is closed.
 
-    A context manager: on leaving, readers still get the final state.
+    A context manager: on leaving, readers still get the final state. The server runs in a thread of its own.
 
     Args:
         port: port of the server; another port is used if it is taken, see `url`.
@@ -57,179 +66,138 @@ class LiveServer:
 
     def __init__(self, state: LiveState, port: int) -> None:
         self._state = state
-        self._fresh = threading.Condition()
-        self._snapshot = b"{}"
+        self._socket = _listen(port)
+        self.url = f"http://{HOST}:{self._socket.getsockname()[1]}/"
+        self.topology = json.dumps(state.topology()).encode()
+        self.snapshot = b"{}"
+        self.readers = 0
         self._version = 0
-        self._over = threading.Event()
         self._complete = False
-        self._readers = 0
-        handler = type("_Handler", (_Requests,), {"live": self})
-        self._server = _listen(port, handler)
-        self._serving = threading.Thread(
-            target=self._server.serve_forever, args=(0.2,), name="http", daemon=True
-        )
-        self._refreshing = threading.Thread(target=self._refresh, name="snapshots", daemon=True)
-        self._topology = json.dumps(state.topology()).encode()
-        self._page = files("testbed.live").joinpath("page.html").read_bytes()
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self._server.server_address[1]}/"
+        self._serving = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="http", daemon=True)
 
     def __enter__(self) -> Self:
-        self._serving.start()
-        self._refreshing.start()
+        self._thread.start()
+        self._serving.wait()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        # A browser may disconnect at any time, and requests need no log.
+        logging.getLogger("tornado").setLevel(logging.CRITICAL)
+        self._loop = asyncio.get_running_loop()
+        self._over, self.changed = asyncio.Event(), asyncio.Condition()
+        routes = [(r"/events", _Events), (r"(/|/state|/topology)", _Document)]
+        application = Application(
+            [(path, handler, {"live": self}) for path, handler in routes],
+            default_handler_class=_Answer,
+            default_handler_args={"live": self},
+        )
+        server = _Server(application, idle_connection_timeout=_IDLE_S, max_body_size=0)
+        server.add_sockets([self._socket])
+        while not self._over.is_set():
+            await self._refresh()
+            self._serving.set()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _INTERVAL_S)
         # The last snapshot may have changes, above all the verdict of the run.
-        self._refreshing.join()
-        with self._fresh:
-            self._complete = True
-            self._fresh.notify_all()
-            # Threads of readers do not keep the process from ending.
-            self._fresh.wait_for(lambda: not self._readers, _FAREWELL_S)
-        self._server.shutdown()
-        self._server.server_close()
-        self._serving.join()
+        self._complete = True
+        await self._refresh()
+        server.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_S), self.changed:
+                await self.changed.wait_for(lambda: not self.readers)
+        await server.close_all_connections()
 
-    def _refresh(self) -> None:
-        while True:
-            over = self._over.is_set()
-            snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
-            with self._fresh:
-                self._snapshot, self._version = snapshot, self._version + 1
-                self._fresh.notify_all()
-            if over:
-                return
-            self._over.wait(_INTERVAL_S)
+    async def _refresh(self) -> None:
+        self.snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
+        async with self.changed:
+            self._version += 1
+            self.changed.notify_all()
 
-    def document(self, path: str) -> tuple[str, bytes] | None:
-        """Returns content type and content of a path that is not the stream."""
-        if path == "/topology":
-            return "application/json", self._topology
-        if path not in ("/", "/state"):
-            return None
-        with self._fresh:
-            self._fresh.wait_for(lambda: self._version > 0)
-            snapshot = self._snapshot
-        if path == "/state":
-            return "application/json", snapshot
-        page = self._page
-        for name, content in ((b"{{topology}}", self._topology), (b"{{state}}", snapshot)):
+    async def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
+        """Returns the newest snapshot, once its number exceeds `seen`; None if the server ends."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self._version > seen or self._complete)
+        return (self._version, self.snapshot) if self._version > seen else None
+
+    def page(self) -> bytes:
+        """Returns the page with the present state."""
+        page = files("testbed.live").joinpath("page.html").read_bytes()
+        for name, content in ((b"{{topology}}", self.topology), (b"{{state}}", self.snapshot)):
             # In a script element, "</" would end the element, and "<!--" change where it ends.
             page = page.replace(name, content.replace(b"<", b"\\u003c"), 1)
-        return "text/html; charset=utf-8", page
-
-    def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
-        """Returns the newest snapshot, once its number exceeds `seen`; None if the server ends."""
-        with self._fresh:
-            self._fresh.wait_for(lambda: self._version > seen or self._complete)
-            return (self._version, self._snapshot) if self._version > seen else None
-
-    @contextmanager
-    def reader(self) -> Iterator[bool]:
-        """Registers a reader, for which the server waits a while at its end; yields whether there is room."""
-        with self._fresh:
-            self._readers += 1
-            room = self._readers <= _MOST_STREAMS
-        try:
-            yield room
-        finally:
-            with self._fresh:
-                self._readers -= 1
-                self._fresh.notify_all()
+        return page
 
 
-class _Requests(BaseHTTPRequestHandler):
-    """Answers GET; refuses other methods and other host names."""
+class _Answer(RequestHandler):
+    """Refuses requests for other host names; answers 404 where no other handler is chosen."""
 
-    live: LiveServer
-    protocol_version = "HTTP/1.1"
-    server_version = "cbcb"
-    sys_version = ""
-    #: Seconds after which an idle connection is closed.
-    timeout = 30
+    def initialize(self, live: LiveServer) -> None:
+        self.live = live
 
-    def do_GET(self) -> None:
-        # A foreign page may have its own name resolve to 127.0.0.1 (DNS rebinding): refused.
-        # A client leaves out port 80.
-        if self.headers.get("Host", "").partition(":")[0] not in _LOOPBACK_NAMES:
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
-            return
-        path = self.path.partition("?")[0]
-        if path == "/events":
-            self._events()
-            return
-        found = self.live.document(path)
-        if found is None:
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return
-        kind, content = found
-        self._begin(kind, len(content))
-        self.wfile.write(content)
-
-    def _events(self) -> None:
-        self.close_connection = True
-        seen = 0
-        with self.live.reader() as room, suppress(OSError):  # the reader may have gone
-            if not room:
-                self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
-                return
-            self._begin("text/event-stream", None)
-            while (fresh := self.live.next_snapshot(seen)) is not None:
-                seen, snapshot = fresh
-                self.wfile.write(b"data: " + snapshot + b"\n\n")
-            self.wfile.write(b"event: end\ndata: {}\n\n")
-
-    def _begin(self, kind: str, length: int | None) -> None:
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", kind)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
+    def set_default_headers(self) -> None:
         for name, value in _HEADERS.items():
-            self.send_header(name, value)
-        self.end_headers()
+            self.set_header(name, value)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Logs nothing: requests need no log."""
-
-
-def _listen(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    for candidate in (port, 0):
-        try:
-            server = _Server((HOST, candidate), handler)
-        except OSError as error:
-            if candidate and error.errno in (errno.EADDRINUSE, errno.EACCES):
-                continue
-            raise MachineError(f"cannot listen on {HOST}:{candidate}: {error.strerror}") from error
-        return server
-    raise AssertionError("unreachable")
+    def prepare(self) -> None:
+        # A foreign page may have its own name resolve to 127.0.0.1 (DNS rebinding): refused.
+        if self.request.host_name not in _LOOPBACK_NAMES:
+            raise HTTPError(421)
+        if type(self) is _Answer:
+            raise HTTPError(404)
 
 
-class _Server(ThreadingHTTPServer):
-    """A thread for each connection, up to a number of them; further connections are closed."""
-
-    daemon_threads = True
-
-    def __init__(self, *arguments: Any) -> None:
-        self._room = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-        super().__init__(*arguments)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
+class _Document(_Answer):
+    def get(self, path: str) -> None:
+        if path == "/":
+            self.write(self.live.page())
         else:
-            self.shutdown_request(request)
+            self.set_header("Content-Type", "application/json")
+            self.write(self.live.snapshot if path == "/state" else self.live.topology)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+
+class _Events(_Answer):
+    async def get(self) -> None:
+        live = self.live
+        if live.readers >= _MOST_STREAMS:
+            raise HTTPError(503)
+        live.readers += 1
+        self.set_header("Content-Type", "text/event-stream")
+        seen = 0
         try:
-            super().process_request_thread(request, client_address)
+            while (fresh := await live.next_snapshot(seen)) is not None:
+                seen, snapshot = fresh
+                self.write(b"data: " + snapshot + b"\n\n")
+                await self.flush()
+            await self.finish(b"event: end\ndata: {}\n\n")
+        except StreamClosedError:
+            pass  # the reader has gone
         finally:
-            self._room.release()
+            live.readers -= 1
+            async with live.changed:
+                live.changed.notify_all()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Logs nothing: a browser may disconnect at any time."""
+
+class _Server(HTTPServer):
+    """Closes connections beyond a number of them."""
+
+    def handle_stream(self, stream: IOStream, address: Any) -> None:
+        if len(self._connections) < _MOST_CONNECTIONS:
+            super().handle_stream(stream, address)
+        else:
+            stream.close()
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return bind_sockets(port, HOST)[0]
+    except OSError as error:
+        if port and error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return _listen(0)
+        raise MachineError(f"cannot listen on {HOST}:{port}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""The state of a live run: fed by the stream and the logs, shown by the page and the terminal.
+"""The state of a live run: fed by the captures and the logs, shown by the page and the terminal.
 
 `LiveState.snapshot` returns the state as JSON (docs/live.md).
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from captures.datasource.live_counts import SLOT_NS, LinkCount
 from captures.frames.columns import TYPES
 from captures.rundir.applications import Recorded
 from captures.rundir.attention import AttentionEvent
@@ -33,6 +33,8 @@ from testbed.report.layout import apart, positions
 from testbed.terminal import numbers
 from topos.model import Topology
 
+#: Width of the time slots in which frames are counted, in nanoseconds.
+SLOT_NS = 500_000_000
 #: Largest number of points of a curve; longer runs get wider bins.
 _MAX_POINTS = 180
 #: Slots over which the present load of a link is measured (five seconds). Frames come in batches, about two
@@ -44,6 +46,21 @@ _MAX_EVENTS = 50
 #: of a sender is (page.html).
 _DRAWING, _RING = (768.0, 568.0), 9.0
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCount:
+    """Frames of one type that crossed one link in one slot of wall-clock time.
+
+    Attributes:
+        slot: its number: ns since 1970 UTC, divided by `SLOT_NS`.
+    """
+
+    link: int
+    type: str
+    slot: int
+    frames: int
+    bytes: int
 
 
 def _mark(nodes: int) -> float:
@@ -93,14 +110,14 @@ class LiveState:
         #: Nodes that the workload drew, and those whose applications did so without it.
         self._senders = set(manifest.get("senders", ()))
         self._receivers = set(manifest.get("receivers", ()))
-        self._stream: Json = {"state": "starting", "detail": "", "batches": 0}
+        self._stream: Json = {"state": "starting", "detail": ""}
         self._network = Epochs()
         self._clock: Clock | None = None
         self._pieces: list[Piece] = []
         self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
-        """Adds counts of frames from the stream."""
+        """Adds counts of frames."""
         # A frame with a future time has arrived by now: it must not displace the present slots.
         latest = time.time_ns() // SLOT_NS
         with self._lock:
@@ -116,12 +133,10 @@ class LiveState:
             for slot in sorted(self._links_at)[: -2 * _RECENT]:
                 del self._links_at[slot]
 
-    def set_stream(self, state: str, detail: str = "", batches: int | None = None) -> None:
-        """Sets the state of the stream: `starting`, `running`, `ended`, `failed` or `off`."""
+    def set_stream(self, state: str, detail: str = "") -> None:
+        """Sets how the captures are read: `starting`, `running`, `ended` or `failed`."""
         with self._lock:
-            self._stream["state"], self._stream["detail"] = state, detail
-            if batches is not None:
-                self._stream["batches"] = batches
+            self._stream = {"state": state, "detail": detail}
 
     def take_applications(self, records: Sequence[Recorded]) -> None:
         """Adds new events of the applications."""
@@ -295,7 +310,7 @@ class LiveState:
         }
 
     def _link_loads(self) -> list[Json]:
-        # The last slots of the stream, which is a little behind the clock.
+        # The last slots of the captures, which are a little behind the clock.
         last = max(self._links_at, default=0)
         recent: Counter[int] = Counter()
         for slot in range(last - _RECENT + 1, last + 1):

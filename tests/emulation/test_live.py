@@ -76,7 +76,7 @@ def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], t
         snapshot = state_of(page)
         return snapshot if snapshot is not None and snapshot["stream"]["state"] == "ended" else None
 
-    last = poll(all_read, 120, "the stream has read every frame")
+    last = poll(all_read, 120, "every frame has been read")
     status, output = run.wait()
     assert status == 0, printed + output
     summary = json.loads(next(tmp_path.glob("*-small/summary.json")).read_text())
@@ -99,12 +99,11 @@ def test_ctrl_c_ends_the_live_view_with_the_run(cbcb: Callable[..., Cbcb], tmp_p
     run = cbcb("run", str(file), "--live", "--live-port", "0")
     run_state = run.state()
     folder = Path(run_state["run_dir"])
-    poll(lambda: (folder / "logs" / "live-spark.log").exists() or None, 300, "Spark starts")
+    poll(lambda: (folder / "logs" / "live.err").exists() or None, 300, "the live view starts")
     run.interrupt()
     status, printed = run.wait()
     # 5 if the network was still being brought up.
     assert status in (5, 130), printed
     assert left_behind(run_state) == []
     found = re.search(r"live: http://127\.0\.0\.1:(\d+)/", printed)
-    assert found is not None
-    assert state_of(int(found.group(1))) is None
+    assert found is None or state_of(int(found.group(1))) is None

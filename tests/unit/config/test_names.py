@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from captures.datasource.live_counts import SLOT_NS, LinkCount
 from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from captures.tables.query import connect
@@ -16,7 +15,8 @@ from testbed.api import simulate
 from testbed.config.load import ExperimentError, load_experiment
 from testbed.config.model import Experiment
 from testbed.control.nodes import node_id
-from testbed.live.terminal import live_table
+from testbed.live.state import SLOT_NS, LinkCount
+from testbed.live.view import live_table
 from testbed.live.watch import Watcher, open_state
 from testbed.report.render import write_report
 from testbed.trace.build import trace
@@ -122,7 +122,7 @@ def test_the_table_of_nodes_has_the_names(run: Path) -> None:
 
 def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
     state = open_state(run)
-    with Watcher(state, None, busy=False):
+    with Watcher(state):
         poll(lambda: state.snapshot()["events"] or None, 30, "events are read")
         poll(lambda: any("down" in event["text"] for event in state.snapshot()["events"]) or None, 30, "down")
     assert [node["label"] for node in state.topology()["nodes"]] == ["0 Bern", "1", "2 Zürich"]
@@ -137,15 +137,15 @@ def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
     assert "2 Zürich-0 Bern" in out.getvalue()
 
 
-def test_a_run_that_was_accounted_for_shows_its_frames_at_once(run: Path) -> None:
+def test_the_live_view_counts_the_frames_that_the_accounting_counts(run: Path) -> None:
     state = open_state(run)
-    with Watcher(state, "local[1]", busy=False):
-        snapshot = state.snapshot()
+    with Watcher(state):
+        poll(lambda: state.snapshot()["stream"]["state"] == "ended" or None, 30, "the captures are read")
+    snapshot = state.snapshot()
     with connect(run) as database:
         totals = database.execute(
             "select type, sum(frames)::int from link_totals where link is not null group by type"
         ).fetchall()
-    assert snapshot["stream"]["state"] == "ended"
     assert {name: count for name, count in snapshot["frames"].items() if count} == dict(totals)
     assert sum(link["frames"] for link in snapshot["links"]) == sum(count for _, count in totals) > 0
     assert sum(map(sum, snapshot["series"]["types"].values())) == sum(count for _, count in totals)
