@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag, StrEnum
 
+from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
-from router.predicates.model import Operator, Type
+from router.predicates.model import SYMBOLS, Operator, Type
 
 VERSION = 1
 #: Greatest `total_length`, so that the memory of a receiver has a bound: 16 MiB.
@@ -82,24 +83,19 @@ class Flags(IntFlag):
 
 
 class SubscriptionFlags(IntFlag):
-    """Bits of `subscription_flags`; unknown bits are ignored when read."""
+    """Bits of `subscription_flags`; `SUBSCRIPTION_FLAGS` describes them."""
 
     NONE = 0
-    #: The subscription had a round before: publications that were sent to others before are not for it.
     REFRESHED = 1
-    #: A second SUB of a round, for what is missing.
     TOP_UP = 2
 
 
 class PublicationFlags(IntFlag):
-    """Bits of `publication_flags`; unknown bits are ignored when read."""
+    """Bits of `publication_flags`; `PUBLICATION_FLAGS` describes them."""
 
     NONE = 0
-    #: The paper's pending flag (PF): the publication is sent to other routers for the first time.
     PENDING = 1
-    #: Of a FLUSH: the receiver is to hold the pending publication in the place of the sender.
     CUSTODY = 2
-    #: Of a FLUSH that answers one with CUSTODY: the receiver holds the publication, or refuses it.
     TAKEN = 4
     REFUSED = 8
 
@@ -142,12 +138,15 @@ class Layout(Enum):
 
 
 class Names(Enum):
-    """The table that has names for the numbers of a field."""
+    """The table that has names for the numbers of a field (`NAMES`), or for its bits (`BITS`)."""
 
     FRAME_TYPES = "frame types"
     VALUE_TYPES = "value types"
     OPERATORS = "operators"
+    ENCODINGS = "encodings"
     FLAGS = "flags"
+    SUBSCRIPTION_FLAGS = "subscription flags"
+    PUBLICATION_FLAGS = "publication flags"
 
 
 class Occurs(Enum):
@@ -293,7 +292,7 @@ HEADER = (
     Field("reserved", Layout.U16, "Reserved", "0"),
 )
 
-FLAGS = {
+FLAGS: dict[IntFlag, tuple[str, str]] = {
     Flags.PARTIAL: (
         "Partial update reply",
         "of a UR: a downstream router is missing from it, because its sender gave up waiting. Without a "
@@ -317,6 +316,53 @@ FLAGS = {
         "of an RA, XRA, SR, UR or XUR: its receiver answers with a RECEIPT. No meaning in other frames",
     ),
 }
+
+SUBSCRIPTION_FLAGS: dict[IntFlag, tuple[str, str]] = {
+    SubscriptionFlags.REFRESHED: (
+        "Refreshed",
+        "the subscription had a round before: publications that earlier rounds got are not sent to it",
+    ),
+    SubscriptionFlags.TOP_UP: ("Top-up", "a second SUB of the round, for the publications that are missing"),
+}
+
+PUBLICATION_FLAGS: dict[IntFlag, tuple[str, str]] = {
+    PublicationFlags.PENDING: (
+        "Pending",
+        "the publication is sent to other routers for the first time (the paper's flag PF)",
+    ),
+    PublicationFlags.CUSTODY: (
+        "Custody",
+        "of a FLUSH: the receiver is to hold the publication in the place of the sender",
+    ),
+    PublicationFlags.TAKEN: (
+        "Taken",
+        "of a FLUSH, the answer to CUSTODY: the receiver holds the publication",
+    ),
+    PublicationFlags.REFUSED: ("Refused", "of a FLUSH, the answer to CUSTODY: the receiver refuses it"),
+}
+
+#: Table -> bit -> a few words, shown by Wireshark, and a sentence.
+BITS = {
+    Names.FLAGS: FLAGS,
+    Names.SUBSCRIPTION_FLAGS: SUBSCRIPTION_FLAGS,
+    Names.PUBLICATION_FLAGS: PUBLICATION_FLAGS,
+}
+#: Table -> number -> its name.
+NAMES: dict[Names, dict[int, str]] = {
+    Names.FRAME_TYPES: {int(type_): type_.name for type_ in FrameType},
+    Names.VALUE_TYPES: {int(type_): type_.name.lower() for type_ in Type},
+    Names.OPERATORS: {int(operator): SYMBOLS[operator] for operator in Operator},
+    Names.ENCODINGS: {ENCODINGS[name].number: name for name in ENCODINGS},
+}
+
+
+def _bits(names: Names) -> str:
+    """The sentence of a field of bits."""
+    meanings = "; ".join(
+        f"{int(flag)}: {flag.name}, {sentence}" for flag, (_, sentence) in BITS[names].items()
+    )
+    return f"{meanings}; other bits are sent as 0 and ignored when read"
+
 
 # --- The signature ----------------------------------------------------------------------------------------
 
@@ -691,8 +737,8 @@ TLVS = (
                 "subscription_flags",
                 Layout.U8,
                 "Flags of the subscription",
-                "1: it was refreshed; 2: a second SUB of the round; other bits are sent as 0 and ignored "
-                "when read",
+                _bits(Names.SUBSCRIPTION_FLAGS),
+                names=Names.SUBSCRIPTION_FLAGS,
             ),
         ),
         "a subscription of the attention-limited service, whose predicate is that of the FILTERs",
@@ -707,9 +753,8 @@ TLVS = (
                 "publication_flags",
                 Layout.U8,
                 "Flags of the publication",
-                "1: pending, it is sent for the first time; of a FLUSH: 2: custody, the receiver is to hold "
-                "it in the place of the sender; 4: the answer: taken; 8: the answer: refused; other bits are "
-                "sent as 0 and ignored when read",
+                _bits(Names.PUBLICATION_FLAGS),
+                names=Names.PUBLICATION_FLAGS,
             ),
         ),
         "a publication, whose attributes are those of the ATTRIBUTEs",
@@ -734,7 +779,13 @@ TLVS = (
             Field("set_bits", Layout.U16, "Bits of a set", f"m, a multiple of 8, 8 to {BITS_MAX:,}"),
             Field("hashes", Layout.U8, "Hash functions", f"k, 1 to {HASHES_MAX}"),
             Field(
-                "encoding", Layout.U8, "Encoding", "of constraints as strings: 1 slides, 2 ranges; at least 1"
+                "encoding",
+                Layout.U8,
+                "Encoding",
+                "of constraints as strings: "
+                + ", ".join(f"{number} {name}" for number, name in NAMES[Names.ENCODINGS].items())
+                + "; at least 1",
+                names=Names.ENCODINGS,
             ),
         ),
         "the key and the parameters of the sets of bits behind it, up to the next KEY. In XRA and XUR all "
@@ -804,6 +855,9 @@ TLVS = (
         "the class of every source; a source behind the last cannot be reached",
     ),
 )
+
+#: The records of the TLVs.
+RECORDS = tuple(field.records for row in TLVS for field in row.fields if field.records is not None)
 
 # --- Values -----------------------------------------------------------------------------------------------
 

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
 from pathlib import Path
 
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.predicates.model import STRING_MAX_BYTES, STRING_ONLY, SYMBOLS, Operator, Type
-from router.wire import format
 from router.wire.addresses import ETHERTYPE
 from router.wire.format import (
+    BITS,
+    CONFIRMED,
     FLAGS,
     FRAMES,
     HEADER,
     MAX_BODY_LENGTH,
     MAX_DESTINATIONS,
+    NAMES,
     OPERATORS,
     REASONS,
+    RECORDS,
     SIGNATURE,
     SIGNATURE_BYTES,
     TAG,
@@ -31,12 +35,11 @@ from router.wire.format import (
     VALUES,
     VERSION,
     Field,
+    Flags,
     FrameType,
     Layout,
-    Names,
     Occurs,
     Part,
-    Record,
     Tlv,
 )
 from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
@@ -46,16 +49,16 @@ _ROOT = Path(__file__).parents[2]
 _DISSECTOR = _ROOT / "router/wire/wireshark/cbcb.lua"
 _STATISTICS = _ROOT / "router/wire/wireshark/cbcb_statistics.lua"
 DOCUMENT = _ROOT / "docs/wire-format.md"
-_RECORDS = (format.CONSTRAINT, format.CHILD, format.DESTINATION, format.SOURCE)
 
 # --- Lua --------------------------------------------------------------------------------------------------
 
 _PROTO_FIELDS = {Layout.U8: "uint8", Layout.U16: "uint16", Layout.U32: "uint32", Layout.U64: "uint64"}
-_LUA_NAMES = {
-    Names.FRAME_TYPES: "base.DEC, FRAME_TYPES",
-    Names.VALUE_TYPES: "base.DEC, VALUE_TYPES",
-    Names.OPERATORS: "base.DEC, OPERATORS",
-    Names.FLAGS: "base.HEX",
+#: Value type -> the type of the field that holds values of this type alone.
+_VALUE_FIELDS = {
+    Type.STRING: ("string", ", base.UNICODE"),
+    Type.INTEGER: ("int64", ""),
+    Type.DOUBLE: ("double", ""),
+    Type.BOOLEAN: ("bool", ""),
 }
 
 
@@ -68,15 +71,15 @@ def _dissector_constants() -> str:
             f"local MAX_BODY_LENGTH, STRING_MAX_BYTES = {MAX_BODY_LENGTH}, {STRING_MAX_BYTES}",
             f"local MAX_DESTINATIONS = {MAX_DESTINATIONS}",
             f"local BITS_MAX, HASHES_MAX = {BITS_MAX}, {HASHES_MAX}",
-            *_numbers("FRAME_TYPES", {int(type_): type_.name for type_ in FrameType}),
-            *_numbers("TLV_TYPES", {int(tlv): tlv.name for tlv in Tlv}),
-            _table("VALUE_TYPES", {int(type_): type_.name.lower() for type_ in Type}),
-            _locals({int(type_): type_.name for type_ in Type}),
-            _table("OPERATORS", {int(operator): SYMBOLS[operator] for operator in Operator}),
+            *(_table(names.name, NAMES[names]) for names in NAMES),
+            _table("TLV_TYPES", {int(tlv): tlv.name for tlv in Tlv}),
+            *_locals(FrameType),
+            *_locals(Tlv),
+            *_locals(Type),
             f"local ANY = {int(Operator.ANY)}",
-            "local STRING_ONLY = { "
-            + ", ".join(f"[{int(operator)}] = true" for operator in sorted(STRING_ONLY))
-            + " }",
+            f"local STRING_ONLY = {_set(map(int, sorted(STRING_ONLY)))}",
+            f"local CONFIRMED = {_set(type_.name for type_ in sorted(CONFIRMED))}",
+            f"local TAGGED, SIGNED, RELIABLE = {', '.join(str(int(flag)) for flag in _BEHIND)}",
             "-- The fields of the header: name, offset, bytes.",
             "local HEADER = {",
             *(
@@ -84,43 +87,44 @@ def _dissector_constants() -> str:
                 for field in HEADER
             ),
             "}",
-            "local OFFSETS = {}",
-            "for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end",
             "-- The fields of the trailer: name, bytes; the tags follow.",
-            "local TRAILER = { "
-            + ", ".join(f'{{ "{field.name}", {SIZES[field.layout]} }}' for field in TRAILER)
-            + " }",
+            f"local TRAILER = {_numbers(TRAILER)}",
             f"local TRAILER_LENGTH, TAG_BYTES = {sum(SIZES[field.layout] for field in TRAILER)}, {TAG_BYTES}",
-            f"local SIGNED, SIGNATURE_BYTES = {int(format.Flags.SIGNED)}, {SIGNATURE_BYTES}",
+            f"local SIGNATURE_BYTES = {SIGNATURE_BYTES}",
             "-- TLVs that hold numbers only: name and bytes of each.",
             "local LAYOUTS = {",
-            *_layouts(),
-            "}",
-            "-- The TLVs that each frame type may have, and the TLV that it must have.",
-            "local ALLOWED = {",
             *(
-                f"  [{row.type.name}] = {{ {', '.join(f'[{tlv.name}] = true' for tlv, _ in row.tlvs)} }},"
-                for row in FRAMES
+                f"  [{row.type.name}] = {_numbers(row.fields)},"
+                for row in TLVS
+                if all(field.layout in SIZES for field in row.fields)
             ),
             "}",
-            "local REQUIRED = {",
-            *(f"  [{type_.name}] = {once[0].name}," for type_, once in _required().items() if len(once) == 1),
+            "-- The TLVs that each frame type may have, and those that it must have.",
+            "local ONCE, MANY = 1, 2",
+            "local ALLOWED = {",
+            *(f"  [{row.type.name}] = {{ {', '.join(map(_allowed, row.tlvs))} }}," for row in FRAMES),
             "}",
-            "-- Those that must have several.",
-            "local REQUIRED_ALL = {",
+            "local REQUIRED = {",
             *(
-                f"  [{type_.name}] = {{ {', '.join(tlv.name for tlv in once)} }},"
-                for type_, once in _required().items()
-                if len(once) > 1
+                f"  [{row.type.name}] = {{ {', '.join(once)} }},"
+                for row in FRAMES
+                if (once := [tlv.name for tlv, occurs in row.tlvs if occurs is Occurs.ONCE])
+            ),
+            "}",
+            "-- The names of the bits of a field.",
+            "local BITS = {",
+            *(
+                f"  {field.name} = {{ {', '.join(_text(key) for key, _, _ in _flags(field))} }},"
+                for field in (*HEADER, *_body_fields())
+                if field.names in BITS
             ),
             "}",
             "local fields = {",
             *(f"  {line}" for field in (*HEADER, SIGNATURE, *TRAILER, TAG) for line in _proto_fields(field)),
-            *(f"  {line}" for line in _body_proto_fields()),
             "}",
             "-- The fields inside a body.",
-            "local BODY_FIELDS = {",
-            *(f'  "{field.name}",' for field, _ in _body_fields()),
+            "local body_fields = {",
+            *(f"  {line}" for field in _body_fields() for line in _proto_fields(field)),
             "}",
             "-- Reasons for which the codec refuses a frame.",
             "local REASONS = {",
@@ -130,10 +134,8 @@ def _dissector_constants() -> str:
     )
 
 
-def _required() -> dict[FrameType, list[Tlv]]:
-    """Frame type -> the TLVs that it must have, in order; without the frame types that need have none."""
-    found = {row.type: [tlv for tlv, occurs in row.tlvs if occurs is Occurs.ONCE] for row in FRAMES}
-    return {type_: once for type_, once in found.items() if once}
+#: Flags that announce bytes behind the body, or an answer.
+_BEHIND = (Flags.TAGGED, Flags.SIGNED, Flags.RELIABLE)
 
 
 def _text(text: str) -> str:
@@ -148,60 +150,69 @@ def _table(name: str, texts: dict[int, str]) -> str:
     return f"local {name} = {{\n" + "".join(f"  [{n}] = {_text(t)},\n" for n, t in texts.items()) + "}"
 
 
-def _locals(names: dict[int, str]) -> str:
-    return "\n".join(f"local {name} = {number}" for number, name in names.items())
+def _locals(names: type[IntEnum]) -> Iterator[str]:
+    return (f"local {each.name} = {int(each)}" for each in names)
 
 
-def _numbers(table: str, names: dict[int, str]) -> list[str]:
-    return [_table(table, names), _locals(names)]
+def _allowed(row: tuple[Tlv, Occurs]) -> str:
+    tlv, occurs = row
+    return f"[{tlv.name}] = {'MANY' if occurs is Occurs.ANY_NUMBER else 'ONCE'}"
 
 
-def _layouts() -> Iterator[str]:
-    for row in TLVS:
-        if all(field.layout in SIZES for field in row.fields):
-            fields = ", ".join(f'{{ "{field.name}", {SIZES[field.layout]} }}' for field in row.fields)
-            yield f"  [{row.type.name}] = {{ {fields} }},"
+def _set(members: Iterable[object]) -> str:
+    return "{ " + ", ".join(f"[{member}] = true" for member in members) + " }"
 
 
-def _body_fields() -> list[tuple[Field, Record | None]]:
-    """The fields of TLVs and records, each name once, with the record that holds the field."""
-    found: dict[str, tuple[Field, Record | None]] = {}
-    for row in TLVS:
-        for field in row.fields:
-            found.setdefault(field.name, (field, None))
-    for record in _RECORDS:
-        for field in record.fields:
-            found.setdefault(field.name, (field, record))
+def _numbers(fields: Iterable[Field]) -> str:
+    return "{ " + ", ".join(f'{{ "{field.name}", {SIZES[field.layout]} }}' for field in fields) + " }"
+
+
+def _body_fields() -> list[Field]:
+    """The fields of TLVs and records, each name once."""
+    found: dict[str, Field] = {}
+    for fields in (*(row.fields for row in TLVS), *(record.fields for record in RECORDS)):
+        for field in fields:
+            found.setdefault(field.name, field)
     return list(found.values())
 
 
-def _body_proto_fields() -> Iterator[str]:
-    for field, record in _body_fields():
-        if field.layout is Layout.BITS and record is not None:
-            mask = masks_of(record)[field.name]
-            made = "bool" if field.bits == 1 else "uint16"
-            size = "16, nil" if field.bits == 1 else "base.DEC, nil"
-            name = f'"cbcb.{field.name}", {_text(field.label)}'
-            yield f"{field.name} = ProtoField.{made}({name}, {size}, {mask}),"
-        else:
-            yield from _proto_fields(field)
+def _flags(field: Field) -> Iterator[tuple[str, int, str]]:
+    """The bits of a field: the name in filters, the number and the label."""
+    for flag, (label, _) in BITS.get(field.names, {}).items() if field.names else ():
+        yield f"{field.name}.{str(flag.name).lower()}", int(flag), label
 
 
 def _proto_fields(field: Field) -> Iterator[str]:
+    """The lines that declare a field, and the fields of its bits or of each type of its values."""
     name = f'"cbcb.{field.name}", {_text(field.label)}'
     if field.layout is Layout.RECORDS:
-        yield f"{field.name} = ProtoField.none({name}),"
+        made = f"none({name})"
     elif field.layout is Layout.OCTETS:
-        yield f"{field.name} = ProtoField.bytes({name}),"
+        made = f"bytes({name})"
     elif field.layout in (Layout.TEXT, Layout.VALUE):
-        yield f"{field.name} = ProtoField.string({name}, base.UNICODE),"
+        made = f"string({name}, base.UNICODE)"
+    elif field.layout is Layout.BITS:
+        mask = next(masks[field.name] for masks in map(masks_of, RECORDS) if field.name in masks)
+        made = (
+            f"bool({name}, 16, nil, {mask})" if field.bits == 1 else f"uint16({name}, base.DEC, nil, {mask})"
+        )
     else:
-        shown = f", {_LUA_NAMES[field.names]}" if field.names is not None else ""
-        yield f"{field.name} = ProtoField.{_PROTO_FIELDS[field.layout]}({name}{shown}),"
-    if field.names is Names.FLAGS:
-        for flag, (label, _) in FLAGS.items():
-            low = str(flag.name).lower()
-            yield f'{low} = ProtoField.bool("cbcb.{field.name}.{low}", {_text(label)}, 8, nil, {int(flag)}),'
+        shown = (
+            ""
+            if field.names is None
+            else f", base.DEC, {field.names.name}"
+            if field.names in NAMES
+            else ", base.HEX"
+        )
+        made = f"{_PROTO_FIELDS[field.layout]}({name}{shown})"
+    yield f"{field.name} = ProtoField.{made},"
+    for key, bit, label in _flags(field):
+        yield f'["{key}"] = ProtoField.bool("cbcb.{key}", {_text(label)}, 8, nil, {bit}),'
+    if field.layout is Layout.VALUE:
+        for type_, (kind, shown) in _VALUE_FIELDS.items():
+            key = f"{field.name}.{type_.name.lower()}"
+            label = f"{field.label}, {type_.name.lower()}"
+            yield f'["{key}"] = ProtoField.{kind}("cbcb.{key}", {_text(label)}{shown}),'
 
 
 def _statistics_constants() -> str:
@@ -282,7 +293,7 @@ def _fields_table() -> str:
         (owner, _size(field), f"`{field.name}`", field.sentence)
         for owner, fields in (
             *((row.type.name, row.fields) for row in TLVS),
-            *((f"*{record.name}*", record.fields) for record in _RECORDS),
+            *((f"*{record.name}*", record.fields) for record in RECORDS),
         )
         for field in fields
     ]

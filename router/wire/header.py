@@ -13,6 +13,7 @@ from typing import NamedTuple
 from router.wire.format import (
     FRAMES,
     MAX_BODY_LENGTH,
+    NAMES,
     SIGNATURE_BYTES,
     TLVS,
     VERSION,
@@ -22,6 +23,7 @@ from router.wire.format import (
     FrameFormat,
     FrameType,
     Layout,
+    Names,
     Record,
     Tlv,
     TlvFormat,
@@ -69,7 +71,7 @@ HEADER_OFFSETS = offsets_of(FIELDS)
 HEADER = struct_of(FIELDS)
 HEADER_LENGTH = HEADER.size
 #: Names of the frame types by number, for counters and displays.
-TYPE_NAMES: dict[int, str] = {int(type_): type_.name for type_ in FrameType}
+TYPE_NAMES = NAMES[Names.FRAME_TYPES]
 #: Type under which a frame is counted whose header breaks a rule.
 UNDECODABLE = "undecodable"
 _SIGNED = int(Flags.SIGNED)

@@ -33,22 +33,20 @@ local FRAME_TYPES = {
   [16] = "TABLE",
   [17] = "RECEIPT",
 }
-local MSG = 1
-local RA = 2
-local SR = 3
-local UR = 4
-local HELLO = 5
-local COMMIT = 7
-local ACK = 8
-local SUB = 9
-local PUB = 10
-local OVERLOAD = 11
-local FLUSH = 12
-local XMSG = 13
-local XRA = 14
-local XUR = 15
-local TABLE = 16
-local RECEIPT = 17
+local VALUE_TYPES = { [1] = "string", [2] = "integer", [3] = "double", [4] = "boolean" }
+local OPERATORS = {
+  [1] = "=",
+  [2] = "!=",
+  [3] = "<",
+  [4] = ">",
+  [5] = "<=",
+  [6] = ">=",
+  [7] = "=*",
+  [8] = "*=",
+  [9] = "**",
+  [10] = "any",
+}
+local ENCODINGS = { [1] = "slides", [2] = "ranges" }
 local TLV_TYPES = {
   [1] = "ATTRIBUTE",
   [2] = "FILTER",
@@ -71,6 +69,22 @@ local TLV_TYPES = {
   [64] = "TREE_CLASS",
   [65] = "CLASS_OF",
 }
+local MSG = 1
+local RA = 2
+local SR = 3
+local UR = 4
+local HELLO = 5
+local COMMIT = 7
+local ACK = 8
+local SUB = 9
+local PUB = 10
+local OVERLOAD = 11
+local FLUSH = 12
+local XMSG = 13
+local XRA = 14
+local XUR = 15
+local TABLE = 16
+local RECEIPT = 17
 local ATTRIBUTE = 1
 local FILTER = 2
 local TIMEOUT = 3
@@ -91,25 +105,14 @@ local BLOOM = 33
 local SEALED = 34
 local TREE_CLASS = 64
 local CLASS_OF = 65
-local VALUE_TYPES = { [1] = "string", [2] = "integer", [3] = "double", [4] = "boolean" }
 local STRING = 1
 local INTEGER = 2
 local DOUBLE = 3
 local BOOLEAN = 4
-local OPERATORS = {
-  [1] = "=",
-  [2] = "!=",
-  [3] = "<",
-  [4] = ">",
-  [5] = "<=",
-  [6] = ">=",
-  [7] = "=*",
-  [8] = "*=",
-  [9] = "**",
-  [10] = "any",
-}
 local ANY = 10
 local STRING_ONLY = { [7] = true, [8] = true, [9] = true }
+local CONFIRMED = { [RA] = true, [SR] = true, [UR] = true, [XRA] = true, [XUR] = true }
+local TAGGED, SIGNED, RELIABLE = 4, 8, 16
 -- The fields of the header: name, offset, bytes.
 local HEADER = {
   { "version", 0, 1 },
@@ -125,12 +128,10 @@ local HEADER = {
   { "payload_length", 28, 2 },
   { "reserved", 30, 2 },
 }
-local OFFSETS = {}
-for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end
 -- The fields of the trailer: name, bytes; the tags follow.
 local TRAILER = { { "hop_key", 4 }, { "hop_counter", 8 }, { "tag_count", 1 } }
 local TRAILER_LENGTH, TAG_BYTES = 13, 16
-local SIGNED, SIGNATURE_BYTES = 8, 64
+local SIGNATURE_BYTES = 64
 -- TLVs that hold numbers only: name and bytes of each.
 local LAYOUTS = {
   [TIMEOUT] = { { "timeout_us", 4 } },
@@ -145,50 +146,54 @@ local LAYOUTS = {
   [OFFERED] = { { "publication_source", 4 }, { "publication_seq", 8 } },
   [KEY] = { { "key_id", 4 }, { "set_bits", 2 }, { "hashes", 1 }, { "encoding", 1 } },
 }
--- The TLVs that each frame type may have, and the TLV that it must have.
+-- The TLVs that each frame type may have, and those that it must have.
+local ONCE, MANY = 1, 2
 local ALLOWED = {
-  [MSG] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [ATTRIBUTE] = true },
-  [RA] = { [FILTER] = true },
-  [SR] = { [TIMEOUT] = true },
-  [UR] = { [CLASS_NODE] = true, [FILTER] = true },
-  [HELLO] = { [INCARNATION] = true },
-  [COMMIT] = { [OLDEST_EPOCH] = true },
-  [ACK] = { [ACKNOWLEDGED] = true },
-  [SUB] = { [SUBSCRIPTION] = true, [OFFERED] = true, [FILTER] = true },
-  [PUB] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [PUBLICATION] = true, [ATTRIBUTE] = true },
-  [OVERLOAD] = { [ROUND] = true },
-  [FLUSH] = { [PUBLICATION] = true, [ATTRIBUTE] = true },
-  [XMSG] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [KEY] = true, [BLOOM] = true, [SEALED] = true },
-  [XRA] = { [KEY] = true, [BLOOM] = true },
-  [XUR] = { [KEY] = true, [BLOOM] = true },
-  [TABLE] = { [NEIGHBOUR] = true, [TREE_CLASS] = true, [CLASS_OF] = true, [SUBTREES] = true },
-  [RECEIPT] = { [ACKNOWLEDGED] = true },
+  [MSG] = { [DESTINATIONS] = ONCE, [DESTINATION_MAP] = ONCE, [ATTRIBUTE] = MANY },
+  [RA] = { [FILTER] = MANY },
+  [SR] = { [TIMEOUT] = ONCE },
+  [UR] = { [CLASS_NODE] = MANY, [FILTER] = MANY },
+  [HELLO] = { [INCARNATION] = ONCE },
+  [COMMIT] = { [OLDEST_EPOCH] = ONCE },
+  [ACK] = { [ACKNOWLEDGED] = ONCE },
+  [SUB] = { [SUBSCRIPTION] = ONCE, [OFFERED] = MANY, [FILTER] = MANY },
+  [PUB] = { [DESTINATIONS] = ONCE, [DESTINATION_MAP] = ONCE, [PUBLICATION] = ONCE, [ATTRIBUTE] = MANY },
+  [OVERLOAD] = { [ROUND] = ONCE },
+  [FLUSH] = { [PUBLICATION] = ONCE, [ATTRIBUTE] = MANY },
+  [XMSG] = { [DESTINATIONS] = ONCE, [DESTINATION_MAP] = ONCE, [KEY] = ONCE, [BLOOM] = ONCE, [SEALED] = ONCE },
+  [XRA] = { [KEY] = MANY, [BLOOM] = MANY },
+  [XUR] = { [KEY] = MANY, [BLOOM] = MANY },
+  [TABLE] = { [NEIGHBOUR] = MANY, [TREE_CLASS] = MANY, [CLASS_OF] = ONCE, [SUBTREES] = ONCE },
+  [RECEIPT] = { [ACKNOWLEDGED] = ONCE },
 }
 local REQUIRED = {
-  [SR] = TIMEOUT,
-  [HELLO] = INCARNATION,
-  [COMMIT] = OLDEST_EPOCH,
-  [ACK] = ACKNOWLEDGED,
-  [SUB] = SUBSCRIPTION,
-  [PUB] = PUBLICATION,
-  [OVERLOAD] = ROUND,
-  [FLUSH] = PUBLICATION,
-  [TABLE] = CLASS_OF,
-  [RECEIPT] = ACKNOWLEDGED,
-}
--- Those that must have several.
-local REQUIRED_ALL = {
+  [SR] = { TIMEOUT },
+  [HELLO] = { INCARNATION },
+  [COMMIT] = { OLDEST_EPOCH },
+  [ACK] = { ACKNOWLEDGED },
+  [SUB] = { SUBSCRIPTION },
+  [PUB] = { PUBLICATION },
+  [OVERLOAD] = { ROUND },
+  [FLUSH] = { PUBLICATION },
   [XMSG] = { KEY, BLOOM, SEALED },
+  [TABLE] = { CLASS_OF },
+  [RECEIPT] = { ACKNOWLEDGED },
+}
+-- The names of the bits of a field.
+local BITS = {
+  flags = { "flags.partial", "flags.identified", "flags.tagged", "flags.signed", "flags.reliable" },
+  subscription_flags = { "subscription_flags.refreshed", "subscription_flags.top_up" },
+  publication_flags = { "publication_flags.pending", "publication_flags.custody", "publication_flags.taken", "publication_flags.refused" },
 }
 local fields = {
   version = ProtoField.uint8("cbcb.version", "Version"),
   type = ProtoField.uint8("cbcb.type", "Type", base.DEC, FRAME_TYPES),
   flags = ProtoField.uint8("cbcb.flags", "Flags", base.HEX),
-  partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 1),
-  identified = ProtoField.bool("cbcb.flags.identified", "Identified receiver advertisement", 8, nil, 2),
-  tagged = ProtoField.bool("cbcb.flags.tagged", "Tagged", 8, nil, 4),
-  signed = ProtoField.bool("cbcb.flags.signed", "Signed", 8, nil, 8),
-  reliable = ProtoField.bool("cbcb.flags.reliable", "Reliable", 8, nil, 16),
+  ["flags.partial"] = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 1),
+  ["flags.identified"] = ProtoField.bool("cbcb.flags.identified", "Identified receiver advertisement", 8, nil, 2),
+  ["flags.tagged"] = ProtoField.bool("cbcb.flags.tagged", "Tagged", 8, nil, 4),
+  ["flags.signed"] = ProtoField.bool("cbcb.flags.signed", "Signed", 8, nil, 8),
+  ["flags.reliable"] = ProtoField.bool("cbcb.flags.reliable", "Reliable", 8, nil, 16),
   hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
   issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
   seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
@@ -203,10 +208,17 @@ local fields = {
   hop_counter = ProtoField.uint64("cbcb.hop_counter", "Counter of the hop"),
   tag_count = ProtoField.uint8("cbcb.tag_count", "Number of tags"),
   hop_tag = ProtoField.bytes("cbcb.hop_tag", "Tag of the hop"),
+}
+-- The fields inside a body.
+local body_fields = {
   name_length = ProtoField.uint8("cbcb.name_length", "Length of the name"),
   attribute_name = ProtoField.string("cbcb.attribute_name", "Name", base.UNICODE),
   value_type = ProtoField.uint8("cbcb.value_type", "Value type", base.DEC, VALUE_TYPES),
   value = ProtoField.string("cbcb.value", "Value", base.UNICODE),
+  ["value.string"] = ProtoField.string("cbcb.value.string", "Value, string", base.UNICODE),
+  ["value.integer"] = ProtoField.int64("cbcb.value.integer", "Value, integer"),
+  ["value.double"] = ProtoField.double("cbcb.value.double", "Value, double"),
+  ["value.boolean"] = ProtoField.bool("cbcb.value.boolean", "Value, boolean"),
   constraints = ProtoField.none("cbcb.constraints", "Constraint"),
   timeout_us = ProtoField.uint32("cbcb.timeout_us", "Timeout (us)"),
   incarnation = ProtoField.uint32("cbcb.incarnation", "Incarnation"),
@@ -224,15 +236,21 @@ local fields = {
   remaining = ProtoField.uint32("cbcb.remaining", "Remaining publications"),
   lifetime_left_us = ProtoField.uint64("cbcb.lifetime_left_us", "Lifetime left (us)"),
   freshness_us = ProtoField.uint64("cbcb.freshness_us", "Freshness (us)"),
-  subscription_flags = ProtoField.uint8("cbcb.subscription_flags", "Flags of the subscription"),
+  subscription_flags = ProtoField.uint8("cbcb.subscription_flags", "Flags of the subscription", base.HEX),
+  ["subscription_flags.refreshed"] = ProtoField.bool("cbcb.subscription_flags.refreshed", "Refreshed", 8, nil, 1),
+  ["subscription_flags.top_up"] = ProtoField.bool("cbcb.subscription_flags.top_up", "Top-up", 8, nil, 2),
   publication_source = ProtoField.uint32("cbcb.publication_source", "Source"),
   publication_seq = ProtoField.uint64("cbcb.publication_seq", "Number at the source"),
   age_us = ProtoField.uint64("cbcb.age_us", "Age (us)"),
-  publication_flags = ProtoField.uint8("cbcb.publication_flags", "Flags of the publication"),
+  publication_flags = ProtoField.uint8("cbcb.publication_flags", "Flags of the publication", base.HEX),
+  ["publication_flags.pending"] = ProtoField.bool("cbcb.publication_flags.pending", "Pending", 8, nil, 1),
+  ["publication_flags.custody"] = ProtoField.bool("cbcb.publication_flags.custody", "Custody", 8, nil, 2),
+  ["publication_flags.taken"] = ProtoField.bool("cbcb.publication_flags.taken", "Taken", 8, nil, 4),
+  ["publication_flags.refused"] = ProtoField.bool("cbcb.publication_flags.refused", "Refused", 8, nil, 8),
   key_id = ProtoField.uint32("cbcb.key_id", "Key"),
   set_bits = ProtoField.uint16("cbcb.set_bits", "Bits of a set"),
   hashes = ProtoField.uint8("cbcb.hashes", "Hash functions"),
-  encoding = ProtoField.uint8("cbcb.encoding", "Encoding"),
+  encoding = ProtoField.uint8("cbcb.encoding", "Encoding", base.DEC, ENCODINGS),
   bloom = ProtoField.bytes("cbcb.bloom", "Set of bits"),
   client = ProtoField.uint32("cbcb.client", "Client"),
   counter = ProtoField.uint64("cbcb.counter", "Counter"),
@@ -243,57 +261,10 @@ local fields = {
   sources = ProtoField.none("cbcb.sources", "Source"),
   operator = ProtoField.uint8("cbcb.operator", "Operator", base.DEC, OPERATORS),
   value_length = ProtoField.uint16("cbcb.value_length", "Length of the value"),
+  destination = ProtoField.uint32("cbcb.destination", "Destination"),
   reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 32768),
   off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 16384),
-  destination = ProtoField.uint32("cbcb.destination", "Destination"),
   class_number = ProtoField.uint16("cbcb.class_number", "Class"),
-}
--- The fields inside a body.
-local BODY_FIELDS = {
-  "name_length",
-  "attribute_name",
-  "value_type",
-  "value",
-  "constraints",
-  "timeout_us",
-  "incarnation",
-  "interface",
-  "node",
-  "oldest_epoch",
-  "acknowledged",
-  "subtrees",
-  "destinations",
-  "first_destination",
-  "destination_bits",
-  "class_node",
-  "round",
-  "nonce",
-  "remaining",
-  "lifetime_left_us",
-  "freshness_us",
-  "subscription_flags",
-  "publication_source",
-  "publication_seq",
-  "age_us",
-  "publication_flags",
-  "key_id",
-  "set_bits",
-  "hashes",
-  "encoding",
-  "bloom",
-  "client",
-  "counter",
-  "ciphertext",
-  "parent_interface",
-  "child_count",
-  "children",
-  "sources",
-  "operator",
-  "value_length",
-  "reusable",
-  "off_tree",
-  "destination",
-  "class_number",
 }
 -- Reasons for which the codec refuses a frame.
 local REASONS = {
@@ -313,6 +284,10 @@ local REASONS = {
 }
 -- END constants
 
+-- Field of the header -> its offset.
+local OFFSETS = {}
+for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end
+
 -- As in router/wire/fragments.py: nanoseconds, bytes, bytes beside those of a fragment, frames.
 local REASSEMBLY_TIMEOUT = 30000000000
 local REASSEMBLY_BYTES = 64 * 1024 * 1024
@@ -328,35 +303,33 @@ local RESERVED_NAMES = { any = true, ["and"] = true, ["or"] = true, ["true"] = t
 
 local u8, u16, u32 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
 -- The parts of every body.
-fields.load = ProtoField.bytes("cbcb.load", "Fragment of a body")
-fields.tlvs = ProtoField.none("cbcb.tlvs", "TLV")
-fields.tlv_type = u8("cbcb.tlv_type", "TLV type", base.DEC, TLV_TYPES)
-fields.tlv_length = u32("cbcb.tlv_length", "TLV length")
-fields.data = ProtoField.bytes("cbcb.data", "Value of an unknown TLV")
+body_fields.load = ProtoField.bytes("cbcb.load", "Fragment of a body")
+body_fields.tlvs = ProtoField.none("cbcb.tlvs", "TLV")
+body_fields.tlv_type = u8("cbcb.tlv_type", "TLV type", base.DEC, TLV_TYPES)
+body_fields.tlv_length = u32("cbcb.tlv_length", "TLV length")
+body_fields.data = ProtoField.bytes("cbcb.data", "Value of an unknown TLV")
 -- Texts and numbers that are not in the frame as they are shown.
+body_fields.message = ProtoField.string("cbcb.message", "Message")
+body_fields.attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE)
+body_fields.filter = ProtoField.string("cbcb.filter", "Filter", base.UNICODE)
+body_fields.predicate = ProtoField.string("cbcb.predicate", "Predicate", base.UNICODE)
+fields["seq.incarnation"] = u32("cbcb.seq.incarnation", "Incarnation of the router")
+fields["seq.number"] = u32("cbcb.seq.number", "Count of the router")
 fields.padding = ProtoField.bytes("cbcb.padding", "Padding")
 fields.sender = u32("cbcb.sender", "Sending router")
 fields.sender_name = ProtoField.string("cbcb.sender_name", "Name of the sending router", base.UNICODE)
 fields.issuer_name = ProtoField.string("cbcb.issuer_name", "Name of the issuer", base.UNICODE)
 fields.ports = u16("cbcb.ports", "Port of the sending router's switch")
-fields.attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE)
-fields.filter = ProtoField.string("cbcb.filter", "Filter", base.UNICODE)
-fields.predicate = ProtoField.string("cbcb.predicate", "Predicate", base.UNICODE)
 fields.decode_error = ProtoField.string("cbcb.decode_error", "Undecodable because")
 fields.reassembled_in = ProtoField.framenum("cbcb.reassembled_in", "Whole in frame")
 fields.fragments = ProtoField.framenum("cbcb.fragments", "Fragment in frame")
 fields.request_in = ProtoField.framenum("cbcb.request_in", "Request in frame", base.NONE, frametype.REQUEST)
 fields.response_in = ProtoField.framenum("cbcb.response_in", "Answer in frame", base.NONE, frametype.RESPONSE)
 fields.response_time = ProtoField.relative_time("cbcb.response_time", "Time since the request")
+fields.receipt_in = ProtoField.framenum("cbcb.receipt_in", "Receipt in frame", base.NONE, frametype.ACK)
 fields.repeat_of = ProtoField.framenum("cbcb.repeat_of", "Repeats frame")
+for name, field in pairs(body_fields) do fields[name] = field end
 cbcb.fields = fields
-
--- The body is shown only if one of its fields is asked for.
-local body_fields = {}
-for _, names in ipairs({ BODY_FIELDS, { "load", "tlvs", "tlv_type", "tlv_length", "data", "attribute", "filter",
-  "predicate" } }) do
-  for _, name in ipairs(names) do table.insert(body_fields, fields[name]) end
-end
 
 -- One expert info for each reason for which the codec refuses a frame.
 local experts = {}
@@ -379,6 +352,7 @@ end
 note("partial", "Some downstream router is missing from this update reply")
 note("repeated", "Repeated: not acknowledged in time")
 note("unanswered", "No answer in this capture")
+note("unconfirmed", "No receipt in this capture")
 note("incomplete", "Its frame never became whole in this capture")
 note("cut_by_capture", "The capture kept less of this frame than was sent")
 note("too_many_items", "Too many items: the rest is checked but not shown")
@@ -578,6 +552,13 @@ local function append(item, text)
   if item then item:append_text(text) end
 end
 
+-- Shows a field by its name, with its bits below it.
+local function show(state, tree, name, at, size)
+  local item = put(state, tree, fields[name], at, size)
+  for _, bit in ipairs(item and BITS[name] or {}) do put(state, item, fields[bit], at, size) end
+  return item
+end
+
 -- ---- Values ---------------------------------------------------------------------------------------
 
 -- The text of the value in `size` bytes at `at`; refuses what is not a value of the type.
@@ -604,6 +585,17 @@ local function value_text(raw, name, kind, at, size)
   refuse("bad_value", name .. ": " .. size .. " bytes are no " .. VALUE_TYPES[kind])
 end
 
+-- Shows a value as text and, below it, as a value of its type. An item of no bytes cannot be shown: an empty
+-- string shares the byte before it.
+local function show_value(state, tree, kind, at, size, text)
+  local plain = kind == STRING and state.raw:sub(at + 1, at + size) or nil
+  -- Display strings end at a zero byte.
+  if plain and plain:find("[\0-\31\127]") then plain = text:sub(2, -2) end
+  if size == 0 then at, size = at - 1, 1 end
+  local item = put(state, tree, fields.value, at, size, text)
+  put(state, item, fields["value." .. VALUE_TYPES[kind]], at, size, plain)
+end
+
 -- ---- TLVs -----------------------------------------------------------------------------------------
 
 -- Each takes the state of the frame, the tree of the TLV, where its value starts and how long it is;
@@ -628,9 +620,9 @@ readers[ATTRIBUTE] = function(state, tree, at, size)
   local kind_at = at + 1 + name_length
   put(state, tree, fields.value_type, kind_at, 1)
   local value_size = size - name_length - 2
-  local value = value_text(raw, name.text, raw:byte(kind_at + 1), kind_at + 1, value_size)
-  -- An item of no bytes cannot be shown: an empty string shares the byte before it.
-  put(state, tree, fields.value, kind_at + (value_size > 0 and 1 or 0), math.max(value_size, 1), value)
+  local kind = raw:byte(kind_at + 1)
+  local value = value_text(raw, name.text, kind, kind_at + 1, value_size)
+  show_value(state, tree, kind, kind_at + 1, value_size, value)
   local text = name.text .. "=" .. value
   generate(state, tree, fields.attribute, text)
   append(tree, ": " .. text)
@@ -667,7 +659,7 @@ local function read_constraint(state, tree, at, stop)
       refuse("bad_constraint", name.text .. ": operator " .. OPERATORS[operator] .. " is for strings only")
     end
     local value = value_text(raw, name.text, kind, value_at, size)
-    put(state, branch, fields.value, value_at - (size > 0 and 0 or 1), math.max(size, 1), value)
+    show_value(state, branch, kind, value_at, size, value)
     text = name.text .. " " .. OPERATORS[operator] .. " " .. value
   end
   append(branch, ": " .. text)
@@ -705,7 +697,6 @@ local function numbers(tlv, layout)
   return function(state, tree, at, length)
     if length ~= size then wrong_size(TLV_TYPES[tlv], length) end
     if state.required == tlv then
-      if state.single then refuse("bad_tlv", TLV_TYPES[tlv] .. " twice") end
       state.single = 0
       for index = 1, layout[1][2] do state.single = state.single * 256 + state.raw:byte(at + index) end
       local text = number_text(tlv, layout[1][1], state.single)
@@ -713,7 +704,7 @@ local function numbers(tlv, layout)
       append(tree, ": " .. text)
     end
     for _, field in ipairs(layout) do
-      put(state, tree, fields[field[1]], at, field[2])
+      show(state, tree, field[1], at, field[2])
       at = at + field[2]
     end
   end
@@ -721,11 +712,21 @@ end
 
 for tlv, layout in pairs(LAYOUTS) do readers[tlv] = numbers(tlv, layout) end
 
+-- Shows the message that a frame carries by the name that `cbcb trace` takes.
+local function show_message(state, tree, source, number)
+  generate(state, tree, fields.message, string.format("%.0f:%.0f", source, number))
+end
+
+local show_publication = readers[PUBLICATION]
+readers[PUBLICATION] = function(state, tree, at, size)
+  show_publication(state, tree, at, size)
+  show_message(state, tree, number32(state.raw, at), number32(state.raw, at + 8))
+end
+
+local show_neighbour = readers[NEIGHBOUR]
 readers[NEIGHBOUR] = function(state, tree, at, size)
-  if size ~= 6 then wrong_size("NEIGHBOUR", size) end
+  show_neighbour(state, tree, at, size)
   local interface = number16(state.raw, at)
-  put(state, tree, fields.interface, at, 2)
-  put(state, tree, fields.node, at + 2, 4)
   if state.interfaces[interface] then refuse("duplicate_entry", "interface " .. interface) end
   state.interfaces[interface] = true
   state.neighbours = state.neighbours + 1
@@ -759,7 +760,6 @@ readers[TREE_CLASS] = function(state, tree, at, size)
 end
 
 readers[SUBTREES] = function(state, tree, at, size)
-  if state.subtrees then refuse("bad_tlv", "SUBTREES twice") end
   state.subtrees = { at, size }
   if size > 0 then put(state, tree, fields.subtrees, at, size) end
 end
@@ -818,14 +818,11 @@ readers[DESTINATION_MAP] = function(state, tree, at, size)
   append(tree, string.format(": %d nodes", count))
 end
 
+local show_key = readers[KEY]
 readers[KEY] = function(state, tree, at, size)
-  if size ~= 8 then wrong_size("KEY", size) end
+  show_key(state, tree, at, size)
   local key, bits = number32(state.raw, at), number16(state.raw, at + 4)
   local hashes, encoding = state.raw:byte(at + 7, at + 8)
-  put(state, tree, fields.key_id, at, 4)
-  put(state, tree, fields.set_bits, at + 4, 2)
-  put(state, tree, fields.hashes, at + 6, 1)
-  put(state, tree, fields.encoding, at + 7, 1)
   local any = key == 0 and bits == 0 and hashes == 0 and encoding == 0
   if any and state.kind == XMSG then refuse("bad_value", "key 0 in XMSG") end
   if not any and (key == 0 or bits < 8 or bits > BITS_MAX or bits % 8 ~= 0 or hashes < 1 or hashes > HASHES_MAX
@@ -854,9 +851,7 @@ end
 local LEADING = { [DESTINATIONS] = true, [DESTINATION_MAP] = true }
 
 readers[CLASS_OF] = function(state, tree, at, size)
-  if state.single then refuse("bad_tlv", "CLASS_OF twice") end
   if size % 2 ~= 0 then wrong_size("CLASS_OF", size) end
-  state.single = size / 2
   for source = 0, size / 2 - 1 do
     local source_at = at + 2 * source
     local class = number16(state.raw, source_at)
@@ -872,8 +867,8 @@ end
 
 local function read_tlvs(state, tree, at, stop, kind)
   local raw = state.raw
-  local needed, seen = REQUIRED_ALL[kind] or {}, {}
-  state.required = REQUIRED[kind]
+  local needed, seen = REQUIRED[kind] or {}, {}
+  state.required = #needed == 1 and needed[1] or nil
   local begin = at
   if kind == PUB and not (at < stop and LEADING[raw:byte(at + 1)]) then
     refuse("bad_tlv", "PUB without destinations in its first TLV")
@@ -888,7 +883,7 @@ local function read_tlvs(state, tree, at, stop, kind)
     put(state, branch, fields.tlv_type, at, 1)
     put(state, branch, fields.tlv_length, at + 1, 4)
     if ALLOWED[kind][tlv] and not (LEADING[tlv] and at > begin) then
-      if seen[tlv] and REQUIRED_ALL[kind] then refuse("bad_tlv", TLV_TYPES[tlv] .. " twice") end
+      if seen[tlv] and ALLOWED[kind][tlv] ~= MANY then refuse("bad_tlv", TLV_TYPES[tlv] .. " twice") end
       seen[tlv] = true
       readers[tlv](state, branch, value_at, size)
     elseif tlv == 0 or TLV_TYPES[tlv] then
@@ -897,9 +892,6 @@ local function read_tlvs(state, tree, at, stop, kind)
       put(state, branch, fields.data, value_at, size)
     end
     at = value_at + size
-  end
-  if REQUIRED[kind] and not state.single then
-    refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[REQUIRED[kind]])
   end
   for _, tlv in ipairs(needed) do
     if not seen[tlv] then refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[tlv]) end
@@ -990,8 +982,9 @@ local function forget()
     late = {},          -- frame number -> the same, of a fragment that came again when its frame was whole
     contradictions = {},  -- frame number -> why the fragments of its frame were given up
     requests = {},      -- key -> frame number and time of what awaits an answer
+    sent = {},          -- key of a reliable frame, and its sender -> the frame number of its first sending
     -- Frame number -> frame number, or nanoseconds; flat, because captures are long.
-    request_of = {}, time_of = {}, response_of = {}, repeat_of = {}, previous = {},
+    request_of = {}, time_of = {}, response_of = {}, receipt_of = {}, repeat_of = {}, previous = {},
   }
 end
 
@@ -1140,11 +1133,11 @@ local function scope()
   return id and tostring(id) or ""
 end
 
--- An answer is to the request last sent, and counts for the same request sent before.
-local function answer(number, now, request, asked_at)
+-- An answer, or a receipt, is to the request last sent, and counts for the same request sent before.
+local function answer(answers, number, now, request, asked_at)
   capture.request_of[number], capture.time_of[number] = request, now - asked_at
-  while request and not capture.response_of[request] do
-    capture.response_of[request] = number
+  while request and not answers[request] do
+    answers[request] = number
     request = capture.previous[request]
   end
 end
@@ -1163,24 +1156,43 @@ local function requested(key, number, now, sender)
   asked[1], asked[2], asked[3] = number, now, sender
 end
 
-local function replied(key, number, now, sender)
+local function replied(answers, key, number, now, sender)
   local asked = capture.requests[key]
   if not asked then return end
   if asked[3] ~= sender then
-    answer(number, now, asked[1], asked[2])
+    answer(answers, number, now, asked[1], asked[2])
   elseif asked[4] then
-    answer(number, now, asked[4], asked[5])
+    answer(answers, number, now, asked[4], asked[5])
   end
+end
+
+-- Remembers a reliable frame. Its receipts come from the neighbours; the router sends it again to those from which
+-- none comes. To ports of several pages it goes as a frame to each page.
+local function sent_reliably(key, number, now, sender)
+  requested(key, number, now, sender)
+  local page = (address(eth_destination) or ""):sub(1, 2)
+  local sending = table.concat({ key, sender, page }, "/")
+  capture.repeat_of[number] = capture.sent[sending]
+  capture.sent[sending] = capture.sent[sending] or number
 end
 
 -- Remembers a request, or finds that of an answer, in the first pass.
 local function link(pinfo, header, single_value, sender)
   local kind, number, now = header.type, pinfo.number, nanoseconds(pinfo)
   local about = scope() .. "/" .. header.issuer_text
+  if header.reliable or kind == RECEIPT then
+    local confirmed = kind == RECEIPT and single_value or kind
+    local key = table.concat({ "reliable", about, confirmed, header.seq, header.epoch_text }, "/")
+    if header.reliable then
+      sent_reliably(key, number, now, sender)
+    else
+      replied(capture.receipt_of, key, number, now, sender)
+    end
+  end
   if kind == SR then
     requested(about .. "/" .. header.seq, number, now, sender)
   elseif kind == UR or kind == XUR then
-    replied(about .. "/" .. header.seq, number, now, sender)
+    replied(capture.response_of, about .. "/" .. header.seq, number, now, sender)
   elseif kind == HELLO then
     local before = capture.requests[about]
     -- Repeated HELLOs have numbers of their own; those of another incarnation are of a router that is gone.
@@ -1189,7 +1201,7 @@ local function link(pinfo, header, single_value, sender)
   elseif kind == TABLE or kind == COMMIT then
     local hello = kind == TABLE and capture.requests[about]
     if hello then
-      answer(number, now, hello[1], hello[2])
+      answer(capture.response_of, number, now, hello[1], hello[2])
       capture.requests[about] = nil
     end
     local key = about .. "/" .. kind .. "/" .. header.seq .. "/" .. header.epoch_text
@@ -1198,7 +1210,7 @@ local function link(pinfo, header, single_value, sender)
     capture.requests[key] = { number, now, before and before[3] or number }
   elseif kind == ACK then
     local asked = capture.requests[about .. "/" .. single_value .. "/" .. header.seq .. "/" .. header.epoch_text]
-    if asked then answer(number, now, asked[1], asked[2]) end
+    if asked then answer(capture.response_of, number, now, asked[1], asked[2]) end
   end
 end
 
@@ -1211,21 +1223,24 @@ end
 
 local ASKS = { [SR] = true, [HELLO] = true, [TABLE] = true, [COMMIT] = true }
 
-local function show_link(pinfo, tree, header_tree, kind)
+local function show_link(pinfo, tree, header_tree, header)
   local number = pinfo.number
   local request, response = capture.request_of[number], capture.response_of[number]
-  local repeated = capture.repeat_of[number]
+  local repeated, receipt = capture.repeat_of[number], capture.receipt_of[number]
   if header_tree then
     if request then
       header_tree:add(fields.request_in, request):set_generated()
       header_tree:add(fields.response_time, duration(capture.time_of[number])):set_generated()
     end
     if response then header_tree:add(fields.response_in, response):set_generated() end
+    if receipt then header_tree:add(fields.receipt_in, receipt):set_generated() end
     if repeated then header_tree:add(fields.repeat_of, repeated):set_generated() end
   end
   if repeated then tree:add_proto_expert_info(experts.repeated) end
   -- Whether an answer comes is known when all frames have been seen once.
-  if ASKS[kind] and not response and pinfo.visited then tree:add_proto_expert_info(experts.unanswered) end
+  if not pinfo.visited then return end
+  if ASKS[header.type] and not response then tree:add_proto_expert_info(experts.unanswered) end
+  if header.reliable and not receipt then tree:add_proto_expert_info(experts.unconfirmed) end
 end
 
 -- ---- Frames ---------------------------------------------------------------------------------------
@@ -1247,6 +1262,8 @@ local function read_trailer(state, tree, at)
   return behind
 end
 
+local function has(flags, flag) return math.floor(flags / flag) % 2 == 1 end
+
 -- Shows the header and checks its rules, in the order of docs/wire-format.md.
 local function read_header(state, tree)
   local raw = state.raw
@@ -1258,20 +1275,18 @@ local function read_header(state, tree)
   local seq = string.format(high == 0 and "%.0f" or "%.0f:%.0f", high == 0 and low or high, low)
   for _, field in ipairs(tree and HEADER or {}) do
     local name, at, size = field[1], field[2], field[3]
-    local item = put(state, tree, fields[name], at, size)
+    local item = show(state, tree, name, at, size)
     if name == "version" and version ~= VERSION then break end
-    if name == "flags" then
-      put(state, item, fields.partial, at, size)
-      put(state, item, fields.identified, at, size)
-      put(state, item, fields.tagged, at, size)
-      put(state, item, fields.signed, at, size)
-      put(state, item, fields.reliable, at, size)
-    end
     if name == "issuer" and node_names[number32(raw, at)] then
       generate(state, tree, fields.issuer_name, node_names[number32(raw, at)])
     end
-    if name == "seq" and high ~= 0 then append(item, " (" .. seq .. ")") end
+    if name == "seq" then
+      if high ~= 0 then append(item, " (" .. seq .. ")") end
+      put(state, item, fields["seq.incarnation"], at, 4)
+      put(state, item, fields["seq.number"], at + 4, 4)
+    end
   end
+  if kind == MSG or kind == XMSG then show_message(state, tree, number32(raw, OFFSETS.issuer), low) end
   if version ~= VERSION then refuse("bad_version", "version " .. version) end
   local total, index = number32(raw, OFFSETS.total_length), number16(raw, OFFSETS.fragment_index)
   local count, here = number16(raw, OFFSETS.fragment_count), number16(raw, OFFSETS.payload_length)
@@ -1284,19 +1299,20 @@ local function read_header(state, tree)
   end
   if HEADER_LENGTH + here > length then refuse("truncated", "payload_length " .. here) end
   local behind = HEADER_LENGTH + here
-  local signed = math.floor(flags / SIGNED) % 2 == 1
+  local signed = has(flags, SIGNED)
   -- Behind a signature that is cut short there is no trailer.
   local whole = not signed or behind + SIGNATURE_BYTES <= length
   if signed and whole then
     if tree then put(state, tree, fields.signature, behind, SIGNATURE_BYTES) end
     behind = behind + SIGNATURE_BYTES
   end
-  if whole and math.floor(flags / 4) % 2 == 1 then behind = read_trailer(state, tree, behind) end
+  if whole and has(flags, TAGGED) then behind = read_trailer(state, tree, behind) end
   if behind < length then put(state, tree, fields.padding, behind, length - behind) end
   return {
     type = kind, hop_limit = hop_limit, partial = (kind == UR or kind == XUR) and flags % 2 == 1, seq = seq,
     issuer_text = string.format("%.0f", number32(raw, OFFSETS.issuer)),
     epoch = number32(raw, OFFSETS.epoch), epoch_text = string.format("%.0f", number32(raw, OFFSETS.epoch)),
+    reliable = CONFIRMED[kind] and has(flags, RELIABLE),
     total = total, index = index, count = count, here = here,
     -- What the fragments of one frame have in common, beside what makes it this frame.
     common = raw:sub(3, 4) .. raw:sub(17, 24) .. raw:sub(27, 28),
@@ -1374,7 +1390,7 @@ local function read_frame(state, tree, tvb, pinfo)
   local header_tree = tree:referenced(this_dissector) and tree or nil
   local body_tree = header_tree and tree.visible and tree or nil
   if header_tree and not body_tree then
-    for _, field in ipairs(body_fields) do
+    for _, field in pairs(body_fields) do
       if tree:referenced(field) then
         body_tree = tree
         break
@@ -1392,9 +1408,9 @@ local function read_frame(state, tree, tvb, pinfo)
     pinfo.cols.info = read_body(state, body_tree, HEADER_LENGTH, header.here, header)
   end
   if header.partial then tree:add_proto_expert_info(experts.partial) end
-  if header.type >= SR then
+  if header.type >= SR or header.reliable then
     if not pinfo.visited then link(pinfo, header, state.single, tostring(pinfo.dl_src)) end
-    show_link(pinfo, tree, header_tree, header.type)
+    show_link(pinfo, tree, header_tree, header)
   end
 end
 

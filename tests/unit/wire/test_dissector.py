@@ -235,7 +235,7 @@ def body_fields(frame: Frame) -> Row:
             "remaining": [str(body.remaining)],
             "lifetime_left_us": [str(body.lifetime_left_us)],
             "freshness_us": [str(body.freshness_us)],
-            "subscription_flags": [str(int(body.flags))],
+            "subscription_flags": [f"0x{int(body.flags):02x}"],
             "publication_source": [str(source) for source, _ in body.offered],
             "publication_seq": [str(seq) for _, seq in body.offered],
             **body_fields(replace(frame, body=body.predicate)),
@@ -246,7 +246,7 @@ def body_fields(frame: Frame) -> Row:
             "publication_source": [str(body.source)],
             "publication_seq": [str(body.seq)],
             "age_us": [str(body.age_us)],
-            "publication_flags": [str(int(body.flags))],
+            "publication_flags": [f"0x{int(body.flags):02x}"],
             **body_fields(replace(frame, body=body.message)),
         }
     if isinstance(body, Overload):
@@ -329,7 +329,7 @@ def of_scapy(packet: Packet) -> Iterator[tuple[str, Any]]:
 def as_shown(name: str, value: Any) -> str | None:
     if name == "value":
         return shown(value)
-    if name == "flags":
+    if name.endswith("flags"):
         return f"0x{int(value):02x}"
     if isinstance(value, bytes):
         return value.hex() if name in OCTETS else value.decode()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 from scapy.layers.l2 import Ether
 
+from router.predicates.encoded.model import BloomFilter, BloomPredicate, Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
 from router.predicates.printer import format_filter, format_predicate
 from router.wire import codec, layers
@@ -35,7 +38,11 @@ from router.wire.frames import (
     Frame,
     FrameType,
     Hello,
+    Publication,
+    PublicationFlags,
     SenderRequest,
+    Subscription,
+    SubscriptionFlags,
 )
 from testbed.wireshark import Folders, Installation, read_sources
 from tests.support.packets import read_trailer
@@ -64,7 +71,13 @@ MS = 10**6
 MIB = 1024 * 1024
 COMMA = "de_DE.UTF-8"
 PORT_1 = port_addresses([1])[0]
-LINK_FIELDS = ["cbcb.request_in", "cbcb.response_in", "cbcb.response_time", "cbcb.repeat_of"]
+LINK_FIELDS = [
+    "cbcb.request_in",
+    "cbcb.response_in",
+    "cbcb.response_time",
+    "cbcb.receipt_in",
+    "cbcb.repeat_of",
+]
 Timed = tuple[int, bytes]
 
 
@@ -131,6 +144,46 @@ def test_links_what_routers_and_controller_say(tmp_path: Path) -> None:
     assert found[2]["_ws.expert.message"] == ["Repeated: not acknowledged in time"]
     assert found[3] == {"request_in": ["3"], "response_time": ["0.001000000"]}
     assert found[5] == {"request_in": ["5"], "response_time": ["0.001000000"]}
+
+
+def test_links_receipts_to_reliable_frames(tmp_path: Path) -> None:
+    body = Predicate((Filter((Constraint("price", Type.INTEGER, Operator.LT, 400),)),))
+    advertised = frame(FrameType.RA, 9, 5, body, Flags.RELIABLE)
+    request = frame(FrameType.SR, 9, 6, SenderRequest(1000), Flags.RELIABLE)
+    # The capture of router 2: it passes on the advertisement of 9, which came from 1, to 3 and 4.
+    frames = [
+        (0, of_router(1, advertised)),
+        (1 * MS, of_router(2, frame(FrameType.RECEIPT, 9, 5, Ack(FrameType.RA)))),
+        (2 * MS, of_router(2, advertised)),
+        (5 * MS, of_router(3, frame(FrameType.RECEIPT, 9, 5, Ack(FrameType.RA)))),
+        (102 * MS, of_router(2, advertised)),
+        (106 * MS, of_router(4, frame(FrameType.RECEIPT, 9, 5, Ack(FrameType.RA)))),
+        (107 * MS, of_router(2, request)),
+        (108 * MS, of_router(3, frame(FrameType.UR, 9, 6, body))),
+        # Not reliable: it needs no receipt. A receipt of another type is for another frame.
+        (109 * MS, of_router(2, frame(FrameType.RA, 9, 7, body))),
+        (110 * MS, of_router(3, frame(FrameType.RECEIPT, 9, 6, Ack(FrameType.RA)))),
+        # To ports of another page, at the same time.
+        (111 * MS, ethernet(node_address(2), port_addresses([33])[0], request)),
+    ]
+    capture = write_capture(tmp_path / "receipts.pcap", frames)
+    assert rows(capture, [*LINK_FIELDS, "_ws.expert.message"], "-2", "-R", "cbcb") == [
+        {"receipt_in": ["2"]},
+        {"request_in": ["1"], "response_time": ["0.001000000"]},
+        {"receipt_in": ["4"]},
+        {"request_in": ["3"], "response_time": ["0.003000000"]},
+        {
+            "receipt_in": ["6"],
+            "repeat_of": ["3"],
+            "_ws.expert.message": ["Repeated: not acknowledged in time"],
+        },
+        {"request_in": ["5"], "response_time": ["0.004000000"]},
+        {"response_in": ["8"], "_ws.expert.message": ["No receipt in this capture"]},
+        {"request_in": ["7"], "response_time": ["0.001000000"]},
+        {},
+        {},
+        {"_ws.expert.message": ["No answer in this capture", "No receipt in this capture"]},
+    ]
 
 
 def test_an_answer_counts_for_the_requests_repeated_before_it(tmp_path: Path) -> None:
@@ -508,6 +561,89 @@ def test_there_is_no_trailer_behind_a_signature_that_is_cut_short(tmp_path: Path
     assert rows(capture, ["cbcb.tag_count", "cbcb.decode_error"]) == [{}]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        # Numbers are compared as numbers: as texts, "9" > "50".
+        ("cbcb.value.integer > 50", [2]),
+        ("cbcb.value.integer < 0", [3]),
+        ("cbcb.value.double >= 9.5", [2]),
+        ('cbcb.value.string == "ORD"', [1]),
+        ('cbcb.value.string == ""', [3]),
+        ("cbcb.value.boolean == 1", [3]),
+        ('cbcb.message == "12:1"', [1, 4]),
+        ('cbcb.message == "12:2"', [2]),
+        ("cbcb.seq.number == 1", [1, 3, 4]),
+        ("cbcb.seq.incarnation == 2 && cbcb.seq.number == 2", [2]),
+        ("cbcb.publication_flags.pending == 1", [4]),
+        ("cbcb.publication_flags.custody == 1", []),
+        ("cbcb.subscription_flags.refreshed == 1 && !cbcb.subscription_flags.top_up == 1", [5]),
+        ('cbcb.encoding == "ranges"', [6]),
+        ('cbcb.filter contains "price"', [5]),
+    ],
+)
+def test_display_filters_compare_values_of_their_type(
+    tmp_path: Path, wanted: str, numbers: list[int]
+) -> None:
+    price = Predicate((Filter((Constraint("price", Type.STRING, Operator.PREFIX, "4"),)),))
+    frames = [
+        frame(FrameType.MSG, 12, 1, Message({"dest": "ORD", "stops": 9})),
+        frame(FrameType.MSG, 12, 2 << 32 | 2, Message({"stops": 51, "price": 9.5})),
+        frame(FrameType.MSG, 13, 1, Message({"stops": -(2**62), "dest": "", "late": True})),
+        frame(
+            FrameType.PUB, 3, 1, Publication(12, 1 << 32 | 1, 7, Message({}), PublicationFlags.PENDING, (4,))
+        ),
+        frame(FrameType.SUB, 3, 9, Subscription(1, 2, 3, 4, 5, price, SubscriptionFlags.REFRESHED)),
+        frame(FrameType.XRA, 3, 9, BloomPredicate([BloomFilter(Suite(7, 64, 3, 2), 5)])),
+    ]
+    capture = write_capture(tmp_path / "typed.pcap", [(0, of_router(3, payload)) for payload in frames])
+    assert rows(capture, ["frame.number"], "-Y", wanted) == [{"frame.number": [str(n)]} for n in numbers]
+
+
+def test_the_capture_filters_of_the_profile_select_frames() -> None:
+    library = ctypes.CDLL(ctypes.util.find_library("pcap"))
+    library.pcap_open_dead.restype = ctypes.c_void_p
+    dead = ctypes.c_void_p(library.pcap_open_dead(1, 65_535))
+
+    def selects(expression: str, data: bytes) -> bool:
+        program = (ctypes.c_uint64 * 2)()
+        assert library.pcap_compile(dead, program, expression.encode(), 1, 0xFFFFFFFF) == 0, expression
+        # struct pcap_pkthdr: two words of time, and the lengths captured and sent.
+        head = struct.pack("llII", 0, 0, len(data), len(data))
+        return bool(library.pcap_offline_filter(program, head, data))
+
+    lines = read_sources().profile["cfilters"].decode().splitlines()
+    named = {line.split('"')[1]: line.split('"')[2].strip() for line in lines}
+    frames = {
+        "message": of_router(1, frame(FrameType.MSG, 1, 1, Message({}))),
+        "private message": of_router(1, b"\1\15" + bytes(30)),
+        "advertisement": of_router(1, frame(FrameType.RA, 1, 1, Predicate(()))),
+        "hello": to_controller(4, frame(FrameType.HELLO, 4, 1, Hello(1))),
+        "commit": of_controller(frame(FrameType.COMMIT, 4, 12, Commit(1))),
+        "IPv4": ETHERNET[:12] + b"\x08\0" + bytes(40),
+    }
+    assert {
+        name: [key for key, data in frames.items() if selects(text, data)] for name, text in named.items()
+    } == {
+        "CBCB frames": ["message", "private message", "advertisement", "hello", "commit"],
+        "CBCB messages": ["message", "private message"],
+        "CBCB without messages": ["advertisement", "hello", "commit"],
+        "CBCB of the controller": ["hello", "commit"],
+    }
+
+
+def test_the_buttons_of_the_profile_are_filters(vectors: Path) -> None:
+    lines = read_sources().profile["dfilter_buttons"].decode().splitlines()[1:]
+    buttons = [re.fullmatch(r'"TRUE","(.+)","(.+)","(.+)"', line) for line in lines]
+    selected = {
+        each[1]: len(rows(vectors, ["frame.number"], "-2", "-R", "cbcb", "-Y", each[2]))
+        for each in buttons
+        if each
+    }
+    assert len(selected) == len(lines)
+    assert all(selected.values()), selected
+
+
 def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
@@ -598,6 +734,18 @@ def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> Non
     capture = write_capture(tmp_path / "named.pcap", [(at * MS, data) for at, data in enumerate(frames)])
     columns = ["cbcb.sender_name", "cbcb.issuer_name"]
     preference = ("-o", f"cbcb.topology:{topology}")
+    home = tmp_path / "home"
+    where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
+    Installation(read_sources(network), where).install(lambda _target: False)
+    shown = subprocess.run(
+        f"tshark -C CBCB -N m -r {capture} -T fields -e eth.src_resolved -e cbcb.sender_name".split(),
+        env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert unescaped(shown.stdout).splitlines() == [f'a_"b"_]_}}\\\t{names[3]}'] * 3
     assert rows(capture, columns, *preference) == [
         {"sender_name": [names[3]], "issuer_name": [names[7]]},
         {"sender_name": [names[3]], "issuer_name": [names[3]]},

@@ -74,7 +74,7 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
     if isinstance(tlv, layers.Neighbour):
         return tlv.interface, tlv.node
     if isinstance(tlv, layers.Subscription | layers.Publication | layers.Offered):
-        return tuple((each.name, tlv.getfieldval(each.name)) for each in tlv.fields_desc[2:])
+        return tuple((each.name, int(tlv.getfieldval(each.name))) for each in tlv.fields_desc[2:])
     name = tlv.fields_desc[-1].name
     return name, tlv.getfieldval(name)
 
