@@ -10,18 +10,29 @@ import hashlib
 import json
 import os
 import pwd
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from router import wire
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ROUTER_DESTINATION,
+    node_address,
+)
 from testbed.errors import InputError, MachineError
+from topos.loaders import to_json
+from topos.model import Topology
 
 #: Name of the profile: `wireshark -C CBCB`.
 PROFILE = "CBCB"
 #: In the profile's folder: path of each installed file -> SHA-256 of its content.
 RECORD = "installed.json"
+#: In the profile's folder: the topology whose nodes have names.
+_TOPOLOGY = "topology.json"
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
 
@@ -42,12 +53,25 @@ class Sources:
     profile: dict[str, bytes]
 
 
-def read_sources() -> Sources:
-    """Reads the files that this project ships."""
-    return Sources(
-        {path.name: path.read_bytes() for path in sorted(_WIRE.glob("*.lua"))},
-        {path.name: path.read_bytes() for path in sorted((_WIRE / "profile").iterdir())},
-    )
+def read_sources(topology: Topology | None = None) -> Sources:
+    """Reads the files that this project ships, and adds the names of addresses.
+
+    Args:
+        topology: the nodes of the network whose captures are shown; None: nodes have no names.
+    """
+    profile = {path.name: path.read_bytes() for path in sorted((_WIRE / "profile").iterdir())}
+    names = {
+        CONTROLLER_SOURCE: "controller",
+        CONTROLLER_DESTINATION: "to-controller",
+        ROUTER_DESTINATION: "to-router",
+    }
+    if topology is not None:
+        profile[_TOPOLOGY] = to_json(topology).encode()
+        names |= {node_address(node.id): node.name or f"node-{node.id}" for node in topology.nodes}
+    # A name ends at a blank, and `#` begins a comment.
+    words = {address.hex(":"): re.sub(r"[\s#]", "_", name) for address, name in names.items()}
+    profile["ethers"] = "".join(f"{address}\t{name}\n" for address, name in words.items()).encode()
+    return Sources({path.name: path.read_bytes() for path in sorted(_WIRE.glob("*.lua"))}, profile)
 
 
 def folders() -> Folders:
@@ -106,6 +130,9 @@ class Installation:
         self.where = where
         self.files = {where.plugins / name: content for name, content in sources.plugins.items()}
         self.files |= {where.profile / name: content for name, content in sources.profile.items()}
+        if _TOPOLOGY in sources.profile:
+            preference = f"cbcb.topology: {where.profile / _TOPOLOGY}\n"
+            self.files[where.profile / "preferences"] += preference.encode()
         self._record = where.profile / RECORD
         self._installed = self._read_record()
 

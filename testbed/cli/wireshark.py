@@ -9,6 +9,8 @@ from pathlib import Path
 from testbed.errors import InputError
 from testbed.terminal.printable import put
 from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
+from topos.loaders import load
+from topos.model import TopologyError
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,6 +21,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="also overwrite or remove files that you changed or put there"
     )
+    parser.add_argument(
+        "--topology",
+        type=Path,
+        metavar="FILE",
+        help="also show the names of the nodes of this topology, such as topology.json of a run folder",
+    )
 
 
 def main(arguments: Namespace) -> int:
@@ -26,7 +34,13 @@ def main(arguments: Namespace) -> int:
 
     Returns 0.
     """
-    sources = read_sources()  # perhaps with rights that are given up next
+    topology = None
+    if arguments.topology is not None:
+        try:
+            topology = load(arguments.topology)
+        except TopologyError as error:
+            raise InputError(f"--topology: {error}") from error
+    sources = read_sources(topology)  # perhaps with rights that are given up next
     act_as_caller()
     installation = Installation(sources, folders())
     uninstall = arguments.action == "uninstall"

@@ -142,7 +142,7 @@ def test_the_end_of_input_is_a_no(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     question, *rest = done.stdout.splitlines()
-    assert question.endswith("overwrite it? [y/N] ") and len(rest) == 5
+    assert question.endswith("overwrite it? [y/N] ") and len(rest) == 7
     assert plugin.read_text() == "-- mine"
 
 
@@ -158,7 +158,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
             text=True,
         )
 
-    assert cbcb("install", "--print").stdout.count("missing") == 5
+    assert cbcb("install", "--print").stdout.count("missing") == 7
     assert not any(tmp_path.iterdir())
     assert cbcb("install").returncode == 0
     named = subprocess.run(
