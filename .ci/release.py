@@ -1,8 +1,9 @@
-"""Checks a checkout before its release is tagged: `python .ci/release.py vX.Y.Z`."""
+"""Checks a checkout before its release is tagged, and builds its wheel: `python .ci/release.py vX.Y.Z`."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,12 +36,21 @@ def faults(tag: str, root: Path) -> list[str]:
     return found
 
 
+def _faults_of_build(root: Path) -> list[str]:
+    """Builds the wheel into dist/, without a network. Returns why it cannot be built; else nothing."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", root / "dist", root], capture_output=True, text=True, check=False
+    )
+    return [f"the wheel cannot be built:\n{done.stderr}"] if done.returncode else []
+
+
 def main(arguments: list[str]) -> int:
     """Prints the faults. Returns 0 if there are none, else 1."""
     if len(arguments) != 1:
         print("usage: python .ci/release.py vX.Y.Z", file=sys.stderr)
         return 1
-    found = faults(arguments[0], _ROOT)
+    found = faults(arguments[0], _ROOT) or _faults_of_build(_ROOT)
     print("\n".join(found), end="\n" if found else "", file=sys.stderr)
     return 1 if found else 0
 

@@ -36,7 +36,6 @@ from captures.datasource.options import OptionError, ReadOptions, read_options
 from captures.datasource.packet_writer import packet_writer
 from captures.datasource.streaming import GrowingCaptures, PartGroup
 from captures.datasource.user_errors import errors_in_one_line
-from captures.datasource.versions import require_versions
 from captures.datasource.views import (
     CBCB_VIEWS,
     FILES,
@@ -74,12 +73,10 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
             such as `fromNs`, `types` and `links` limit every use.
 
     Raises:
-        VersionError: this version of Python or PySpark is not supported.
         ValueError: `pushdown`, while the session's setting `spark.sql.python.filterPushdown.enabled` is off.
     """
     if pushdown and spark.conf.get(PUSHDOWN, "false") != "true":
         raise ValueError(f"pushdown: expected the session's setting {PUSHDOWN} to be true")
-    require_versions()
     ship(spark)
     # While the setting is off, Spark refuses a source that accepts filters.
     spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)

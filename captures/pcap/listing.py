@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from pyarrow import fs
 
-from captures.pcap.uris import is_uri, locate, split_uri
+from captures.pcap.uris import errors_of, is_uri, locate, split_uri
 
 #: Suffix of the name of an index file (`captures.frames.index`).
 INDEX_SUFFIX = ".index.json"
@@ -182,11 +182,13 @@ class _Remote:
         self._name = name
 
     def look(self, path: str) -> _Found | None:
-        info = self._system.get_file_info(path or "/")
+        with errors_of(self._name):
+            info = self._system.get_file_info(path or "/")
         return None if info.type == fs.FileType.NotFound else _remote(info)
 
     def inside(self, path: str) -> list[_Found]:
-        infos = self._system.get_file_info(fs.FileSelector(path or "/"))
+        with errors_of(self._name):
+            infos = self._system.get_file_info(fs.FileSelector(path or "/"))
         return [_remote(info) for info in infos if info.type in (fs.FileType.File, fs.FileType.Directory)]
 
     def identity(self, found: _Found) -> str:
@@ -346,9 +348,8 @@ def _matches(tree: _Tree, folder: str, patterns: Sequence[str]) -> Iterator[_Fou
 def _but_indexes(found: Sequence[_Found]) -> list[_Found]:
     """The files and directories without the indexes of files among them."""
     names = {each.name for each in found}
-    return [each for each in found if not is_index(each.name, names.__contains__)]
-
-
-def is_index(name: str, is_there: Callable[[str], bool]) -> bool:
-    """Whether a file is the index of a file that exists."""
-    return name.endswith(INDEX_SUFFIX) and is_there(name.removesuffix(INDEX_SUFFIX))
+    return [
+        each
+        for each in found
+        if not (each.name.endswith(INDEX_SUFFIX) and each.name.removesuffix(INDEX_SUFFIX) in names)
+    ]

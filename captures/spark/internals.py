@@ -26,7 +26,7 @@ def classic_context(session: SparkSession) -> SparkContext | None:
 
 
 def jvm(context: SparkContext) -> Any:
-    """`context._jvm`: Java's classes, by which Hadoop's file systems list captures on them."""
+    """`context._jvm`: Java's classes."""
     assert context._jvm is not None
     return context._jvm
 
@@ -56,16 +56,6 @@ def remember_classes(context: SparkContext) -> None:
     for name in _OF_COLUMNS:
         if name not in vars(view):
             setattr(view, name, _Remembered(getattr(view, name)))
-
-
-def hadoop_configuration(context: SparkContext) -> Any:
-    """`context._jsc.hadoopConfiguration()`: the settings by which Hadoop opens a file system."""
-    return context._jsc.hadoopConfiguration()
-
-
-def executor_memory_mib(context: SparkContext) -> int:
-    """`context._jsc.sc().executorMemory()`: the setting alone may be absent, and has many forms."""
-    return int(context._jsc.sc().executorMemory())
 
 
 def shipped_archives(context: SparkContext) -> list[str]:

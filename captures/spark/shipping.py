@@ -12,12 +12,11 @@ from pyspark.sql import SparkSession
 from captures.spark.folder import process_folder
 from captures.spark.internals import classic_context, shipped_archives
 
-_NAME = __name__.split(".")
-#: Packages that the workers need: the namespace of the wheel, or the packages of the project.
-_SHIPPED = ("captures", "router", "topos") if _NAME[0] == "captures" else (_NAME[0],)
+#: Packages that the workers need.
+_SHIPPED = ("captures", "router", "topos")
 _ARCHIVE = "cbcb.zip"
 _SUFFIXES = (".py", ".toml")
-_SOURCE_ROOT = Path(__file__).resolve().parents[len(_NAME) - 1]
+_SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 
 def ship(spark: SparkSession) -> None:

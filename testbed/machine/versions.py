@@ -32,7 +32,7 @@ _FIGURES = "testbed/figures"
 SHOWING = frozenset(
     {
         *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents", "testbed/experiments"),
-        *("testbed/live", "testbed/package", "testbed/report", "testbed/trace", "testbed/wireshark.py"),
+        *("testbed/live", "testbed/report", "testbed/trace", "testbed/wireshark.py"),
     }
 )
 

@@ -178,7 +178,8 @@ def test_package_init_files_import_nothing() -> None:
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("__init__.py")
-        if any(True for _ in _imports(ast.parse(path.read_text())))
+        # Spark imports the packages of `installed` themselves.
+        if "installed" not in path.parts and any(True for _ in _imports(ast.parse(path.read_text())))
     ]
     assert wrong == []
 

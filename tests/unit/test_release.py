@@ -14,6 +14,9 @@ from tests.support.paths import ROOT
 _CHANGELOG = "# Changelog\n\n<!-- towncrier release notes start -->\n\n## 1.2.0 (2026-01-02)\n\n- A change.\n"
 
 
+_BUILD = '[build-system]\nrequires = ["setuptools"]\n[tool.setuptools]\npackages = ["testbed"]\n'
+
+
 def _checkout(root: Path, version: str = "1.2.0") -> Path:
     """A checkout that is ready for the tag v1.2.0, if `version` is that."""
     for folder in (".ci", "testbed", "changes"):
@@ -23,6 +26,7 @@ def _checkout(root: Path, version: str = "1.2.0") -> Path:
     (root / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {version}\n")
     (root / "CHANGELOG.md").write_text(_CHANGELOG)
     (root / "changes" / "README.md").write_text("# Fragments\n")
+    (root / "pyproject.toml").write_text(f'[project]\nname = "x"\nversion = "{version}"\n{_BUILD}')
     return root
 
 
@@ -33,7 +37,16 @@ def _check(root: Path, tag: str) -> tuple[int, str]:
 
 
 def test_a_checkout_with_one_version_and_no_fragment_may_be_tagged(tmp_path: Path) -> None:
-    assert _check(_checkout(tmp_path / "ready"), "v1.2.0") == (0, "")
+    root = _checkout(tmp_path / "ready")
+    assert _check(root, "v1.2.0") == (0, "")
+    assert [path.name for path in (root / "dist").iterdir()] == ["x-1.2.0-py3-none-any.whl"]
+
+
+def test_a_wheel_that_cannot_be_built_is_a_fault(tmp_path: Path) -> None:
+    root = _checkout(tmp_path / "broken")
+    (root / "pyproject.toml").write_text("[project]\n")
+    status, said = _check(root, "v1.2.0")
+    assert (status, said.partition("\n")[0]) == (1, "the wheel cannot be built:")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ print(importlib.import_module(sys.argv[3]).__file__)
     "module",
     [
         "captures.datasource.formats",
-        "captures.datasource.hadoop",
         "captures.accounting.paths",
         "captures.frames.decoder",
         "captures.frames.loops",

@@ -1,4 +1,4 @@
-"""The project as a wheel: the whole of it, and `router` alone where nothing else is installed."""
+"""The project as a wheel: the whole of it, and parts with the packages of their extras alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 
 from testbed import __version__
 from tests.support.paths import ROOT
+from tests.support.run_folder import good_run
 
 _PACKAGES = ("router", "topos", "captures", "testbed")
 _FILES = ("pyproject.toml", "README.md", "LICENSE")
@@ -38,6 +39,17 @@ for name in ("pyspark", "mininet", "ryu", "pyarrow", "duckdb", "rich"):
     sys.exit(f"{name} is installed")
 others = {name.partition(".")[0] for name in sys.modules} & {"topos", "captures", "testbed"}
 print(len(found), router.__file__, sorted(others))
+"""
+
+#: Reads a capture by the formats that Spark finds in the wheel, as a task of Spark does.
+_READ = """
+import sys
+import pyspark_cbcb, pyspark_pcap
+from pyspark.sql.pandas.types import from_arrow_schema
+for source in (pyspark_pcap.DefaultSource, pyspark_cbcb.DefaultSource):
+    made = source({"path": sys.argv[1]})
+    reader = made.reader(from_arrow_schema(made.options_and_view()[1].schema))
+    print(source.name(), sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)))
 """
 
 
@@ -89,6 +101,16 @@ def _run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _required(*extras: str) -> list[str]:
+    """The names of the packages that the project requires, with those of some extras."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = [
+        *project["dependencies"],
+        *(each for extra in extras for each in project["optional-dependencies"][extra]),
+    ]
+    return [Requirement(each).name for each in declared]
+
+
 def _link(names: list[str], packages: Path) -> None:
     """Links distributions and all that they require into a folder of packages."""
     known: set[str] = set()
@@ -111,14 +133,23 @@ def _link(names: list[str], packages: Path) -> None:
 
 def test_router_alone_needs_neither_spark_nor_mininet(wheel: Path, tmp_path: Path) -> None:
     python, packages = _installed(wheel, tmp_path / "bare")
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    _link([Requirement(each).name for each in declared["dependencies"]], packages)
+    _link(_required(), packages)
     done = _run(python, "-I", "-c", _IMPORT_ALL, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     count, file, others = done.stdout.split(maxsplit=2)
     assert int(count) > 100
     assert Path(file).is_relative_to(packages)
     assert others == "[]\n"
+
+
+def test_the_formats_need_the_packages_of_their_extra(wheel: Path, tmp_path: Path) -> None:
+    python, packages = _installed(wheel, tmp_path / "spark")
+    _link(_required("spark"), packages)
+    run = good_run().write(tmp_path / "run")
+    done = _run(python, "-I", "-c", _READ, run / "pcap" / "host-1.pcap", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    frames = len(good_run().pcaps["host-1"])
+    assert done.stdout.splitlines() == [f"pcap {frames}", f"cbcb {frames}"]
 
 
 def test_the_command_of_the_wheel_finds_its_experiments(wheel: Path, tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""The formats `pcap` and `cbcb` as a package of their own."""
