@@ -34,12 +34,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from captures.rundir.layout import RunLayout
-from captures.rundir.summary import read_summary, write_summary
+from captures.rundir.summary import read_summary
 from router.predicates.model import Predicate
 from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
+from testbed.conclude import account_run
 from testbed.config.hop_limit import load_checked
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
@@ -187,7 +188,8 @@ def simulate(
     if accounting not in ("spark", "duckdb"):
         raise InputError(f'accounting is {accounting!r}; expected "spark" or "duckdb"')
     path = simulated(experiment, Path(runs), _quiet())
-    return _accounted(experiment, path, accounting, master)
+    account_run(path, master, _quiet(), accounting)
+    return Result(path)
 
 
 @others_only_read()
@@ -202,7 +204,8 @@ def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str 
 
     require_machine(experiment)
     path = emulate(experiment, Path(runs), _datapath("run"), _quiet())
-    return _accounted(experiment, path, "spark", master)
+    account_run(path, master, _quiet())
+    return Result(path)
 
 
 def open_run(path: str | Path) -> Result:
@@ -436,28 +439,6 @@ def figure(
         chosen.tables(done.results),
         page,
     )
-
-
-def _accounted(experiment: Experiment, path: Path, accounting: str, master: str) -> Result:
-    from captures.accounting.account import TooLargeError, account, account_directly
-    from testbed.conclude import of_the_run
-    from testbed.judges import judge_run
-
-    layout = RunLayout(path)
-    judge_run(layout, experiment)
-    first = of_the_run(experiment, layout)
-
-    def publish(keys: dict[str, Any]) -> None:
-        write_summary(layout, {**first, **keys})
-
-    if accounting == "duckdb":
-        try:
-            account_directly(path, publish)
-        except TooLargeError as error:
-            raise InputError(str(error)) from error
-    else:
-        account(path, master=master, publish=publish)
-    return Result(path)
 
 
 def _datapath(engine: str) -> str:

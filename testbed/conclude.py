@@ -3,43 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from captures.accounting.account import TooLargeError, account, account_directly
-from captures.accounting.verdict import FAILS, HOLDS, INVALID
-from captures.pcap.reader import PcapError
+from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import write_summary
 from captures.rundir.timings import read_timings
-from captures.spark.session import Session, SessionError
-from captures.tables.store import BusyError
+from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
-from testbed.errors import InputError, MachineError
-from testbed.full_disk import naming_a_full_disk
-from testbed.judges import judge_run
-from testbed.report.render import write_report
+from testbed.controller.trees import LAYERS
+from testbed.errors import InputError, MachineError, naming_a_full_disk
+from testbed.events.links import at_worst
+from testbed.oracle.attention.judge import write_judgement
+from testbed.oracle.decide import write_oracle
 from testbed.terminal.progress import Progress
-from testbed.terminal.summary import print_summary
+
+if TYPE_CHECKING:
+    from captures.spark.session import Session
 
 #: Engines of the accounting, with their names.
 ENGINES = {"spark": "Spark", "duckdb": "DuckDB"}
 #: Verdict -> exit status.
-STATUS = {HOLDS: 0, FAILS: 1, INVALID: 4}
+STATUS = {"holds": 0, "fails": 1, "invalid": 4}
 
 
-def account_and_report(
-    run_dir: Path,
-    master: str,
-    progress: Progress,
-    console: Console,
-    engine: str = "spark",
-    spark: Session | None = None,
+def conclude(
+    run_dir: Path, master: str, progress: Progress, engine: str = "spark", spark: Session | None = None
 ) -> int:
-    """Writes the oracle's answers, the tables, the summary and the report, and prints the summary.
+    """Judges and accounts for a run, writes the report, prints the summary; arguments of `account_run`.
+
+    Returns:
+        0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
+    """
+    from testbed.report.render import write_report
+    from testbed.terminal.summary import print_summary
+
+    with naming_a_full_disk(run_dir):
+        summary = account_run(run_dir, master, progress, engine, spark)
+        with progress.stage("report_s", "report"):
+            report = write_report(run_dir)
+    progress.console.print()
+    print_summary(progress.console, summary, report)
+    return STATUS[summary["verdict"]]
+
+
+def account_run(
+    run_dir: Path, master: str, progress: Progress, engine: str = "spark", spark: Session | None = None
+) -> dict[str, Any]:
+    """Writes the oracle's answers, the tables and the summary; returns the summary.
 
     Args:
         run_dir: a complete run folder.
@@ -47,15 +60,18 @@ def account_and_report(
         engine: `spark`, or `duckdb` for a small run.
         spark: a session of `captures.spark.session`; None: a new session.
 
-    Returns:
-        0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
-
     Raises:
         RunFolderError: the run folder is incomplete or malformed.
         InputError: a capture is malformed, another process accounts for the run, or its captures are too
             large for the engine.
         MachineError: Spark cannot be run, or the file system of the run folder is full.
     """
+    # pyarrow and Spark take seconds to load.
+    from captures.accounting.account import TooLargeError, account, account_directly
+    from captures.pcap.reader import PcapError
+    from captures.spark.session import SessionError
+    from captures.tables.store import BusyError
+
     run = RunLayout(run_dir)
     experiment = load_experiment(run.experiment)
     first = of_the_run(experiment, run)
@@ -63,27 +79,21 @@ def account_and_report(
     def publish(accounted: dict[str, Any]) -> None:
         write_summary(run, {**first, **accounted})
 
-    with naming_a_full_disk(run_dir):
-        with progress.stage("oracle_s", "oracle"):
-            judge_run(run, experiment)
-        with progress.stage("accounting_s", f"accounting on {ENGINES[engine]}"):
-            try:
-                if engine == "duckdb":
-                    accounted = account_directly(run_dir, publish, progress.update)
-                else:
-                    accounted = account(
-                        run_dir, master=master, spark=spark, publish=publish, progress=progress.update
-                    )
-            except (PcapError, BusyError, TooLargeError) as error:
-                raise InputError(str(error)) from error
-            except SessionError as error:
-                raise MachineError(str(error)) from error
-        summary = {**first, **accounted}
-        with progress.stage("report_s", "report"):
-            report = write_report(run_dir)
-    console.print()
-    print_summary(console, summary, report)
-    return STATUS[summary["verdict"]]
+    with progress.stage("oracle_s", "oracle"):
+        judge_run(run, experiment)
+    with progress.stage("accounting_s", f"accounting on {ENGINES[engine]}"):
+        try:
+            if engine == "duckdb":
+                accounted = account_directly(run_dir, publish, progress.update)
+            else:
+                accounted = account(
+                    run_dir, master=master, spark=spark, publish=publish, progress=progress.update
+                )
+        except (PcapError, BusyError, TooLargeError) as error:
+            raise InputError(str(error)) from error
+        except SessionError as error:
+            raise MachineError(str(error)) from error
+    return {**first, **accounted}
 
 
 def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
@@ -100,3 +110,47 @@ def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
         "datapath": manifest["datapath"],
         **{key: round(value, 3) for key, value in timings.items()},
     }
+
+
+def judge_run(run: RunLayout, experiment: Experiment) -> None:
+    """Judges a finished run and writes the answers into its folder.
+
+    Raises:
+        RunFolderError: a file of the run folder is missing or malformed.
+        InputError: a predicate or a message is malformed.
+    """
+    write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    if experiment.service.kind != "attention":
+        return
+    # The routers of this service send no messages, so the file above is empty.
+    topology = experiment.topology
+    write_judgement(
+        run,
+        LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset()),
+        len(topology.nodes),
+        experiment.duration_s,
+        experiment.oracle.in_flight_window_s,
+        starvation_expected(experiment, max(read_clock(run).rates)),
+    )
+
+
+def starvation_expected(experiment: Experiment, rate: float) -> str | None:
+    """Returns why subscriptions may starve in an experiment without a fault of the routers, or None.
+
+    Args:
+        rate: greatest rate of the experiment clock, experiment seconds in a wall second.
+    """
+    for link in at_worst(experiment.topology, experiment.events).links:
+        if link.loss_percent:
+            return f"link {link.u}-{link.v} loses frames"
+        if link.bandwidth_mbps:
+            return f"link {link.u}-{link.v} has a bandwidth: its queue may drop frames"
+    options = experiment.service.of_kind
+    if options.pace_mbps is not None:
+        return "routers pace their interfaces: publications wait, and a full queue drops them"
+    if options.fan_out == "divided":
+        return "SUBs ask each child for a share: a child may have less, and others more"
+    # A publication is sent `beta_s` before the first deadline, and must arrive before that.
+    if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s * rate:
+        return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"
+    return None

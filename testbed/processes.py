@@ -1,17 +1,23 @@
-"""Child processes of a command: started apart from the terminal, checked, stopped."""
+"""The process of a command: its signals, its standard streams, and its children, apart from the terminal."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
+import sys
+import termios
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 from router.children import start_module
 from testbed.errors import RunError
 
+#: Signals that end a command.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Wall seconds in which a process must end after SIGTERM.
 _STOP_TIMEOUT_S = 20.0
 #: NumPy's library of linear algebra, which no part calls, starts a thread for each processor: 50 ms of work.
@@ -86,3 +92,48 @@ class Child:
     def _last_words(self) -> str:
         lines = self._errors.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+
+def end_like_ctrl_c() -> None:
+    """Makes SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt: everything is cleaned up as after Ctrl-C.
+
+    An ignored SIGTERM or SIGHUP stays ignored: `nohup` ignores SIGHUP for the process that it starts. A shell
+    makes the background jobs of a script ignore SIGINT; a run has to end by that signal all the same.
+    """
+    signal.signal(signal.SIGINT, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def leave_closed_terminal() -> None:
+    """Drops what is printed to a terminal that was closed (SIGHUP), where writing would be an error."""
+    for descriptor in range(3):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            if error.args[0] == errno.EIO:
+                os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    leave_closed_terminal()
+    raise KeyboardInterrupt
+
+
+def open_closed_streams() -> None:
+    """Opens /dev/null in place of standard streams that were closed before the command began (`>&-`).
+
+    Python has None for a stream that is closed, and the next file that is opened takes its number: what a
+    child prints would go there.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        if null == number:
+            os.set_inheritable(null, True)
+        else:
+            os.dup2(null, number)
+            os.close(null)
+        setattr(sys, name, os.fdopen(number, "w" if number else "r"))

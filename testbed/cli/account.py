@@ -23,8 +23,7 @@ def main(arguments: Namespace) -> int:
     # Spark, pandas and matplotlib take seconds to load.
     from rich.console import Console
 
-    from testbed.conclude import account_and_report
+    from testbed.conclude import conclude
     from testbed.terminal.progress import Progress
 
-    console = Console()
-    return account_and_report(run_dir, arguments.master, Progress(console), console, arguments.engine)
+    return conclude(run_dir, arguments.master, Progress(Console()), arguments.engine)

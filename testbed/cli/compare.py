@@ -35,7 +35,7 @@ def main(arguments: Namespace) -> int:
     from testbed.report.comparison import compare, draw_curves, names_of
     from testbed.report.style import STYLES, styled
     from testbed.terminal import numbers
-    from testbed.terminal.text import foreign
+    from testbed.terminal.printable import foreign
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
     names = names_of(runs)

@@ -10,8 +10,7 @@ from rich.console import Console
 from testbed.cli.arguments import add_run
 from testbed.runs.archive import SUFFIX, export_run
 from testbed.runs.folders import find_run
-from testbed.terminal.printable import put
-from testbed.terminal.text import foreign
+from testbed.terminal.printable import foreign, put
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from testbed.cli.arguments import add_runs
 from testbed.runs.archive import import_run
-from testbed.terminal.printable import put
-from testbed.terminal.text import foreign
+from testbed.terminal.printable import foreign, put
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -10,19 +10,15 @@ brought up (a part failed, or the user interrupted it), 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from testbed import __version__
-from testbed.cli.streams import open_closed_streams
-from testbed.errors import BringUpInterrupted, InputError, TestbedError, run_folder_errors
-from testbed.full_disk import FULL
+from testbed.processes import end_like_ctrl_c, open_closed_streams
 from testbed.runs.folders import others_only_read
-from testbed.signals import end_like_ctrl_c
-from testbed.terminal.printable import put
+from testbed.terminal.printable import reported
 
 #: Command -> its line of help. The module `testbed.cli.COMMAND` has `add_arguments(parser)`, which declares
 #: the arguments, and `main(arguments)`, which runs the command and returns the exit status. It imports
@@ -59,22 +55,6 @@ COMMANDS = {
     "clean": "remove what dead runs, and dead processes' Spark, left on the machine",
 }
 
-INTERRUPTED = 130
-#: Folders of commands that only root runs.
-_ADMINISTRATION = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-#: Faults of a path that the user gave, or of the rights on it.
-_PATH_ERRORS = frozenset(
-    {
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.ENAMETOOLONG,
-        errno.ELOOP,
-    }
-)
-
 
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line.
@@ -101,48 +81,18 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit status."""
-    try:
-        open_closed_streams()
-        end_like_ctrl_c()
-        argv = sys.argv[1:] if argv is None else argv
-        arguments = build_parser(argv).parse_args(argv)
-        # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
-        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMINISTRATION])
-        if path := os.environ.get("PYTHONPATH"):
-            # For children, an empty entry is the working folder, also under `-P`.
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))
-        with run_folder_errors(), others_only_read():
-            return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
-    except TestbedError as error:
-        put(f"cbcb: {error}", file=sys.stderr)
-        return error.status
-    except KeyboardInterrupt as interrupt:
-        put(f"cbcb: {str(interrupt) or 'interrupted'}", file=sys.stderr)
-        return interrupt.status if isinstance(interrupt, BringUpInterrupted) else INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has ended
-        return 0
-    except OSError as error:
-        if error.errno in _PATH_ERRORS and error.filename is not None:
-            put(f"cbcb: {error.filename}: {error.strerror}", file=sys.stderr)
-            return InputError.status
-        if error.errno not in FULL:
-            raise
-        try:
-            sys.stdout.flush()
-        except OSError:  # or the interpreter would try once more when it ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        put(f"cbcb: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
-        return 3
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] in {"testbed", "router", "topos", "captures"}:
-            raise
-        put(
-            f"cbcb: {sys.executable} has no module {error.name}: wrong interpreter? "
-            "`./run.sh` makes the right one (.venv/bin/cbcb)",
-            file=sys.stderr,
-        )
-        return 3
+    return reported(lambda: _run(sys.argv[1:] if argv is None else argv))
+
+
+def _run(argv: Sequence[str]) -> int:
+    open_closed_streams()
+    end_like_ctrl_c()
+    arguments = build_parser(argv).parse_args(argv)
+    if path := os.environ.get("PYTHONPATH"):
+        # For children, an empty entry is the working folder, also under `-P`.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))
+    with others_only_read():
+        return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
 
 
 if __name__ == "__main__":

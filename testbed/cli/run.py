@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace
-from contextlib import ExitStack
+from argparse import ArgumentParser, Namespace
+from contextlib import ExitStack, closing
 
 from rich.console import Console
 
@@ -19,7 +19,7 @@ from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.network.cleanup import clean_dead_runs
 from testbed.network.namespaces import require_backlog
-from testbed.prepared.conclusion import PreparedConclusion, lasts, why_not
+from testbed.prepared import PreparedConclusion, has_room
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from topos.model import Topology
@@ -46,10 +46,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_master(parser, "local[2]")
     add_engine(parser)
     parser.add_argument(
-        "--prepare",
-        action=BooleanOptionalAction,
-        help="start Spark while the emulation runs, in a process that works only while a processor is idle "
-        "(unless the workload is short, the network large, or memory scarce)",
+        "--no-prepare",
+        action="store_true",
+        help="start Spark after the emulation, not beside it in a process that works only while a processor "
+        "is idle (which a large network or scarce memory forbid, too)",
     )
     parser.add_argument(
         "--no-account",
@@ -67,8 +67,7 @@ def main(arguments: Namespace) -> int:
     require_machine(experiment)
     if not arguments.force:
         require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
-    console = Console()
-    progress = Progress(console)
+    progress = Progress(Console())
     chosen = choose_datapath(arguments.datapath, experiment.topology, progress)
     cleaned = clean_dead_runs()
     if cleaned.tags:
@@ -76,12 +75,9 @@ def main(arguments: Namespace) -> int:
     with ExitStack() as stack:
         view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
         ahead = None
-        if arguments.prepare is not False and not arguments.no_account and arguments.engine == "spark":
-            reason = why_not(experiment, arguments.master)
-            if reason is None and (arguments.prepare or lasts(experiment)):
-                ahead = stack.enter_context(PreparedConclusion(arguments.master))
-            elif arguments.prepare and reason:
-                progress.note(f"--prepare: {reason}; Spark starts afterwards")
+        beside = not (arguments.no_prepare or arguments.no_account) and arguments.engine == "spark"
+        if beside and has_room(experiment, arguments.master):
+            ahead = stack.enter_context(closing(PreparedConclusion(arguments.master)))
         lost = None
         try:
             run_dir = emulate(
@@ -100,9 +96,9 @@ def main(arguments: Namespace) -> int:
             if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
                 return status
             # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
-            from testbed.conclude import account_and_report
+            from testbed.conclude import conclude
 
-            return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)
+            return conclude(run_dir, arguments.master, progress, arguments.engine)
 
 
 def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:

@@ -37,14 +37,13 @@ def main(arguments: Namespace) -> int:
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 
-    console = Console()
-    progress = Progress(console)
+    progress = Progress(Console())
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
     if arguments.no_account:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
     # Spark, pandas and matplotlib take seconds to load.
-    from testbed.conclude import account_and_report
+    from testbed.conclude import conclude
 
     with naming_the_run(run_dir):
-        return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)
+        return conclude(run_dir, arguments.master, progress, arguments.engine)

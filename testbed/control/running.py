@@ -27,7 +27,7 @@ from testbed.control.nodes import node_id
 from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.network.state import CHECKOUT, RunState, live_runs
-from testbed.polling import wait_until
+from testbed.steps import wait_until
 from testbed.terminal.printable import put
 from topos.model import PROPERTIES, Topology
 

@@ -46,11 +46,17 @@ from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.removal import remove_run
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import BringUpError, BringUpInterrupted, PartLostError, RunError, naming_the_run
+from testbed.errors import (
+    BringUpError,
+    BringUpInterrupted,
+    PartLostError,
+    RunError,
+    naming_a_full_disk,
+    naming_the_run,
+)
 from testbed.events.applications import Place
 from testbed.events.fault import steps_of
 from testbed.events.parts import part_steps_of
-from testbed.full_disk import naming_a_full_disk
 from testbed.live.view import LiveView
 from testbed.machine.probes import kernel_features
 from testbed.memory import proportional_bytes
@@ -60,11 +66,10 @@ from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import host_device, port_device
 from testbed.network.ovs_counters import difference
 from testbed.network.state import RunState
-from testbed.polling import wait_until
+from testbed.processes import ENDING, leave_closed_terminal
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
-from testbed.signals import ENDING, leave_closed_terminal
-from testbed.steps import Steps
+from testbed.steps import Steps, wait_until
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.follow import Follower
-from testbed.polling import wait_until
+from testbed.steps import wait_until
 
 Event = Mapping[str, Any]
 

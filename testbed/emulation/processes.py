@@ -20,8 +20,8 @@ from router.runtime.process import RouterSpec
 from testbed.config.model import SecurityOptions
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
-from testbed.polling import wait_until
 from testbed.processes import Child
+from testbed.steps import wait_until
 
 #: Wall seconds in which a router that is killed has ended, and one that is started again is ready.
 _ROUTER_S = 60.0

@@ -26,8 +26,8 @@ from captures.rundir.layout import RunLayout
 from testbed.errors import RunError
 from testbed.processes import Child
 from testbed.terminal.numbers import clock, count
+from testbed.terminal.printable import foreign
 from testbed.terminal.progress import Progress
-from testbed.terminal.text import foreign
 
 #: Wall seconds between two snapshots on a terminal, and between two lines otherwise.
 _SNAPSHOT_S = 1.0

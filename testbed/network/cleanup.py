@@ -15,8 +15,7 @@ from typing import Any
 
 from testbed.errors import RunError
 from testbed.network.state import STATE_FILE, ProcessId, RunState, all_states, only_ours
-from testbed.polling import wait_until
-from testbed.steps import Steps
+from testbed.steps import Steps, wait_until
 
 _KILL_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_PER_PROCESS_S = 0.1

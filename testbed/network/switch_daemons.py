@@ -26,8 +26,7 @@ from testbed.network.json_rpc import JsonRpc
 from testbed.network.names import datapath_id, port_device, switch_name
 from testbed.network.ovs_counters import parse_lost
 from testbed.network.rcu import expedited_rcu
-from testbed.polling import wait_until
-from testbed.steps import Steps
+from testbed.steps import Steps, wait_until
 
 #: Switches of one daemon: at least, as many as leave few daemons, and at most, unless there are too many
 #: daemons. At each wake-up a daemon works through all its switches and ports: 0.2 ms for one switch, 0.4 ms

@@ -140,7 +140,7 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     from rich.console import Console
 
     from captures.accounting.direct import Direct
-    from testbed.judges import judge_run
+    from testbed.conclude import judge_run
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 

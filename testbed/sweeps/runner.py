@@ -17,9 +17,9 @@ from captures.rundir.layout import RunLayout
 from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
 from captures.spark.shipping import ship_packages
+from testbed.conclude import judge_run
 from testbed.emulation.emulation import emulate
 from testbed.errors import InputError
-from testbed.judges import judge_run
 from testbed.machine.checks import require_machine
 from testbed.machine.versions import code_digest
 from testbed.sweeps.folder import SweepFolder

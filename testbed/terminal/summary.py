@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.terminal import numbers
-from testbed.terminal.text import foreign
+from testbed.terminal.printable import foreign
 
 #: Engines of the accounting, with their names.
 _ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}

@@ -22,10 +22,10 @@ from rich.console import Console
 
 from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
+from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.emulation.emulation import Emulation, emulate
-from testbed.judges import judge_run
 from testbed.machine.probes import datapath
 from testbed.memory import proportional_bytes
 from testbed.runs.folders import new_run_folder

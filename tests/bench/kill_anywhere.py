@@ -1,7 +1,7 @@
 """Runs whose processes are killed at random moments: what `cbcb clean` leaves, and what of others is gone.
 
 Each run is `cbcb run` of a ring of five with its accounting, every second one on Spark, which is started
-beside the emulation (`--prepare`). At a random moment of it one of its processes gets SIGKILL: three of four
+beside the emulation. At a random moment of it one of its processes gets SIGKILL: three of four
 times while the network is up, when all parts are there, otherwise from its start to the end of an undisturbed
 run. The part is drawn first, then one of its processes. When the command has ended, `cbcb clean` follows, and
 then:
@@ -59,7 +59,7 @@ _UP_S, _END_S, _CLEAN_S, _REMOVAL_S = 120.0, 120.0, 60.0, 20.0
 _POLL_S = 0.02
 _RUN = ("run", "ring5", "--set", "duration_s=90", "--set", "time_scale=30", "--force")
 #: The runs take turns with these.
-_ENGINES = {"duckdb": ("--engine", "duckdb"), "spark": ("--engine", "spark", "--prepare")}
+_ENGINES = {"duckdb": ("--engine", "duckdb"), "spark": ("--engine", "spark")}
 #: Share of the kills while the network is up.
 _UP_SHARE = 0.75
 

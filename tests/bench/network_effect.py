@@ -31,10 +31,10 @@ from captures.rundir.layout import RunLayout
 from router.matching.common.columns import to_predicates
 from router.predicates.model import Message
 from router.predicates.printer import format_predicate
+from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.emulation.emulation import emulate
-from testbed.judges import judge_run
 from testbed.machine.probes import datapath
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from captures.tables import store
 from captures.tables.catalogue import TABLES
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
-from testbed.prepared.conclusion import PreparedConclusion
+from testbed.prepared import PreparedConclusion
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.polling import poll
@@ -31,14 +32,13 @@ def _spark_folders(pid: int) -> list[Path]:
 def test_a_run_is_concluded_and_nothing_is_left(tmp_path: Path) -> None:
     experiment = load_experiment(find_experiment("ring5"), {"duration_s": "60"})
     run = simulate(experiment, tmp_path, Progress(Console(quiet=True)))
-    with PreparedConclusion("local[2]") as prepared:
+    with closing(PreparedConclusion("local[2]")) as prepared:
         prepared.start(run)
         process = prepared.process
         assert process is not None
         poll(lambda: _spark_folders(process.pid) or None, 240, "the process works")
         assert os.sched_getscheduler(process.pid) == os.SCHED_IDLE
         assert prepared.conclude(run) == 0
-        assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER
         summary = read_summary(RunLayout(run))
         assert (summary["verdict"], summary["rests_on"]["engine"]) == ("holds", "spark")
         assert store.lacking(run, TABLES) is None
@@ -47,7 +47,7 @@ def test_a_run_is_concluded_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_not_required_ends_at_once(tmp_path: Path) -> None:
-    with PreparedConclusion("local[2]") as prepared:
+    with closing(PreparedConclusion("local[2]")) as prepared:
         prepared.start(tmp_path)
         process = prepared.process
         assert process is not None
@@ -58,7 +58,7 @@ def test_a_process_that_is_not_required_ends_at_once(tmp_path: Path) -> None:
 
 def test_a_process_that_has_ended_leaves_the_work_to_the_caller(tmp_path: Path) -> None:
     run = good_run().write(tmp_path / "run")
-    with PreparedConclusion("local[2]") as prepared:
+    with closing(PreparedConclusion("local[2]")) as prepared:
         assert prepared.conclude(run) is None
         prepared.start(tmp_path)
         assert prepared.process is not None

@@ -16,10 +16,9 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.header import HEADER_LENGTH, decode_header
-from testbed.conclude import of_the_run
+from testbed.conclude import judge_run, of_the_run
 from testbed.config.load import load_experiment
 from testbed.errors import InputError
-from testbed.judges import judge_run
 from testbed.recordings.replay import recorded_nodes, replay_run
 from tests.support.run_folder import pcap_bytes
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from captures.rundir.layout import RunLayout
+from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
-from testbed.judges import judge_run
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
+from testbed.conclude import judge_run
 from testbed.config.hop_limit import load_checked
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
@@ -37,7 +38,6 @@ from testbed.figures.reproduction import (
     common,
 )
 from testbed.figures.runner import _job
-from testbed.judges import judge_run
 from testbed.machine.versions import source_version
 from testbed.report.style import styled
 from testbed.sim.simulation import simulate

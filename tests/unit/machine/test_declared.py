@@ -209,7 +209,7 @@ def test_the_digest_of_the_code_follows_what_runs_import(
         return code_digest(**measured) != before
 
     assert changes("router/core.py")
-    assert changes("testbed/judges.py")
+    assert changes("testbed/conclude.py")
     for name in ("captures/runs/1/a.py", "testbed/cli/a.py", "testbed/api.py", "testbed/a.md"):
         assert not changes(name)
     assert not changes("testbed/figures/a.py")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from testbed.conclude import account_and_report
+from testbed.conclude import conclude
 from testbed.config.shipped import find_experiment
 from testbed.terminal.progress import Progress
 
@@ -29,7 +29,7 @@ def _refused(run: Path, message: str) -> None:
     before = sorted(run.rglob("*"))
     console = Console(quiet=True)
     with pytest.raises(RunFolderError, match=message):
-        account_and_report(run, "local[2]", Progress(console), console)
+        conclude(run, "local[2]", Progress(console))
     assert sorted(run.rglob("*")) == before
 
 

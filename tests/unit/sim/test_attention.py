@@ -21,13 +21,13 @@ from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand
 from testbed.attention.traffic import traffic_of_table_1
 from testbed.cli.main import main
+from testbed.conclude import judge_run, starvation_expected
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
 from testbed.errors import InputError
 from testbed.figures.attention_runs import measured
-from testbed.judges import judge_run, starvation_expected
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from testbed.trace import publications

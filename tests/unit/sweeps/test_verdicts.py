@@ -14,10 +14,10 @@ from captures.accounting.direct import Direct
 from captures.accounting.verdict import MESSAGE_FAILURES
 from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
+from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.errors import RunError
-from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.sweeps.job import measured_by, simulate_job
 from testbed.sweeps.spec import Job

@@ -1,0 +1,130 @@
+"""Spark, started while the emulation runs, for the conclusion of the run.
+
+`python -m testbed.prepared MASTER RUN` runs only while a processor is idle. It starts a session and accounts
+for a small run, so that code is loaded and compiled. It concludes RUN when it reads a line, exits with the
+status of the command plus `_DONE`, and ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+
+from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
+from captures.rundir.layout import RunLayout
+from captures.spark.folder import process_folder
+from router.children import start_module
+from testbed.conclude import conclude
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.config.shipped import find_experiment
+from testbed.machine.probes import lacking_capabilities
+from testbed.terminal.printable import reported
+from testbed.terminal.progress import Progress
+
+#: Largest network, and least free memory, beside which a session of Spark is started.
+_MOST_NODES, _ROOM_BYTES = 100, 4_000_000_000
+#: Times that the small run is accounted for: the first loads code, the others let the JVM compile it.
+_ROUNDS = 3
+_DONE = 100
+
+
+def has_room(experiment: Experiment, master: str) -> bool:
+    """Whether a session of Spark may be started beside the emulation."""
+    small = master.startswith("local") and len(experiment.topology.nodes) <= _MOST_NODES
+    # Without the capability the process would keep its priority: engines of containers withhold it from root.
+    return small and psutil.virtual_memory().available >= _ROOM_BYTES and not lacking_capabilities("SYS_NICE")
+
+
+class PreparedConclusion:
+    """The process, None until `start`, on the side of the command that emulates."""
+
+    def __init__(self, master: str) -> None:
+        self._master = master
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, run_dir: Path) -> None:
+        """Starts the process, if the system lets it."""
+        argv = ("testbed.prepared", self._master, str(run_dir))
+        with suppress(OSError):
+            self.process = start_module(*argv, stdin=subprocess.PIPE)
+
+    def conclude(self, run_dir: Path) -> int | None:
+        """Returns the status of `testbed.conclude.conclude`; the process prints its errors.
+
+        None: the process has ended before it was done, or the captures are too large for its session.
+        """
+        if self.process is None or captured_bytes(RunLayout(run_dir)) > LARGE_BYTES:
+            return None
+        set_priority(self.process.pid, os.SCHED_OTHER, 0)
+        with suppress(OSError):
+            os.write(self.process.stdin.fileno(), b"\n")  # type: ignore[union-attr]
+        status = self.process.wait() - _DONE
+        return status if status >= 0 else None
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self.process is not None:
+            # With a processor, the process reads the end of its input.
+            set_priority(self.process.pid, os.SCHED_OTHER, 0)
+            self.process.communicate()
+
+
+def set_priority(leader: int, policy: int, nice: int) -> None:
+    """Sets the priority of the leader of a session, its descendants and their threads."""
+    # The scheduler shares the processors among sessions first, on kernels with groups by session.
+    with suppress(OSError):
+        Path(f"/proc/{leader}/autogroup").write_text(f"{nice}\n")
+    # A process or thread may have ended; the second pass finds threads that were started meanwhile.
+    for _ in range(2):
+        with suppress(psutil.Error):
+            process = psutil.Process(leader)
+            for thread in (t for p in (process, *process.children(recursive=True)) for t in p.threads()):
+                with suppress(OSError):
+                    os.sched_setscheduler(thread.id, policy, os.sched_param(0))
+                    os.setpriority(os.PRIO_PROCESS, thread.id, nice)
+
+
+def main(master: str, run_dir: Path) -> int:
+    # Ctrl-C is for the command that emulates, which ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Beside the policy: the kernel counts the time of a nice process apart (`psutil.cpu_times().nice`).
+    set_priority(os.getpid(), os.SCHED_IDLE, 19)
+    requested = threading.Event()
+    threading.Thread(target=_follow, args=(requested,), daemon=True).start()
+    from captures.spark.session import SessionError, spark_session
+    from testbed.sim.simulation import simulate
+
+    with suppress(SessionError), spark_session(master, RunLayout(run_dir).spark_log) as spark:
+        quiet = Progress(Console(quiet=True))
+        experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
+        # In the folder that is removed however this process ends.
+        small = simulate(experiment, process_folder().path, quiet)
+        for _ in range(_ROUNDS):
+            if not requested.is_set():
+                conclude(small, master, quiet, spark=spark)
+        requested.wait()
+        return _DONE + reported(lambda: conclude(run_dir, master, Progress(Console()), spark=spark))
+    return 0
+
+
+def _follow(requested: threading.Event) -> None:
+    """Notes the request; ends this process and what it started with its standard input."""
+    while os.read(0, 1):
+        requested.set()
+    process_folder().end_processes()
+    process_folder().remove()
+    # tshark and mergecap get no Ctrl-C: this process leads a session, and a group, of its own.
+    os.killpg(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
