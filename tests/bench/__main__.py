@@ -37,6 +37,7 @@ BENCHMARKS = {
     "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
     "faults": "what each fault of a run costs: deliveries lost, delays, times to recover (root)",
     "soak": "a long run with random faults: memory, descriptors and queues of each part (root)",
+    "roots": "a distribution set up from nothing: set-up, default experiment, unit tests (root, debootstrap)",
     "kill_anywhere": "runs whose processes are killed at random moments: what `cbcb clean` leaves (root)",
 }
 
@@ -61,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parsed(name: str, module: ModuleType, options: list[str]) -> tuple[list[int], dict[str, Any]]:
-    """The arguments of a benchmark's `main`: by its own `configure`, or its numbers by their names."""
+    """The arguments of a benchmark's `main`: by its own `configure`, or its options by their names."""
     if hasattr(module, "configure"):
         return [], module.configure(options)
     parser = argparse.ArgumentParser(prog=f"./run.sh bench {name}", description=module.__doc__)
@@ -72,8 +73,10 @@ def _parsed(name: str, module: ModuleType, options: list[str]) -> tuple[list[int
             parser.add_argument(several, type=int, nargs="*", metavar="N")
         else:
             option = "--" + parameter.name.replace("_", "-")
-            help_text = f"({parameter.default:,})"
-            parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=help_text)
+            default = parameter.default
+            kind, shown = (str, default) if isinstance(default, str) else (int, f"{default:,}")
+            metavar = "TEXT" if kind is str else "N"
+            parser.add_argument(option, type=kind, default=default, metavar=metavar, help=f"({shown})")
     named = vars(parser.parse_args(options))
     return (named.pop(several) if several is not None else []), named
 
