@@ -24,6 +24,7 @@ from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import ChosenOptions, options_of_service
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 from router.wire.authentication import SecurityMode
+from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
 from testbed.events.event import Event
 from topos.model import Topology
@@ -96,9 +97,16 @@ class LinkOptions:
 
 @dataclass(frozen=True)
 class BroadcastOptions:
-    """[broadcast]: the trees along which frames travel."""
+    """[broadcast]: the trees along which frames travel, and the controller that makes them."""
 
     layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
+    framework: str = field(
+        default=RYU,
+        metadata=option(
+            "OpenFlow framework of the controller; os-ken needs the extra `os-ken`. Trees are the same.",
+            choices=FRAMEWORKS,
+        ),
+    )
 
 
 @dataclass(frozen=True)

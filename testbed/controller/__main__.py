@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from router.namespaces import die_with
+from testbed.controller.framework import load
 from testbed.controller.settings import Settings, read_settings
 from testbed.errors import InputError
 from testbed.terminal.printable import put
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     # Imported late: importing Ryu takes a third of a second, and a wrong configuration is reported without.
     with _importing_much():
+        load(settings.framework)
         from testbed.controller.app import run
     return run(settings)
 

@@ -1,8 +1,7 @@
-"""The Ryu application: OpenFlow 1.3 on one side, the state machine of `distribution` on the other.
+"""The application of Ryu or os-ken: OpenFlow 1.3 on one side, the machine of `distribution` on the other.
 
-Ryu's handlers only translate messages to events and put them in a queue. One green thread takes them out,
-drives the state machine and performs its actions, so the state has one owner. This is the only module that
-imports Ryu.
+Handlers only translate messages to events and put them in a queue. One thread takes them out, drives the
+state machine and performs its actions, so the state has one owner.
 """
 
 from __future__ import annotations
@@ -10,36 +9,11 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import socket
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import eventlet
-import eventlet.event
-import eventlet.tpool
-import eventlet.wsgi
-from eventlet.green import socket as green_socket
-
-# Ryu 4.34 imports this name, which later versions of eventlet lack; eventlet's value was an object().
-if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
-    eventlet.wsgi.ALREADY_HANDLED = object()
-
-from ryu import cfg
-from ryu.base.app_manager import AppManager, RyuApp
-from ryu.controller import ofp_event
-from ryu.controller.controller import datapath_connection_factory
-from ryu.controller.handler import (
-    CONFIG_DISPATCHER,
-    DEAD_DISPATCHER,
-    MAIN_DISPATCHER,
-    set_ev_cls,
-)
-from ryu.controller.ofp_handler import OFPHandler
-from ryu.lib import hub
-from ryu.ofproto import ofproto_v1_3
 
 from captures.rundir.controller import (
     ControllerLog,
@@ -80,6 +54,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
+from testbed.controller.framework import loaded
 from testbed.controller.ip_rules import SentRules, ip_rules
 from testbed.controller.rules import Rule, pipeline
 from testbed.controller.settings import Settings
@@ -90,6 +65,9 @@ from testbed.controller.trees import LAYERS, spt_trees
 if TYPE_CHECKING:
     from router.security.guard import Guard
 
+_FRAMEWORK = loaded()
+_HUB = _FRAMEWORK.hub
+_handles = _FRAMEWORK.handles
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
 #: Connections that may wait to be accepted: all switches of a network connect at once.
 _BACKLOG = 1024
@@ -98,10 +76,10 @@ _ECHO_INTERVAL_S = 5.0
 _ECHO_LIMIT = 3
 
 
-class _Handler(OFPHandler):
-    """Ryu's OpenFlow handshake, on a Unix socket that only this process's user may connect to.
+class _Handler(_FRAMEWORK.OFPHandler):  # type: ignore[name-defined]
+    """The framework's OpenFlow handshake, on a Unix socket that only this process's user may connect to.
 
-    Ryu itself listens on TCP only, where the kernel does not identify the user that connects.
+    The framework itself listens on TCP only, where the kernel does not identify the user that connects.
     """
 
     def __init__(self, *args: Any, settings: Settings, log: ControllerLog, **kwargs: Any) -> None:
@@ -111,26 +89,33 @@ class _Handler(OFPHandler):
         # The mask is set before the socket exists, so that it never has other permissions.
         mask = os.umask(0o177)
         try:
-            self._server = eventlet.listen(str(self._path), socket.AF_UNIX, backlog=_BACKLOG)
+            self._server = _FRAMEWORK.listen(self._path, _BACKLOG)
         finally:
             os.umask(mask)
         self._log = log
 
     def start(self) -> Any:
-        RyuApp.start(self)
+        _FRAMEWORK.App.start(self)
         self._log.write("listening", Listening(socket=str(self._path)))
-        return hub.spawn(self._accept)
+        return _HUB.spawn(self._accept)
 
     def _accept(self) -> None:
         while True:
             connection, _ = self._server.accept()
-            # Ryu sets TCP_NODELAY on every connection, which a Unix socket refuses.
-            connection.setsockopt = _accept_option
-            hub.spawn(datapath_connection_factory, connection, str(self._path))
+            _HUB.spawn(_FRAMEWORK.connection, _Connection(connection), str(self._path))
 
 
-def _accept_option(*_option: object) -> None:
-    """Accepts a socket option and ignores it."""
+class _Connection:
+    """The socket of a switch; the framework sets TCP_NODELAY, which a Unix socket refuses."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def setsockopt(self, *_option: object) -> None:
+        """Accepts a socket option and ignores it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
 
 class _Switch:
@@ -145,19 +130,18 @@ class _Switch:
         self.datapath = datapath
         self.up_ports: set[int] | None = None
         self.barrier: int | None = None
-        self._outbox = hub.Queue()
-        self._writer = hub.spawn(self._write)
+        self._outbox = _HUB.Queue()
+        _HUB.spawn(self._write)
 
     def send(self, message: Any) -> None:
         """Sends a message, or the bytes of several."""
         self._outbox.put(message)
 
     def close(self) -> None:
-        hub.kill(self._writer)
+        self._outbox.put(None)
 
     def _write(self) -> None:
-        while True:
-            message = self._outbox.get()
+        while (message := self._outbox.get()) is not None:
             if isinstance(message, bytes):
                 self.datapath.send(message)
             else:
@@ -176,17 +160,17 @@ def _clock(settings: Settings) -> tuple[ExperimentClock, Meter]:
     return SharedClock(page), Meter(page.slot(settings.slot))
 
 
-class ControllerApp(RyuApp):
+class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
     """Connects switches to the state machine.
 
-    `done` gets the exit status if it fails.
+    `done` gets the exit status, or the error of a controller that fails.
     """
 
-    OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
+    OFP_VERSIONS = (_FRAMEWORK.version,)
 
-    def __init__(self, *args: Any, settings: Settings, log: ControllerLog, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, settings: Settings, log: ControllerLog, done: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.done = eventlet.event.Event()
+        self.done = done
         self._log = log
         self._topology = settings.topology
         self._layer = LAYERS[settings.layer]
@@ -198,7 +182,7 @@ class ControllerApp(RyuApp):
         if legacy is not None and settings.ip:
             # The rules for IP in the switches are not known: the next epoch sends them.
             legacy = replace(legacy, settled=False)
-        self._inbox = hub.Queue()
+        self._inbox = _HUB.Queue()
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
         self._flow_mods: dict[Rule, bytes] = {}
@@ -231,7 +215,7 @@ class ControllerApp(RyuApp):
 
     def start(self) -> None:
         super().start()
-        self.threads.append(hub.spawn(self._run))
+        self.threads.append(_HUB.spawn(self._run))
 
     def counters(self) -> FrameCounts:
         """Returns the numbers of Ethernet frames by type (each fragment counts) and of dropped frames by
@@ -261,8 +245,9 @@ class ControllerApp(RyuApp):
             while True:
                 event = self._next_event()
                 began, began_cpu = time.monotonic(), time.thread_time()
-                for action in self._machine.handle(event, began):
-                    self._perform(action)
+                with _FRAMEWORK.turn:
+                    for action in self._machine.handle(event, began):
+                        self._perform(action)
                 self._meter.ends_turn(began, began_cpu, NOTHING, self._clock)
         except Exception as error:
             self._fail(f"{type(error).__name__}: {error}", error)
@@ -271,14 +256,14 @@ class ControllerApp(RyuApp):
         """Ends the controller."""
         with suppress(OSError):  # the log may be what cannot be written
             self._log.write("failed", Failed(error=text))
-        self.done.send_exception(error)
+        self.done.set_exception(error)
 
     def _next_event(self) -> Event:
         deadline = self._machine.next_deadline()
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             event: Event = self._inbox.get(timeout=timeout)
-        except hub.QueueEmpty:
+        except _HUB.QueueEmpty:
             return Tick()
         return event
 
@@ -291,28 +276,27 @@ class ControllerApp(RyuApp):
             case SendFrame(node, _):
                 self._send_frame(node, action)
             case ComputeTables():
-                hub.spawn(self._compute, action)
+                _HUB.spawn(self._compute, action)
             case Bequeath(legacy):
                 if self._state is not None:
                     write_legacy(self._state, legacy)
 
     def _compute(self, request: ComputeTables) -> None:
-        # In a native thread: computing takes seconds for 1,000 nodes, and switches need answers to their
-        # echoes.
         def compute() -> tuple[dict[int, BroadcastTable], dict[int, dict[int, Rule]]]:
             down = request.down_links, request.down_nodes
             tables = router_tables(self._topology, self._layer(self._topology, *down), self._subtrees)
             return tables, ip_rules(self._topology, spt_trees(self._topology, *down)) if self._ip else {}
 
         try:
-            tables, forwarding = eventlet.tpool.execute(compute)
+            tables, forwarding = _FRAMEWORK.compute(compute)
         except Exception as error:
             self._fail(f"computing trees: {type(error).__name__}: {error}", error)
             return
         for node, rules in forwarding.items():
-            self._forward_ip(request.epoch, node, rules)
+            with _FRAMEWORK.turn:
+                self._forward_ip(request.epoch, node, rules)
             # Hundreds of nodes have as many rules each, and switches need answers to their echoes meanwhile.
-            hub.sleep(0)
+            _HUB.sleep(0)
         self._inbox.put(TablesComputed(request.epoch, tables))
 
     # --- to the switches
@@ -392,16 +376,16 @@ class ControllerApp(RyuApp):
 
     # --- from the switches
 
-    @set_ev_cls(ofp_event.EventOFPPortDescStatsReply, CONFIG_DISPATCHER)
+    @_handles("EventOFPPortDescStatsReply", "CONFIG")
     def _ports_described(self, ev: Any) -> None:
         up = self._described.setdefault(ev.msg.datapath, set())
         up.update(port.port_no for port in ev.msg.body if _port_up(ev.msg.datapath, port))
 
-    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    @_handles("EventOFPStateChange", "MAIN", "DEAD")
     def _state_changed(self, ev: Any) -> None:
         datapath = ev.datapath
         up_ports = frozenset(self._described.pop(datapath, ()))
-        if ev.state == MAIN_DISPATCHER:
+        if ev.state == _FRAMEWORK.handler.MAIN_DISPATCHER:
             self._connected(datapath, up_ports)
         elif datapath.id is not None and self._switch_of(datapath) is not None:
             node = datapath.id - 1
@@ -429,7 +413,7 @@ class ControllerApp(RyuApp):
         )
         switch.send(request)
 
-    @set_ev_cls(ofp_event.EventOFPAggregateStatsReply, MAIN_DISPATCHER)
+    @_handles("EventOFPAggregateStatsReply", "MAIN")
     def _rules_counted(self, ev: Any) -> None:
         switch = self._switch_of(ev.msg.datapath)
         if switch is None or switch.up_ports is None:
@@ -438,13 +422,13 @@ class ControllerApp(RyuApp):
         self._inherited.discard(node)
         self._inbox.put(SwitchConnected(node, up_ports, emptied=ev.msg.body.flow_count == 0))
 
-    @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
+    @_handles("EventOFPBarrierReply", "MAIN")
     def _barrier_replied(self, ev: Any) -> None:
         switch = self._switch_of(ev.msg.datapath)
         if switch is not None and ev.msg.xid == switch.barrier:
             self._inbox.put(PipelineInstalled(ev.msg.datapath.id - 1))
 
-    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    @_handles("EventOFPPortStatus", "MAIN")
     def _port_status(self, ev: Any) -> None:
         datapath, desc = ev.msg.datapath, ev.msg.desc
         switch = self._switch_of(datapath)
@@ -456,7 +440,7 @@ class ControllerApp(RyuApp):
                 return
             self._inbox.put(PortChanged(datapath.id - 1, desc.port_no, up))
 
-    @set_ev_cls(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    @_handles("EventOFPErrorMsg", "CONFIG", "MAIN")
     def _error(self, ev: Any) -> None:
         dpid = ev.msg.datapath.id
         self._log.write(
@@ -464,7 +448,7 @@ class ControllerApp(RyuApp):
             OpenflowError(node=None if dpid is None else dpid - 1, type=ev.msg.type, code=ev.msg.code),
         )
 
-    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    @_handles("EventOFPPacketIn", "MAIN")
     def _packet_in(self, ev: Any) -> None:
         if self._switch_of(ev.msg.datapath) is None:
             return
@@ -532,20 +516,19 @@ def _flow_mod(datapath: Any, rule: Rule, *, delete: bool = False) -> Any:
     )
 
 
-def _end_on_sigterm(done: Any) -> None:
-    """Completes `done` with status 0 on SIGTERM, through a file descriptor that the green hub waits on."""
-    receiver, sender = green_socket.socketpair()
+def _signals() -> Any:
+    """Returns a socket with a byte for each signal that the process gets; SIGTERM itself ends nothing."""
+    receiver, sender = _FRAMEWORK.socket_pair()
     sender.setblocking(False)
     signal.signal(signal.SIGTERM, lambda *_: None)
-    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)
+    return receiver
 
-    def wait() -> None:
-        while signal.SIGTERM not in receiver.recv(64):
-            pass
-        sender.close()
-        done.send(0)
 
-    hub.spawn(wait)
+def _end_on_sigterm(signals: Any, done: Any) -> None:
+    while signal.SIGTERM not in signals.recv(64):
+        pass
+    done.set_result(0)
 
 
 def run(settings: Settings) -> int:
@@ -553,23 +536,29 @@ def run(settings: Settings) -> int:
 
     Writes its counters last.
     """
-    cfg.CONF(args=[], project="cbcb-testbed", default_config_files=[])  # no configuration files
-    cfg.CONF.set_override("echo_request_interval", _ECHO_INTERVAL_S)
-    cfg.CONF.set_override("maximum_unreplied_echo_requests", _ECHO_LIMIT)
-    eventlet.tpool.set_num_threads(1)
+    conf = _FRAMEWORK.cfg.CONF
+    conf(args=[], project="cbcb-testbed", default_config_files=[])  # no configuration files
+    conf.set_override("echo_request_interval", _ECHO_INTERVAL_S)
+    conf.set_override("maximum_unreplied_echo_requests", _ECHO_LIMIT)
     # A table for 1,000 nodes has a million entries, none of them in a cycle: repeated collections would
     # double the time to make the table.
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
     log = ControllerLog(settings.log)
-    manager = AppManager.get_instance()
+    manager = _FRAMEWORK.AppManager.get_instance()
     manager.applications_cls = {"ofp_event": _Handler, "controller": ControllerApp}
-    manager.instantiate_apps(settings=settings, log=log)
-    app = manager.applications[ControllerApp.__name__]
-    _end_on_sigterm(app.done)
+    done, signals = _FRAMEWORK.future(), _signals()
+
+    def start() -> None:
+        manager.instantiate_apps(settings=settings, log=log, done=done)
+        _HUB.spawn(_end_on_sigterm, signals, done)
+
+    _FRAMEWORK.start(start)
     try:
-        status: int = app.done.wait()
+        status: int = done.result()
     finally:
-        log.write("counters", app.counters())
+        # It is held to the end: no thread of a switch writes after the counters.
+        _FRAMEWORK.turn.__enter__()
+        log.write("counters", manager.applications[ControllerApp.__name__].counters())
         log.close()
     return status

@@ -9,6 +9,7 @@ from pathlib import Path
 from router.json_objects import Decoder, read_object
 from router.options import option
 from router.wire.authentication import SecurityMode
+from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
 from testbed.errors import InputError
 from topos.loaders import load
@@ -21,6 +22,7 @@ class Settings:
 
     Attributes:
         topology: in the file, the path of its file.
+        framework: the OpenFlow framework.
         layer: name of the broadcast layer.
         socket: Unix socket on which the switches connect. Only the controller's own user can connect; on a
             TCP port any local user could pass for a switch.
@@ -44,6 +46,7 @@ class Settings:
     topology: Topology
     socket: Path
     log: Path
+    framework: str = field(default=RYU, metadata=option("OpenFlow framework.", choices=FRAMEWORKS))
     layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
     subtrees: bool = False
     security: SecurityMode = field(default="off", metadata=option("How frames are authenticated."))

@@ -207,7 +207,7 @@ class Emulation:
         self.state.nodes = len(self.nodes)
         controller = self._controller = Controller(
             self._folder,
-            self.experiment.broadcast.layer,
+            self.experiment.broadcast,
             SCHEMES[self.experiment.routing.scheme].needs_subtrees,
             self.network.controller_socket,
             self.experiment.security,

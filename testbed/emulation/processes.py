@@ -17,7 +17,7 @@ from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
 from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
-from testbed.config.model import SecurityOptions
+from testbed.config.model import BroadcastOptions, SecurityOptions
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
 from testbed.processes import Child
@@ -33,7 +33,7 @@ class Controller:
     def __init__(
         self,
         run: RunLayout,
-        layer: str,
+        broadcast: BroadcastOptions,
         subtrees: bool,
         socket: Path,
         security: SecurityOptions,
@@ -45,7 +45,8 @@ class Controller:
         self._run = run
         self._config = {
             "topology": str(run.topology),
-            "layer": layer,
+            "framework": broadcast.framework,
+            "layer": broadcast.layer,
             "subtrees": subtrees,
             "socket": str(socket),
             "security": security.mode,

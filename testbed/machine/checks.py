@@ -11,9 +11,11 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.config.model import Experiment
+from testbed.controller.framework import FRAMEWORKS, INSTALL_OS_KEN
 from testbed.errors import MachineError
 from testbed.events.links import at_worst
 from testbed.machine.probes import (
@@ -76,6 +78,11 @@ def require_machine(*experiments: Experiment) -> None:
     missing = [check for check in check_machine() if check.required and not check.ok]
     if missing:
         raise MachineError("\n".join(f"{check.name}: {check.detail}; {check.mend}" for check in missing))
+    for framework in {experiment.broadcast.framework for experiment in experiments}:
+        if find_spec(FRAMEWORKS[framework]) is None:
+            raise MachineError(
+                f"framework = {framework!r}: it is not installed in {sys.prefix}; {INSTALL_OS_KEN}"
+            )
     kernel = kernel_features()
     problems = [
         problem

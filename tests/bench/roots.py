@@ -55,7 +55,7 @@ def main(
         root: folder of the root, made if it is absent, and kept; "" skips the benchmark.
         mirror: where debootstrap finds the packages ("": its own default).
         keyring: file with the keys of the mirror's signatures ("": debootstrap's own).
-        experiment: the experiment to run.
+        experiment: the experiment to run ("": none).
         tests: the tests to run ("": none).
     """
     if not root:
@@ -67,7 +67,8 @@ def main(
     (place / "etc/resolv.conf").write_bytes(Path("/etc/resolv.conf").read_bytes())
     _copy_checkout(place)
     steps = [("setup", "./run.sh setup", True), ("versions", _VERSIONS, True)]
-    steps.append(("experiment", f"./run.sh run {shlex.quote(experiment)}", False))
+    if experiment:
+        steps.append(("experiment", f"./run.sh run {shlex.quote(experiment)}", False))
     if tests:
         quiet = "-q -p no:cacheprovider --no-header"
         steps.append(("tests", f".venv/bin/python -m pytest {quiet} {shlex.quote(tests)}", False))

@@ -1,8 +1,8 @@
 """A whole emulation of `waxman1000`: times of bring-up and take-down, verdict, memory and CPU of each part.
 
-`--nodes N` takes fewer nodes. Memory is the proportional set size (a page that n processes share counts 1/n
-in each), the most of all samples; the machine's is all that was in use beyond the start, the kernel's
-devices and namespaces included.
+`--nodes N` takes fewer nodes, `--framework os-ken` the controller's other framework. Memory is the
+proportional set size (a page that n processes share counts 1/n in each), the most of all samples; the
+machine's is all that was in use beyond the start, the kernel's devices and namespaces included.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Sampler(threading.Thread):
         self.machine = max(self.machine, self._free - psutil.virtual_memory().available)
 
 
-def main(nodes: int = 1000) -> None:
+def main(nodes: int = 1000, framework: str = "ryu") -> None:
     """Runs it in a temporary folder, and prints the table."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "testbed.cli.main", "run", "waxman1000", "--runs", folder]
-        command += ["--topology", f"waxman,{nodes}"]
+        command += ["--topology", f"waxman,{nodes}", "--set", f'broadcast.framework="{framework}"']
         started = time.monotonic()
         with subprocess.Popen(command, env={**os.environ, "COLUMNS": "110"}) as run:
             sampler = Sampler(run.pid)

@@ -12,6 +12,7 @@ import pytest
 from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from router.wire.codec import encode
 from router.wire.frames import Commit, Frame, FrameType
+from testbed.controller.framework import FRAMEWORKS, OS_KEN, RYU
 from testbed.controller.trees import broadcast_tables, spt_trees
 from testbed.emulation.event_log import Event
 from tests.support.controller_bridges import Bridges, running
@@ -72,6 +73,32 @@ def test_a_restart_brings_every_router_to_a_new_epoch(square: Bridges) -> None:
     assert {router.commits[2].oldest_epoch for router in square.routers.values()} == {1}
     expected = broadcast_tables(square.topology, spt_trees(square.topology))
     assert {n: router.tables[2] for n, router in square.routers.items()} == expected
+
+
+def test_both_frameworks_give_the_same_rules_tables_and_epochs(tmp_path: Path) -> None:
+    pytest.importorskip("os_ken")
+    seen: dict[str, tuple[object, ...]] = {}
+    for framework in FRAMEWORKS:
+        folder = tmp_path / framework
+        folder.mkdir()
+        with running(ring(4), folder, framework) as bridges:
+            bridges.wait_for("all_switches_ready")
+            for router in bridges.routers.values():
+                router.hello()
+            bridges.wait_for("committed", epoch=1)
+            bridges.set_link(0, 1, up=False)
+            bridges.wait_for("committed", epoch=2)
+            bridges.disconnect(3)
+            bridges.wait_for("switch_disconnected", node=3)
+            bridges.wait_for("committed", epoch=3)
+            rules = [bridges.rules(node) for node in range(3)]
+            epochs = [
+                {key: value for key, value in event.items() if key not in ("t_ns", "seconds")}
+                for event in _events(bridges)
+                if event["event"] in ("epoch_started", "committed")
+            ]
+            seen[framework] = rules, epochs, [bridges.routers[node].tables for node in range(4)]
+    assert seen[OS_KEN] == seen[RYU]
 
 
 def test_tables_are_sent_again_until_they_are_acknowledged(square: Bridges) -> None:

@@ -31,6 +31,7 @@ from router.wire.addresses import (
 from router.wire.codec import encode, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from testbed.controller.framework import RYU
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.network.commands import run
 from testbed.network.devices import set_up
@@ -118,7 +119,7 @@ class Bridges:
         log: the controller's log.
     """
 
-    def __init__(self, topology: Topology, folder: Path) -> None:
+    def __init__(self, topology: Topology, folder: Path, framework: str = RYU) -> None:
         self.topology = topology
         # A short path: the name of a Unix socket has at most 107 bytes.
         self._switches = Path(tempfile.mkdtemp(prefix="cbcb-", dir="/run"))
@@ -134,6 +135,7 @@ class Bridges:
         self.log = ProcessLog(self._log_path, self._check_controller)
         (folder / "topology.json").write_text(to_json(topology))
         config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
+        config["framework"] = framework
         config |= {"socket": str(self.socket), "state": str(folder / "controller-state.json")}
         self._config.write_text(json.dumps(config | {"parent_pid": os.getpid()}))
 
@@ -195,6 +197,12 @@ class Bridges:
         database = f"--db=unix:{self._switches}/0.sock"
         run(["ovs-vsctl", database, "del-controller", switch_name(node)])
 
+    def rules(self, node: int) -> list[str]:
+        """The rules of a switch as Open vSwitch prints them, without counters."""
+        socket = next(self._switches.rglob(f"{switch_name(node)}.mgmt"))
+        text = run(["ovs-ofctl", "-O", "OpenFlow13", "--no-stats", "dump-flows", f"unix:{socket}"])
+        return sorted(text.splitlines()[1:])
+
     def restart(self, node: int) -> None:
         """Replaces a node's router by a restarted router, with a new socket and no state."""
         old = self.routers[node]
@@ -249,8 +257,8 @@ class Bridges:
 
 
 @contextmanager
-def running(topology: Topology, folder: Path) -> Iterator[Bridges]:
-    bridges = Bridges(topology, folder)
+def running(topology: Topology, folder: Path, framework: str = RYU) -> Iterator[Bridges]:
+    bridges = Bridges(topology, folder, framework)
     try:
         bridges.start()
         yield bridges

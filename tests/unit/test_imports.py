@@ -24,8 +24,8 @@ ALLOWED = {
 #: Heavy library -> the modules (or packages) that may import it.
 HEAVY = {
     "scapy": ("router.wire.layers",),
-    "ryu": ("testbed.controller.app",),
-    "eventlet": ("testbed.controller.app",),
+    "ryu": ("testbed.controller.framework",),
+    "eventlet": ("testbed.controller.framework",),
     "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
     "duckdb": ("captures.tables.query", "captures.accounting.direct", "captures.accounting.common_tables"),

@@ -45,8 +45,8 @@ def test_defaults(tmp_path: Path) -> None:
         ({"topology": 3}, "topology: expected a path, got 3"),
         (
             {"port": 1},
-            "port: no such field; expected topology, socket, log, layer, subtrees, security, network_keys, "
-            "signing_keys, incarnation, windows, ip, state, clock, slot, parent_pid",
+            "port: no such field; expected topology, socket, log, framework, layer, subtrees, security, "
+            "network_keys, signing_keys, incarnation, windows, ip, state, clock, slot, parent_pid",
         ),
         ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
     ],

@@ -1,0 +1,186 @@
+"""The OpenFlow framework of the controller: Ryu, or os-ken, OpenStack's fork of it, with the same names.
+
+This is the only module that imports either of them, and the only place that knows of their threads: Ryu's are
+green threads of eventlet, of which one runs at a time; os-ken's are native threads, which nothing can end. So
+a thread here ends by itself, when it finds a sentinel in its queue or its socket closed, and whoever waits
+for a result waits for a future.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Handler = Callable[[Any, Any], None]
+
+RYU, OS_KEN = "ryu", "os-ken"
+#: Framework -> its package.
+FRAMEWORKS = {RYU: "ryu", OS_KEN: "os_ken"}
+
+#: How to install what is not part of the environment.
+INSTALL_OS_KEN = "pip install --no-deps os-ken==4.2.2"
+
+
+class Framework:
+    """A framework that has been imported.
+
+    Attributes:
+        App: the base class of an application.
+        AppManager: what starts applications.
+        OFPHandler: the application with the handshake of OpenFlow.
+        cfg: the framework's configuration.
+        hub: its queues, and `spawn`, which starts a thread.
+        handler: the phases of a connection.
+        ofp_event: the events, one for each message of OpenFlow.
+        connection: called with a socket and its address, it serves the connection of a switch.
+        native: the threads are native: several run at once, and they outlive the main thread.
+        turn: held while the state of an application is used: its handlers have a thread of their own.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Imports a framework.
+
+        Raises:
+            ModuleNotFoundError: the framework is not installed.
+        """
+        self.native = name == OS_KEN
+        if not self.native:
+            _complete_eventlet()
+        package = FRAMEWORKS[name]
+
+        def module(path: str) -> Any:
+            return import_module(f"{package}.{path}")
+
+        manager = module("base.app_manager")
+        self.App: Any = manager.OSKenApp if self.native else manager.RyuApp
+        self.AppManager: Any = manager.AppManager
+        self.cfg: Any = module("cfg")
+        self.hub: Any = module("lib.hub")
+        self.handler: Any = module("controller.handler")
+        self.ofp_event: Any = module("controller.ofp_event")
+        self.OFPHandler: Any = module("controller.ofp_handler").OFPHandler
+        self.connection: Callable[..., None] = module("controller.controller").datapath_connection_factory
+        self.version: int = module("ofproto.ofproto_v1_3").OFP_VERSION
+        self.turn: AbstractContextManager[object] = threading.RLock() if self.native else nullcontext()
+
+    def handles(self, event: str, *phases: str) -> Callable[[Handler], Handler]:
+        """Declares a method of an application as the handler of an event, in some phases of a connection."""
+        of_phases = [getattr(self.handler, f"{phase}_DISPATCHER") for phase in phases]
+
+        def declare(method: Handler) -> Handler:
+            @wraps(method)
+            def handler(app: Any, occurred: Any) -> None:
+                with self.turn:
+                    method(app, occurred)
+
+            declared: Handler = self.handler.set_ev_cls(getattr(self.ofp_event, event), of_phases)(handler)
+            return declared
+
+        return declare
+
+    def listen(self, path: Path, backlog: int) -> Any:
+        """Returns a socket that listens on a path."""
+        server = self._sockets().socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        server.bind(str(path))
+        server.listen(backlog)
+        return server
+
+    def socket_pair(self) -> tuple[Any, Any]:
+        """Returns two connected sockets; a thread that waits for one keeps no other thread from running."""
+        first, second = self._sockets().socketpair()
+        return first, second
+
+    def compute(self, function: Callable[[], T]) -> T:
+        """Returns what a function computes, within seconds; the threads of other switches run meanwhile."""
+        if self.native:
+            return function()
+        import eventlet.tpool
+
+        result: T = eventlet.tpool.execute(function)
+        return result
+
+    def future(self) -> Any:
+        """Returns a future of which the first result, or exception, counts."""
+        return _NativeFuture() if self.native else _GreenFuture()
+
+    def start(self, function: Callable[[], None]) -> None:
+        """Calls a function that starts threads, none of which the process waits for when it ends."""
+        if not self.native:
+            function()
+            return
+        outcome = Future[None]()
+
+        def body() -> None:
+            try:
+                function()
+                outcome.set_result(None)
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        # A thread is a daemon if the thread that starts it is; those of the framework have no such option.
+        threading.Thread(target=body, daemon=True).start()
+        outcome.result()
+
+    def _sockets(self) -> Any:
+        return socket if self.native else import_module("eventlet.green.socket")
+
+
+class _NativeFuture(Future[Any]):
+    def set_result(self, result: object) -> None:
+        with suppress(InvalidStateError):
+            super().set_result(result)
+
+    def set_exception(self, error: BaseException | None) -> None:
+        with suppress(InvalidStateError):
+            super().set_exception(error)
+
+
+class _GreenFuture:
+    def __init__(self) -> None:
+        import eventlet.event
+
+        self._event = eventlet.event.Event()
+
+    def set_result(self, result: object) -> None:
+        if not self._event.ready():
+            self._event.send(result)
+
+    def set_exception(self, error: BaseException) -> None:
+        if not self._event.ready():
+            self._event.send_exception(error)
+
+    def result(self) -> Any:
+        return self._event.wait()
+
+
+def _complete_eventlet() -> None:
+    """Gives eventlet a name that Ryu 4.34 imports and later versions lack; its value was an object()."""
+    import eventlet.tpool
+    import eventlet.wsgi
+
+    if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
+        eventlet.wsgi.ALREADY_HANDLED = object()
+    eventlet.tpool.set_num_threads(1)
+
+
+_loaded: Framework | None = None
+
+
+def load(name: str) -> Framework:
+    """Imports the framework of this process, and returns it."""
+    global _loaded
+    _loaded = Framework(name)
+    return _loaded
+
+
+def loaded() -> Framework:
+    """Returns the framework of this process, Ryu unless `load` was called: handlers are declared by it."""
+    return _loaded or load(RYU)
