@@ -1,13 +1,11 @@
 """The accounting: tables and keys of summary.json from decoded frames, deliveries and the oracle's answers.
 
-`registry` explains how functions make tables, and how to add one. Functions take DataFrames with these
-columns (others are ignored; times in ns since 1970 UTC; `seq` as a signed 64-bit number):
-
-- frames: `captures.frames.columns.COLUMNS`
-- sent: source, seq, sent_ns, message (text); one row for each message that an application sent
-- deliveries: source, seq, node, app, t_ns; one row for each delivery
-- oracle: source, seq, sent_ns, node, app, expected, decided; a missing row means not expected and decided
-- links, trees, shortest_paths, and results of other functions: as in `captures.tables.catalogue`
+- `sql`, `texts`: a text of SQL for each table and step, and how texts are read;
+- `steps`: what texts read of a run beside each other, and the order in which they are run;
+- `engines`, `spark_engine`: DuckDB in this process, and Spark;
+- `account`, `direct`: the accounting of a run on Spark or DuckDB, and that of a task of a sweep;
+- `conclusion`: the summary from the rows of texts; reconciliation, contradictions and verdict;
+- `inputs` and the modules that it names: the small files of a run.
 
 Metrics: protocol paper, section 4.2. Experiment seconds: `captures.rundir.clock`.
 """

@@ -7,40 +7,37 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow as pa
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from captures.accounting.conclusion import conclusion
-from captures.accounting.contradictions import SUSPICIOUS
+from captures.accounting.conclusion import ANSWERS, conclusion
 from captures.accounting.direct import Direct
-from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
-from captures.accounting.queries import QUERY_STAGES, end_jobs, run_queries
-from captures.accounting.reconcile import Total, TsharkError, tshark_counts
-from captures.accounting.registry import LOG_TABLES
-from captures.accounting.sources import Run
+from captures.accounting.inputs import read_inputs
+from captures.accounting.reconcile import TsharkError, tshark_counts
+from captures.accounting.spark_engine import Spark
 from captures.accounting.stages import Stages
-from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
+from captures.accounting.steps import Sources, Steps
+from captures.rundir.capture_list import LARGE_BYTES
 from captures.rundir.layout import RunLayout
 from captures.rundir.stages import write_accounting
 from captures.source import captured_frames
 from captures.spark.reach import require_reach
 from captures.spark.session import failed, spark_session
 from captures.tables import store
+from captures.tables.catalogue import TABLES
 from captures.tables.query import OutOfMemory
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 #: The stages beside the queries.
-_INPUTS, _START, _TSHARK = "small files", "start of Spark", "tshark"
-_WALK, _LOGS = "walks through captures", "tables of logs"
-_EXPECTED = len((_INPUTS, _START, _TSHARK, _WALK, _LOGS)) + QUERY_STAGES
+_INPUTS, _START, _TSHARK, _LOGS = "small files", "start of Spark", "tshark", "tables of logs"
+_EXPECTED = len((_INPUTS, _START, _TSHARK, _LOGS, *ANSWERS, *TABLES))
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
 #: Threads for tshark, the walks through the captures, the tables of logs, and the queries of Spark.
@@ -50,7 +47,7 @@ _SILENT_S = 1.0
 
 
 class TooLargeError(ValueError):
-    """The captures of a run are too large for the engine."""
+    """The memory of the machine is too small for a run."""
 
 
 def account(
@@ -96,30 +93,23 @@ def account_directly(
     publish: Callable[[dict[str, Any]], None],
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Accounts for a small run as `account`, on DuckDB in this process and without tshark.
+    """Accounts for a run as `account`, on DuckDB in this process and without tshark.
 
     Raises:
-        TooLargeError: the captures are larger than the memory of one process should hold, or than it can.
+        TooLargeError: the memory of the machine is too small for the run.
         RunFolderError, BusyError, PcapError: as `account`.
     """
+    started = time.monotonic()
+    stages = Stages(progress, len(("frames", "summary", "tables")))
     with store.new_tables(run_dir) as folder:
-        started = time.monotonic()
-        size = captured_bytes(RunLayout(run_dir))
-        if size > LARGE_BYTES:
-            raise TooLargeError(
-                f"{run_dir}: {size / 1e6:,.0f} MB of captures; the engine duckdb holds at most"
-                f" {LARGE_BYTES / 1e6:,.0f} MB: account on Spark"
-            )
-        stages = Stages(progress, len(("frames", "summary", "tables")))
         try:
-            with ExitStack() as stack:
-                with stages.stage("frames"):
-                    direct = stack.enter_context(Direct(run_dir, whole=True))
+            with stages.stage("frames"):
+                direct = Direct(run_dir, whole=True, threads=None, spill=folder)
+            with direct:
                 with stages.stage("summary"):
                     summary = direct.summary()
                 with stages.stage("tables"):
-                    for name, table in direct.all_tables():
-                        store.write_arrow(table, folder, name)
+                    direct.write_tables(folder)
         except OutOfMemory as error:
             reason = str(error).splitlines()[0]
             raise TooLargeError(f"{run_dir}: {reason}; account on Spark") from error
@@ -145,49 +135,53 @@ def _accounted(
         inputs = read_inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
-    small = size < _SMALL_BYTES
     log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > LARGE_BYTES)
     # tshark and the walks need no Spark: they run while it starts.
     with _threads() as pool:
         counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, files)
-        walking = pool.submit(_staged, stages, _WALK, defects, files)
-        tables = pool.submit(_staged, stages, _LOGS, _log_tables, inputs)
+        sources = Sources(inputs, files)
+        preparing = pool.submit(_staged, stages, _LOGS, Sources.prepare, sources)
         with ExitStack() as stack:
             with stages.stage(_START):
                 active = stack.enter_context(session)
                 require_reach(active, run_dir, folder)
+            own, small = active.newSession(), size < _SMALL_BYTES
+            engine = Spark(
+                own, captured_frames(own, run_dir, 1 if small else partitions), folder, small=small
+            )
+            steps = Steps(engine, sources, stages)
+            answers: dict[str, list[dict[str, Any]]] = {}
 
-            def compute() -> tuple[list[Total], dict[str, Any]]:
-                run = Run(
-                    active,
-                    inputs,
-                    captured_frames(active, run_dir, 1 if small else partitions),
-                    capture_files(inputs.captures, walking.result()),
-                    tables.result(),
-                    folder,
-                    small=small,
-                    stages=stages,
-                )
-                return run_queries(run)
+            def take(name: str) -> None:
+                if name in TABLES:
+                    steps.export(name, folder)
+                else:
+                    answers[name] = steps.rows(name)
+
+            def compute() -> None:
+                preparing.result()
+                steps.make((*ANSWERS, *TABLES), take)
 
             # In a thread, where no signal interrupts calls of Spark, so that they can end in order.
             computing = pool.submit(compute)
             try:
-                totals, counted = computing.result()
+                computing.result()
             except BaseException as error:
                 if spark is not None:  # a session of this function ends with its jobs
-                    end_jobs(spark, [computing])
+                    engine.end([computing])
                 if isinstance(error, (PySparkException, Py4JJavaError)):
                     raise failed(error, master, log) from error
                 raise
+            finally:
+                with suppress(Py4JError, OSError):  # where the session is gone, nothing of it is left
+                    engine.close()
         # A second reader of the captures is no reason to drop what the first has read.
         try:
             counts: dict[str, int] | str = counting.result()
         except TsharkError as error:
             counts = str(error)
-    messages = counted.pop(SUSPICIOUS)
-    summary = conclusion(inputs, "spark", totals, counted, messages, walking.result(), counts)
+    summary = conclusion("spark", steps, answers, counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     return summary
 
@@ -195,11 +189,6 @@ def _accounted(
 def _staged(stages: Stages, name: str, work: Callable[[_Given], _Made], given: _Given) -> _Made:
     with stages.stage(name):
         return work(given)
-
-
-def _log_tables(inputs: Inputs) -> dict[str, pa.Table]:
-    """The tables that need no Spark, by name."""
-    return {name: make(inputs) for name, make in LOG_TABLES.items()}
 
 
 @contextmanager

@@ -22,12 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import MESSAGE
-from captures.accounting.registry import ALWAYS, step, summary, table
-from captures.accounting.sources import Run
 from topos.model import Link, Topology
 
 #: A source and an epoch.
@@ -69,8 +64,8 @@ class Baselines:
     """Arrow tables with a row for each message of which the tree is known, and for each direction of a
     link."""
 
-    messages: pa.Table
-    links: pa.Table
+    baselines: pa.Table
+    link_baselines: pa.Table
 
 
 def tree_of(source: int, nodes: int, parents: Mapping[int, int]) -> Tree:
@@ -164,26 +159,21 @@ def message_epochs(sent: pa.Table, trees: pa.Table, seen: pa.Table) -> dict[tupl
     return found
 
 
-@step()
-def baselines(run: Run, crossings: DataFrame) -> Baselines:
-    """The crossings of the three ways."""
-    seen = crossings.groupBy(*MESSAGE).agg(F.min("epoch").alias("epoch")).toArrow()
-    return compute(run.inputs.topology, run.inputs.log.sent, run.tables, seen)
-
-
-def compute(topology: Topology, sent: pa.Table, tables: Mapping[str, pa.Table], seen: pa.Table) -> Baselines:
+def compute(
+    topology: Topology, sent: pa.Table, trees: pa.Table, oracle: pa.Table, seen: pa.Table
+) -> Baselines:
     """Returns the crossings of the three ways, message by message and link by link.
 
     Args:
         sent: the messages that applications sent.
-        tables: those of `captures.accounting.registry.LOG_TABLES`, of which `trees` and `oracle` are used.
+        trees, oracle: the tables.
         seen: as for `message_epochs`.
     """
     links, nodes = topology.links, len(topology.nodes)
     neighbours = _neighbours(nodes, links)
-    parents, dropped = parents_of(tables["trees"])
-    expecting = _expecting(tables["oracle"])
-    epochs = message_epochs(sent, tables["trees"], seen)
+    parents, dropped = parents_of(trees)
+    expecting = _expecting(oracle)
+    epochs = message_epochs(sent, trees, seen)
     groups: dict[tuple[int, int], list[int]] = {}
     columns = sent.select(["source", "seq"]).to_pydict()
     for source, seq in zip(*columns.values(), strict=True):
@@ -218,43 +208,6 @@ def compute(topology: Topology, sent: pa.Table, tables: Mapping[str, pa.Table], 
             there = receivers.sum(axis=1).tolist()
             rows += zip([source] * len(some), some, there, *(crossed[way] for way in WAYS), strict=True)
     return Baselines(_table(rows, _MESSAGES), _table(_link_rows(links, totals), _LINKS))
-
-
-@step(kept=ALWAYS)
-def crossed(crossings: DataFrame) -> DataFrame:
-    """The messages on links: one row for each message, link and direction."""
-    return crossings.groupBy(*MESSAGE, "link", "from_node", "to_node").agg(F.count("*").alias("epochs"))
-
-
-@table("savings", kept=ALWAYS)
-def savings(run: Run, baselines: Baselines, crossed: DataFrame) -> DataFrame:
-    """The crossings of each message: CBCB's in the captures, and those of the three ways."""
-    counted = crossed.groupBy(*MESSAGE).agg(F.count("*").alias("cbcb"))
-    known = run.frame(baselines.messages)
-    return known.join(counted, [*MESSAGE], "left").select(
-        *MESSAGE, "receivers", F.coalesce("cbcb", F.lit(0)).cast("bigint").alias("cbcb"), *WAYS
-    )
-
-
-@table("link_savings")
-def link_savings(run: Run, baselines: Baselines, crossed: DataFrame) -> DataFrame:
-    """`savings` by link and direction, over all messages."""
-    counted = crossed.groupBy("link", "from_node", "to_node").agg(F.count("*").alias("cbcb"))
-    known = run.frame(baselines.links)
-    return known.join(counted, ["link", "from_node", "to_node"], "left").select(
-        *("link", "from_node", "to_node"),
-        F.coalesce("cbcb", F.lit(0)).cast("bigint").alias("cbcb"),
-        *WAYS,
-    )
-
-
-@summary("message_crossings")
-def crossing_totals(savings: DataFrame) -> DataFrame:
-    """The sums of `savings`."""
-    return savings.agg(
-        F.count("*").alias("messages"),
-        *(F.coalesce(F.sum(way), F.lit(0)).alias(way) for way in ("cbcb", *WAYS)),
-    )
 
 
 def parents_of(trees: pa.Table) -> tuple[dict[_Key, dict[int, int]], dict[_Key, list[tuple[int, int]]]]:

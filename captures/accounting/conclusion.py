@@ -9,6 +9,7 @@ from captures.accounting.attention import attention_keys
 from captures.accounting.contradictions import Suspicious, contradictions
 from captures.accounting.inputs import Inputs
 from captures.accounting.lag import lag_keys
+from captures.accounting.private import private_keys
 from captures.accounting.reconcile import (
     Total,
     of_all_routers,
@@ -19,13 +20,23 @@ from captures.accounting.reconcile import (
     reconcile_tshark,
 )
 from captures.accounting.recorded import recorded_and_counted, under_way
+from captures.accounting.recovery import recovery
 from captures.accounting.schemes import scheme_name
+from captures.accounting.steps import Steps
 from captures.accounting.totals import log_keys
-from captures.accounting.uncaptured import captured_only, frames_by_counters
+from captures.accounting.traffic import frames_by_type
+from captures.accounting.uncaptured import captured_only, frames_by_counters, processed_by_counters
 from captures.accounting.verdict import verdict
 from captures.rundir.faults import killed_routers, lost_parts
 from captures.rundir.summary_keys import SUMMARY_KEYS
 
+#: Rows of a text, by its name.
+Answers = Mapping[str, Sequence[Mapping[str, Any]]]
+#: The texts whose rows the summary needs.
+ANSWERS = (
+    *("capture_totals", "outcome_totals", "processed_totals", "delivery_delay", "stretch", "frames_repeated"),
+    *("message_crossings", "excess_crossings", "state", "convergence", "advertised_again", "suspicious"),
+)
 #: Messages that no router recorded and that differences name.
 _NAMED = 5
 #: The scheme whose routers may forward a message in a frame for each of some destinations.
@@ -33,24 +44,23 @@ _SPLITS = "drp"
 
 
 def conclusion(
-    inputs: Inputs,
     engine: str,
-    totals: Sequence[Total],
-    counted: Mapping[str, Any],
-    messages: Sequence[Suspicious],
-    damaged: Mapping[str, str],
+    steps: Steps,
+    answers: Answers,
     tshark: Mapping[str, int] | str,
 ) -> dict[str, Any]:
     """Returns the keys of summary.json but those of the runner and `accounting_s`, in the order of the file.
 
     Args:
         engine: that has counted: `spark` or `duckdb`.
-        totals: of the captures.
-        counted: the keys that the engine has made.
-        messages: those that no router recorded, or whose evidence contradicts itself.
-        damaged: capture -> how its file ends inside a record.
+        steps: of the engine.
+        answers: the rows of the texts `ANSWERS`.
         tshark: capture -> frames that tshark reads; or why it reads none.
     """
+    inputs = steps.sources.inputs
+    totals = [Total(**row) for row in answers["capture_totals"]]
+    messages = [Suspicious(**row) for row in answers["suspicious"]]
+    counted = _counted(steps, answers, totals)
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
     )
@@ -79,7 +89,7 @@ def conclusion(
         "messages_unrecorded": unrecorded[0].alike if unrecorded else 0,
         "contradictions": contradictions(inputs, messages, totals),
         "evidence_missing": inputs.evidence_missing,
-        "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
+        "capture_defects": [f"{name}: {defect}" for name, defect in steps.sources.damaged.items()],
         "reconciliation": {
             **by_tshark,
             "captures": reconcile_captures(totals, inputs.captures),
@@ -104,6 +114,34 @@ def conclusion(
     # In the order of docs/summary.md, which has every key.
     order = list(SUMMARY_KEYS)
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
+
+
+def _counted(steps: Steps, answers: Answers, totals: Sequence[Total]) -> dict[str, Any]:
+    """Returns the keys that are counted in frames and deliveries."""
+    inputs = steps.sources.inputs
+    (convergence,), advertised = answers["convergence"], answers["advertised_again"]
+    return {
+        **frames_by_type(totals),
+        **answers["outcome_totals"][0],
+        **(
+            answers["processed_totals"][0]
+            if inputs.all_hosts_captured
+            else processed_by_counters(inputs.router_counters.values())
+        ),
+        **answers["frames_repeated"][0],
+        **answers["excess_crossings"][0],
+        **{name: answers[name][0] for name in ("delivery_delay", "stretch", "message_crossings", "state")},
+        "convergence_s": convergence["convergence_s"],
+        "epochs": inputs.epochs.committed,
+        "recovery_s": recovery(
+            inputs.epochs.changes, {row["epoch"]: row["last_ns"] for row in advertised}, inputs.clock
+        ),
+        "private": private_keys(
+            inputs, steps.sources["trees"], steps.sources["private_deliveries"], steps.seen
+        )
+        if inputs.private
+        else None,
+    }
 
 
 def judged(

@@ -2,7 +2,7 @@
 
 A message is one of an application, or a publication of the attention-limited service. Its content is that of
 the record of its router and of each captured frame; the frames of a private network have none that can be
-read. One text of SQL finds the messages on both engines.
+read. The text `suspicious` finds the messages.
 """
 
 from __future__ import annotations
@@ -11,24 +11,18 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES, signed64
 from captures.accounting.reconcile import Total
-from captures.accounting.registry import step, summary
-from captures.accounting.sources import Run
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import ATTRIBUTES
 from captures.rundir.faults import NEVER_NS, killed_routers, unwritten
-from captures.spark.internals import on_spark
 
-#: The key under which the engines return the messages; the summary has no such key.
-SUSPICIOUS = "suspicious"
 #: Times of different processes of the machine agree within this, ns, where nobody sets the wall clock.
 _RESOLUTION_NS = 1_000_000
 #: A router writes the record of an upload after it has sent the publication, in the same turn or soon, ns.
@@ -44,38 +38,12 @@ _RECORDED = pa.schema(
         *(("received_ns", pa.int64()), ("attributes", ATTRIBUTES)),
     ]
 )
+_UNWRITTEN = pa.schema(
+    [("node", pa.int64()), ("exhaustive", pa.bool_()), ("since_ns", pa.int64()), ("until_ns", pa.int64())]
+)
 _DELIVERED = pa.schema([DELIVERIES.field(name) for name in ("source", "seq", "node", "t_ns")])
-#: Contradictions of a kind, and suspicious messages of a kind, that are named; the others are counted.
-_NAMED = 100
-_QUERY = """
-    with seen as (
-        select case when type = 'MSG' then issuer else attention.source end as source,
-            case when type = 'MSG' then seq else attention.seq end as seq, time_ns, {content} as content,
-            case when type = 'MSG' then epoch end as epoch, cast(null as bigint) as sent_ns,
-            cast(null as bigint) as delivered_ns, cast(null as bigint) as received_ns,
-            case when {recordable} then 1 end as recordable
-        from {frames} where type in ('MSG', 'PUB', 'FLUSH') and undecodable is null
-        union all
-        select source, seq, null, {content}, null, sent_ns, delivered_ns, received_ns, null from {recorded}
-    ), grouped as (
-        select source, seq, count(recordable) as frames,
-            coalesce(min(content) <> max(content), false) as contents_differ,
-            coalesce(min(epoch) <> max(epoch), false) as epochs_differ, min(sent_ns) as sent_ns,
-            min(time_ns) as captured_ns, min(delivered_ns) as delivered_ns, min(received_ns) as received_ns
-        from seen where source is not null group by source, seq
-    ), found as (
-        select *, case when sent_ns is null and frames > 0 then 1 else 0 end as unrecorded from grouped
-    ), suspicious as (
-        select *, row_number() over (partition by unrecorded order by source, seq) as place,
-            count(*) over (partition by unrecorded) as alike
-        from found where unrecorded = 1 or contents_differ or epochs_differ
-            or captured_ns < sent_ns - {resolution_ns} or delivered_ns < sent_ns - {resolution_ns}
-            or received_ns < captured_ns - {resolution_ns}
-    )
-    select source, seq, frames, contents_differ, epochs_differ, sent_ns, captured_ns, delivered_ns,
-        received_ns, alike
-    from suspicious where place <= {named} order by source, seq
-"""
+#: Contradictions of a kind that are named; the others are counted.
+NAMED = 100
 
 
 class Suspicious(NamedTuple):
@@ -128,32 +96,17 @@ class Suspicious(NamedTuple):
                 yield f"message {self.name}: {what} {early_ns / 1e9:,.3g} s before it was {before}"
 
 
-def suspicious_query(inputs: Inputs, digest: str, frames: str = "frames", recorded: str = "recorded") -> str:
-    """The text of the query for suspicious messages.
+def unwritten_times(inputs: Inputs) -> pa.Table:
+    """The times in which a killed router may have sent messages that it had no time to record.
 
-    Args:
-        digest: the expression of the engine for a number that stands for the map `attributes`.
-        frames, recorded: the tables' names for the engine.
+    Of publications (not `exhaustive`), that is the whole run.
     """
-    # A router that was killed may have sent messages that it had no time to record.
-    times = [
-        f"not (issuer = {node} and time_ns between {since} and {until})"
-        for node, since, until in unwritten(inputs.faults)
-    ]
-    killed = ", ".join(sorted({str(node) for node, _ in killed_routers(inputs.faults)})) or "-1"
-    recordable = f"case when type = 'MSG' then {' and '.join(times) or 'true'}"
-    recordable += f" else attention.source not in ({killed}) end"
-    return _QUERY.format(
-        content=f"case when attributes is not null then {digest} end",
-        recordable=recordable,
-        named=_NAMED,
-        resolution_ns=_resolution_ns(inputs),
-        frames=frames,
-        recorded=recorded,
-    )
+    rows = [(node, True, since_ns, until_ns) for node, since_ns, until_ns in unwritten(inputs.faults)]
+    rows += [(node, False, 0, NEVER_NS) for node, _ in killed_routers(inputs.faults)]
+    return pa.Table.from_pylist([dict(zip(_UNWRITTEN.names, row, strict=True)) for row in rows], _UNWRITTEN)
 
 
-def _resolution_ns(inputs: Inputs) -> int:
+def resolution_ns(inputs: Inputs) -> int:
     """Records of the run agree within this, ns: someone may have set the wall clock meanwhile."""
     return _RESOLUTION_NS + inputs.clock.set_ns
 
@@ -200,23 +153,9 @@ def _of_service(inputs: Inputs) -> tuple[pa.Table, pa.Table]:
     return sent.append_column("attributes", contents), pa.Table.from_pylist(deliveries, _DELIVERED)
 
 
-@step()
-def recorded(run: Run) -> DataFrame:
-    """The table of `recorded_messages`."""
-    return run.frame(recorded_messages(run.inputs))
-
-
-@summary()
-def suspicious(frames: DataFrame, recorded: DataFrame, inputs: Inputs) -> dict[str, Any]:
-    """The messages that no router recorded, or whose evidence contradicts itself."""
-    text = suspicious_query(inputs, "xxhash64(to_json(attributes))", "{frames}", "{recorded}")
-    rows = on_spark(text, frames=frames, recorded=recorded).collect()
-    return {SUSPICIOUS: [Suspicious(*row) for row in rows]}
-
-
 def contradictions(inputs: Inputs, messages: Sequence[Suspicious], totals: Sequence[Total]) -> list[str]:
     """A text for each contradiction in the evidence of a run; of many of a kind, for the first."""
-    times = [text for message in messages for text in message.contradictions(_resolution_ns(inputs))]
+    times = [text for message in messages for text in message.contradictions(resolution_ns(inputs))]
     recorded = [message for message in messages if not message.unrecorded]
     if recorded and recorded[0].alike > len(recorded):
         times.append(f"{recorded[0].alike - len(recorded):,} more messages")
@@ -227,9 +166,9 @@ def contradictions(inputs: Inputs, messages: Sequence[Suspicious], totals: Seque
 
 def _first(texts: Iterable[str]) -> Iterator[str]:
     found = list(texts)
-    yield from found[:_NAMED]
-    if len(found) > _NAMED:
-        yield f"{len(found) - _NAMED:,} more such as: {found[_NAMED]}"
+    yield from found[:NAMED]
+    if len(found) > NAMED:
+        yield f"{len(found) - NAMED:,} more such as: {found[NAMED]}"
 
 
 def _of_inputs(inputs: Inputs) -> Iterator[str]:
@@ -303,14 +242,14 @@ def _span(inputs: Inputs) -> tuple[int, int]:
     ended_ns = max(logged_ns, inputs.clock.wall_ns(end_s)) + _END_NS
     if inputs.held and any(fault["part"] == "controller" for fault in inputs.faults):
         ended_ns = NEVER_NS  # only the last record of the controller has the end of a session
-    return inputs.manifest["started_ns"] - _resolution_ns(inputs), ended_ns
+    return inputs.manifest["started_ns"] - resolution_ns(inputs), ended_ns
 
 
 def _of_records(inputs: Inputs) -> Iterator[str]:
     began_ns, ended_ns = _span(inputs)
     for t_ns, requested_ns, node, app, event, *_ in inputs.log.rows:
         asked_ns = t_ns if requested_ns is None else requested_ns
-        if not (began_ns <= asked_ns <= t_ns + _resolution_ns(inputs) and t_ns <= ended_ns):
+        if not (began_ns <= asked_ns <= t_ns + resolution_ns(inputs) and t_ns <= ended_ns):
             yield f"{event} of {app!r} of node {node}: not in the time of the run, or before its request"
 
 

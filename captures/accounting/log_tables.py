@@ -34,7 +34,7 @@ DECLARED = pa.schema(
         *(("filters", pa.int32()), ("requested_ns", pa.int64())),
     ]
 )
-OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
+OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64()), ("confirmed_ns", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,8 @@ def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine])
 
 def opening_table(opening: Mapping[int, FirstPredicate]) -> pa.Table:
     """The opening predicates with the columns of `OPENING`."""
-    return _table([(node, first.requested_ns) for node, first in sorted(opening.items())], OPENING)
+    rows = [(node, first.requested_ns, first.confirmed_ns) for node, first in sorted(opening.items())]
+    return _table(rows, OPENING)
 
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

@@ -13,14 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.baselines import message_epochs, parents_of
-from captures.accounting.expressions import MESSAGE
 from captures.accounting.inputs import Inputs
-from captures.accounting.registry import log_table, summary
-from captures.accounting.sources import Run
 from captures.tables.catalogue import TABLES
 
 _Message = tuple[int, int]
@@ -29,7 +24,6 @@ _Receivers = Mapping[str | None, set[int]]
 _CAUSES = ("operator", "hash")
 
 
-@log_table("private_deliveries")
 def private_deliveries(inputs: Inputs) -> pa.Table:
     """The messages that routers delivered to members; empty of a run without privacy."""
     if not inputs.private:
@@ -43,35 +37,20 @@ def private_deliveries(inputs: Inputs) -> pa.Table:
     )
 
 
-@summary()
-def private_totals(run: Run, crossings: DataFrame) -> dict[str, Any]:
-    """The key `private`."""
-    if not run.inputs.private:
-        return {"private": None}
-    seen = crossings.groupBy(*MESSAGE).agg(
-        F.min("epoch").alias("epoch"),
-        # A struct is counted whatever its fields are; columns would leave out rows with a null.
-        F.count_distinct(F.struct("link", "from_node", "to_node")).alias("crossings"),
-    )
-    return {"private": private_keys(run.inputs, run.tables, seen.toArrow())}
-
-
-def private_keys(inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table) -> dict[str, Any] | None:
-    """Returns the key `private` of summary.json; None: the run has no privacy.
+def private_keys(inputs: Inputs, trees: pa.Table, delivered: pa.Table, seen: pa.Table) -> dict[str, Any]:
+    """Returns the key `private` of summary.json for a private run.
 
     Args:
-        tables: those of `captures.accounting.registry.LOG_TABLES`; `trees` and `private_deliveries` are used.
+        trees, delivered: the tables `trees` and `private_deliveries`.
         seen: source, seq, epoch and crossings of the messages that the captures of links show.
     """
-    if not inputs.private:
-        return None
     receivers: defaultdict[_Message, dict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
     causes: Counter[str | None] = Counter()
-    for row in tables["private_deliveries"].select([*MESSAGE, "node", "discard_cause"]).to_pylist():
+    for row in delivered.select(["source", "seq", "node", "discard_cause"]).to_pylist():
         causes[row["discard_cause"]] += 1
         receivers[row["source"], row["seq"]][row["discard_cause"]].add(row["node"])
     delivered, kept = causes.total(), causes.pop(None, 0)
-    crossed = _crossings(inputs, tables, seen, receivers) if inputs.sees_crossings else None
+    crossed = _crossings(inputs, trees, seen, receivers) if inputs.sees_crossings else None
     return {
         "delivered": delivered,
         "kept": kept,
@@ -84,7 +63,7 @@ def private_keys(inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table)
 
 
 def _crossings(
-    inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table, receivers: Mapping[_Message, _Receivers]
+    inputs: Inputs, trees: pa.Table, seen: pa.Table, receivers: Mapping[_Message, _Receivers]
 ) -> dict[str, int]:
     """Returns the crossings of links by messages, by what they lead to.
 
@@ -92,8 +71,8 @@ def _crossings(
         seen: see `private_keys`.
         receivers: message -> the nodes of members that got it, by cause; None: they kept it.
     """
-    parents, _ = parents_of(tables["trees"])
-    epochs = message_epochs(inputs.log.sent, tables["trees"], seen)
+    parents, _ = parents_of(trees)
+    epochs = message_epochs(inputs.log.sent, trees, seen)
     crossed: Counter[str] = Counter()
     for row in seen.to_pylist():
         message = row["source"], row["seq"]

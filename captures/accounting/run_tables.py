@@ -1,16 +1,13 @@
-"""The tables that hold a run's small files: logs, the oracle's answers, the topology."""
+"""The tables of a run as a whole, and of its topology."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import controller_table, routing_table
-from captures.accounting.registry import log_table
 from captures.tables.catalogue import TABLES
 
 
-@log_table("run")
 def run(inputs: Inputs) -> pa.Table:
     """The run as a whole."""
     clock = inputs.clock
@@ -31,31 +28,6 @@ def run(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist([row], schema=TABLES["run"].schema)
 
 
-@log_table("applications")
-def applications(inputs: Inputs) -> pa.Table:
-    """The events of applications."""
-    return inputs.log.events(inputs.clock)
-
-
-@log_table("controller")
-def controller(inputs: Inputs) -> pa.Table:
-    """The events of the controller."""
-    return controller_table(inputs.run, inputs.clock)
-
-
-@log_table("oracle")
-def oracle(inputs: Inputs) -> pa.Table:
-    """The answers of the oracle."""
-    return inputs.oracle
-
-
-@log_table("routing_tables")
-def routing_tables(inputs: Inputs) -> pa.Table:
-    """The tables of the routers at the end of the run."""
-    return routing_table(inputs.run)
-
-
-@log_table("links")
 def links(inputs: Inputs) -> pa.Table:
     """The links of the topology."""
     schema = TABLES["links"].schema
@@ -66,7 +38,6 @@ def links(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-@log_table("nodes")
 def nodes(inputs: Inputs) -> pa.Table:
     """The nodes of the topology."""
     rows = [{"node": node.id, "x": node.x, "y": node.y, "name": node.name} for node in inputs.topology.nodes]

@@ -13,13 +13,8 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import MESSAGE
 from captures.accounting.inputs import Inputs
-from captures.accounting.registry import ALWAYS, step, summary, table
-from captures.accounting.sources import Run
 from captures.rundir.files import RunFolderError
 from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
 from router.predicates.encoded.model import BloomPredicate
@@ -46,15 +41,6 @@ class Size(NamedTuple):
     bytes: int
 
 
-#: Part -> units of its sums in the key `state`.
-STATE = {
-    **dict.fromkeys(("forwarding", SENDERS, "local", "rib"), Size._fields),
-    "broadcast": ("bytes",),
-    "unicast": ("bits",),
-    "engine": ("bytes",),
-}
-
-
 def size_of(predicate: Predicate) -> Size:
     """Returns the size of a predicate."""
     if isinstance(predicate, BloomPredicate):
@@ -62,13 +48,11 @@ def size_of(predicate: Predicate) -> Size:
     return Size(len(predicate), sum(map(len, predicate)), len(encode_predicate(predicate)))
 
 
-@step()
 def scheme_name(inputs: Inputs) -> str:
     """The routing scheme of the experiment."""
     return str(inputs.experiment.get("routing", {}).get("scheme", ""))
 
 
-@step()
 def held(inputs: Inputs) -> pa.Table:
     """The predicates in the routing tables and the next hops, by node, part and unit.
 
@@ -116,45 +100,3 @@ def _parts(entry: TableRow, senders: Collection[int]) -> Iterator[tuple[str, int
     copies = entry.get("copies", False)
     yield part, len(sources) if copies else 1
     yield SENDERS, sending if copies else min(sending, 1)
-
-
-@table("schemes", kept=ALWAYS)
-def schemes(run: Run, frames: DataFrame, held: pa.Table, scheme_name: str) -> DataFrame:
-    """The memory of each router, by part and unit."""
-    broadcast = (
-        frames.where("kind = 'host' and direction = 'to_router' and type = 'TABLE' and undecodable is null")
-        .groupBy("node")
-        .agg(F.max_by("total_length", "epoch").cast("bigint").alias("value"))
-        .select("node", F.lit("broadcast").alias("part"), F.lit("bytes").alias("unit"), "value")
-    )
-    counted = run.frame(held).unionByName(broadcast)
-    return counted.select("node", F.lit(scheme_name).alias("scheme"), "part", "unit", "value")
-
-
-@summary("state")
-def state_totals(schemes: DataFrame) -> DataFrame:
-    """The sums of `schemes` over all routers, as PART_UNIT."""
-    return schemes.agg(
-        *(
-            F.coalesce(
-                F.sum(F.when((F.col("part") == part) & (F.col("unit") == unit), F.col("value"))), F.lit(0)
-            ).alias(f"{part}_{unit}")
-            for part, units in STATE.items()
-            for unit in units
-        )
-    )
-
-
-@summary()
-def excess(savings: DataFrame, oracle: DataFrame, sent: DataFrame, converged_ns: int) -> DataFrame:
-    """The key excess_crossings: crossings beyond the minimal tree, where the oracle decides on all receivers.
-
-    Args:
-        converged_ns: as for `captures.accounting.deliveries.outcome_totals`.
-    """
-    open_ = oracle.where("not decided").select(*MESSAGE).distinct()
-    return (
-        savings.join(sent.where(f"sent_ns >= {converged_ns}").select(*MESSAGE), MESSAGE, "left_semi")
-        .join(open_, MESSAGE, "left_anti")
-        .agg(F.coalesce(F.sum(F.expr("cbcb - minimal")), F.lit(0)).alias("excess_crossings"))
-    )

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import signed64
-from captures.accounting.registry import log_table
 from captures.rundir.attention import AttentionEvent
 from captures.rundir.subscriptions import read_subscriptions
 from captures.tables.catalogue import TABLES
@@ -21,7 +20,6 @@ from router.predicates.printer import format_message
 _INDEXES = ("ppt", "dpt", "opt")
 
 
-@log_table("subscriptions")
 def subscriptions(inputs: Inputs) -> pa.Table:
     """The rounds of subscriptions, judged by the oracle."""
     rows = [
@@ -36,7 +34,6 @@ def subscriptions(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["subscriptions"].schema)
 
 
-@log_table("publications")
 def publications(inputs: Inputs) -> pa.Table:
     """The publications, with where they came to."""
     uploads: dict[tuple[int, int], dict[str, Any]] = {}
@@ -66,7 +63,6 @@ def publications(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["publications"].schema)
 
 
-@log_table("publication_deliveries")
 def publication_deliveries(inputs: Inputs) -> pa.Table:
     """The deliveries of publications, and where the home had each."""
     rows = [
@@ -87,7 +83,6 @@ def publication_deliveries(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["publication_deliveries"].schema)
 
 
-@log_table("index_changes")
 def index_changes(inputs: Inputs) -> pa.Table:
     """The way of publications through the indexes of routers; empty without `record_caches`."""
     rows = [
@@ -107,7 +102,6 @@ def index_changes(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["index_changes"].schema)
 
 
-@log_table("cache_bins")
 def cache_bins(inputs: Inputs) -> pa.Table:
     """The indexes of routers over time; empty without `record_caches`."""
     changes: Counter[tuple[int, str, int, str]] = Counter()
@@ -143,7 +137,6 @@ def cache_bins(inputs: Inputs) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TABLES["cache_bins"].schema)
 
 
-@log_table("attention_curve")
 def attention_curve(inputs: Inputs) -> pa.Table:
     """Publications, deliveries and the outcomes of rounds over time."""
     counts: Counter[tuple[int, str]] = Counter()

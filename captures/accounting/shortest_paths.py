@@ -8,14 +8,12 @@ import networkx as nx
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.registry import log_table
 from captures.tables.catalogue import TABLES
 from topos.model import Link
 
 SHORTEST = TABLES["shortest_paths"].schema
 
 
-@log_table("shortest_paths")
 def shortest_path_table(inputs: Inputs) -> pa.Table:
     """The shortest paths from the nodes that sent messages."""
     return shortest_paths(inputs.links, inputs.senders)

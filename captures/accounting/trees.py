@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.registry import log_table
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
 from captures.tables.catalogue import TABLES
@@ -24,7 +23,6 @@ TREES = TABLES["trees"].schema
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
-@log_table("trees")
 def tree_table(inputs: Inputs) -> pa.Table:
     """The trees of the nodes that sent messages."""
     return read_trees(inputs.captures, inputs.run.path, inputs.senders)

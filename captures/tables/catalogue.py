@@ -2,9 +2,9 @@
 
 Data only.
 
-`captures.accounting.registry` pairs each row of the catalogue with the function that makes the table. Tables
-that come from logs take their Arrow schema from the catalogue (`Table.schema`); for the others, a test holds
-the columns that Spark writes against it. docs/tables.md is made from it (`captures.tables.document`).
+A text of SQL (`captures.accounting.texts`) or an input (`captures.accounting.steps`) of its name makes each
+table. Inputs take their Arrow schema from the catalogue (`Table.schema`); for the texts, a test holds what
+both engines write against it. docs/tables.md is made from it (`captures.tables.document`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -148,12 +148,15 @@ def _check(sql: str) -> None:
 
 
 @contextmanager
-def new_database(**settings: str | int) -> Iterator[Database]:
+def new_database(folder: Path | None = None, **settings: str | int) -> Iterator[Database]:
     """An empty database in memory, of at most half of the memory, which prints no progress.
 
     What does not fit into memory is in a temporary folder until the block ends.
+
+    Args:
+        folder: holds the temporary folder; None: the system's folder for temporary files.
     """
-    with TemporaryDirectory(prefix="cbcb-query-") as spilled:
+    with TemporaryDirectory(prefix="cbcb-query-", dir=folder) as spilled:
         own = {"memory_limit": _MEMORY, "temp_directory": spilled}
         with duckdb.connect(":memory:", config={**own, **settings}) as database:
             database.execute("set enable_progress_bar = false")
@@ -173,7 +176,7 @@ def connect(run: Path) -> Iterator[Database]:
     names = table_names(run)
     run = run.resolve()
     # Extensions would come over the network; names of tables must not refer to variables of this process.
-    settings = {
+    settings: dict[str, Any] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from captures.rundir.files import RunFolderError
@@ -167,32 +168,30 @@ def is_empty(run: Path, name: str) -> bool:
     return next(folder(run, name).rglob("*.parquet"), None) is None
 
 
-def write(table: DataFrame, tables: Path, name: str, *, collect: bool) -> None:
-    """Writes a table of the catalogue into the folder of all tables.
+def write(table: DataFrame, tables: Path, name: str) -> None:
+    """Writes a table of the catalogue into the folder of all tables, as a job of Spark.
 
     The table gets a folder with one Parquet file, or where the catalogue says so a folder for each value of
     one of its columns.
-
-    Args:
-        collect: whether this process writes the file: for a small table, a job of Spark takes longer.
     """
-    path = tables / name
+    path = str(tables / name)
     by = TABLES[name].folders_by
     if by is not None:
-        table.write.mode("overwrite").partitionBy(by).parquet(str(path))
-    elif collect:
-        write_arrow(table.toArrow(), tables, name)
+        table.write.mode("overwrite").partitionBy(by).parquet(path)
     else:
-        table.coalesce(1).write.mode("overwrite").parquet(str(path))
+        table.coalesce(1).write.mode("overwrite").parquet(path)
 
 
-def write_arrow(table: pa.Table, tables: Path, name: str) -> None:
-    """Writes a table that this process holds."""
+def write_arrow(table: pa.Table | pa.RecordBatchReader, tables: Path, name: str) -> None:
+    """Writes a table that this process holds, or a stream of its rows."""
     path = tables / name
     path.mkdir()
     by = TABLES[name].folders_by
     if by is not None:
-        pq.write_to_dataset(table, path, partition_cols=[by])
+        folders = ds.partitioning(pa.schema([table.schema.field(by)]), flavor="hive")
+        ds.write_dataset(table, path, format="parquet", partitioning=folders)
         (path / _WRITTEN).touch()
         return
-    pq.write_table(table, path / "part-0.parquet")
+    with pq.ParquetWriter(path / "part-0.parquet", table.schema) as writer:
+        for batch in table.to_reader() if isinstance(table, pa.Table) else table:
+            writer.write_batch(batch)

@@ -41,7 +41,7 @@ def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "from outcomes where sent_ns is not null"
     ).to_pylist()[0]
     row["last_miss_s"] = row["last_miss_s"] or 0.0
-    curve = [(t - first_s, share) for t, share in _pairs(run.false_negatives())]
+    curve = [(t - first_s, share) for t, share in _pairs(run.table("false_negative_curve"))]
     return {**row, "settled_s": _settled_s(run, experiment), "curve": curve}
 
 
@@ -65,18 +65,17 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     `early` is the share of the first 1,800 s; `early_peak` and `peak` are the greatest whole windows of that
     time and of the steady state, of which `first_half` and `second_half` are the shares.
     """
-    second = experiment_seconds(run.inputs.clock, "time_ns")
     middle_s = (3600 + experiment.duration_s) / 2
     parts = {
-        "steady": f"{second} >= 3600",
-        "first_half": f"{second} >= 3600 and {second} < {middle_s}",
-        "second_half": f"{second} >= {middle_s}",
-        "early": f"{second} < 1800",
-        "steady_from_network": f"{second} >= 3600 and from_network",
+        "steady": "t_s >= 3600",
+        "first_half": f"t_s >= 3600 and t_s < {middle_s}",
+        "second_half": f"t_s >= {middle_s}",
+        "early": "t_s < 1800",
+        "steady_from_network": "t_s >= 3600 and from_network",
     }
     columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
     row = run.sql(f"select {columns} from processed").to_pylist()[0]
-    curve = _pairs(run.false_positives())
+    curve = _pairs(run.table("false_positive_curve"))
     # A window is named by its end: those of the steady state begin at 1 h.
     for key, (from_s, to_s) in {
         "early_peak": (WINDOW_S, 1800),
@@ -97,6 +96,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         second = experiment_seconds(run.inputs.clock, column)
         return f"{second} >= {from_s} and {second} < {end_s}"
 
+    curve = "select t_s, ra_fraction as fraction from control_share_curve"
     row = run.sql(
         f"select avg((type = 'RA')::int) filter ({within('time_ns')}) as share, "
         f"avg((type = 'RA')::int) filter ({within('time_ns', 120)}) as share_after_first_window "
@@ -114,7 +114,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "issued_per_s": issued / (end_s - 600),
         "missed": missed,
         # A window is named by its end.
-        "curve": [(t, share) for t, share in _pairs(run.share_of(("RA",))) if t <= end_s],
+        "curve": [(t, share) for t, share in _pairs(run.sql(curve)) if t <= end_s],
     }
 
 

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+
 from captures.accounting.direct import decoded_frames
 from captures.accounting.log_tables import application_tables, oracle_rows, routing_rows
 from captures.accounting.times import experiment_seconds
 from captures.accounting.trees import read_trees
+from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import CapturedFile, capture_paths
 from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
@@ -46,6 +49,7 @@ _COLUMNS = (
     *("kind", "node", "direction", "from_node", "to_node", "type", "time_ns", "issuer", "seq", "epoch"),
     *("destination", "undecodable", "fragment_index"),
 )
+_SCHEMA = pa.schema([SCHEMA.field(name) for name in _COLUMNS])
 #: The table `messages`, before the oracle has judged any.
 _MESSAGES = """
     create temp table messages as
@@ -162,7 +166,7 @@ def _database(
     sources = set(events["source"].drop_null().to_pylist())
     held = {
         "applications": events,
-        "frames": decoded_frames(files, _COLUMNS, growing=True),
+        "frames": pa.Table.from_batches(decoded_frames(files, _COLUMNS, growing=True), _SCHEMA),
         "trees": read_trees(captures, run.path, sources),
         "oracle": oracle_rows(answers),
         "routing_tables": routing_rows(tables),

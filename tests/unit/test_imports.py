@@ -28,7 +28,7 @@ HEAVY = {
     "eventlet": ("testbed.controller.framework",),
     "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
-    "duckdb": ("captures.tables.query", "captures.accounting.direct", "captures.accounting.common_tables"),
+    "duckdb": ("captures.tables.query", "captures.accounting.engines"),
     "numba": ("router.native",),
     "llvmlite": ("router.native",),
     "pandas": ("testbed.report", "testbed.api"),

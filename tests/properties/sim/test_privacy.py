@@ -68,7 +68,7 @@ def test_deliveries_are_those_of_the_plain_run(case: str, tmp_path: Path) -> Non
     judge_run(run, load_experiment(run.experiment))
     with Direct(run.path) as direct:
         found = direct.summary()
-        rows = direct.tables["private_deliveries"].to_pylist()
+        rows = direct.table("private_deliveries").to_pylist()
     assert found["verdict"] == "holds"
     counts = found["private"]
     assert counts["kept"] == len(private) == sum(row["discard_cause"] is None for row in rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.accounting import account as job
 from captures.accounting.account import account
-from captures.accounting.registry import MAKERS
+from captures.accounting.texts import texts
 from captures.rundir.files import RunFolderError
 from captures.rundir.summary_keys import SUMMARY_KEYS
 from captures.source import captured_frames, register
+from captures.spark.session import SessionError
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from router.wire.frames import FrameType
@@ -319,24 +318,6 @@ def test_counters_of_another_form_are_refused(tmp_path: Path) -> None:
         account(run)
 
 
-def test_large_runs_have_the_same_numbers(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small, large = good_run().write(tmp_path / "small"), good_run().write(tmp_path / "large")
-    first = account(small, spark=spark)
-    monkeypatch.setattr(job, "_SMALL_BYTES", 0)
-    second = account(large, spark=spark)
-    del first["accounting_s"], second["accounting_s"]
-    assert first == second
-    for name in TABLES:
-        tables = [_table(run, name) for run in (small, large)]
-        rows = [
-            sorted(map(str, table.select(sorted(TABLES[name].schema.names)).to_pylist())) for table in tables
-        ]
-        assert bool(rows[0]) == (name not in EMPTY), name
-        assert rows[0] == rows[1], name
-
-
 def test_data_source_gives_the_frames_of_the_accounting(tmp_path: Path, spark: SparkSession) -> None:
     run = good_run().write(tmp_path / "run")
     register(spark)
@@ -436,11 +417,8 @@ def test_a_session_that_is_lent_comes_back_as_it_was(
         is_as_before()
         tables = {path: path.read_bytes() for path in (folder / "parquet").rglob("*.parquet")}
 
-        def fail(*_: object) -> None:
-            raise ValueError("no totals")
-
-        monkeypatch.setitem(MAKERS._entries, "totals", replace(MAKERS["totals"], function=fail))
-        with pytest.raises(ValueError, match="no totals"):
+        monkeypatch.setitem(texts(), "stretch", "select raise_error('no stretch') as failed from arrivals")
+        with pytest.raises(SessionError, match="no stretch"):
             account(folder, spark=spark)
         is_as_before()
         assert {path: path.read_bytes() for path in (folder / "parquet").rglob("*.parquet")} == tables

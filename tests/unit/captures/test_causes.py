@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
-from captures.accounting.common_tables import CAUSES, conditions, in_duckdb, query
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import read_inputs
 from captures.accounting.log_tables import DECLARED
-from captures.rundir.clock import Clock
+from captures.accounting.steps import values
 from captures.rundir.layout import RunLayout
 from tests.support.run_folder import asked_run
+from tests.support.texts import answer
 
-_CLOCK = Clock.steady(0, 1.0)
 _START = 7 << 32
 _MS = 1_000_000
 
@@ -45,12 +43,12 @@ def _tables(
         {"node": 3, "app": app, "t_ns": ns + 1, "predicate": "x", "filters": filters, "requested_ns": ns}
         for ns, app, filters in declared
     ]
-    with duckdb.connect() as database:
-        database.register("waves", pa.Table.from_pylist(rows, schema=pa.schema(columns)))
-        database.register("declared", pa.Table.from_pylist(changes, schema=DECLARED))
-        names = {"all_hosts": "true", "wait_ns": str(wait_ms * _MS)}
-        database.execute(f"create temp table changes as {query('changes', _CLOCK, names)}")
-        found = [in_duckdb(database, name, _CLOCK, names) for name in CAUSES]
+    inputs = {
+        "waves": pa.Table.from_pylist(rows, schema=pa.schema(columns)),
+        "declared": pa.Table.from_pylist(changes, schema=DECLARED),
+    }
+    wait_ns = str(wait_ms * _MS)
+    found = [answer(name, inputs, wait_ns=wait_ns) for name in ("predicate_changes", "advertisements")]
     return (
         {row["requested_ns"]: row["seq"] for row in found[0].to_pylist()},
         {row["seq"]: (row["cause"], row["changes"]) for row in found[1].to_pylist()},
@@ -132,10 +130,10 @@ def test_a_late_private_ra_has_another_cause() -> None:
 
 def test_an_ra_may_wait_as_long_as_the_experiment_says(tmp_path: Path) -> None:
     run = RunLayout(asked_run().write(tmp_path / "run"))
-    assert conditions(read_inputs(run))["wait_ns"] == str(100 * _MS)
+    assert values(read_inputs(run))["wait_ns"] == str(100 * _MS)
     run.experiment.write_text("[protocol]\nra_min_interval_s = 5\nra_jitter_s = 0.5\n")
     # Ten experiment seconds a wall second.
-    assert conditions(read_inputs(run)) == {"all_hosts": "true", "wait_ns": str(650 * _MS)}
+    assert values(read_inputs(run))["wait_ns"] == str(650 * _MS)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ def test_routers_that_an_ra_reached_are_unknown_without_captures_of_hosts(
     run = asked_run()
     run.pcaps = {name: records for name, records in run.pcaps.items() if name.partition("-")[0] in kinds}
     with Direct(run.write(tmp_path / "run"), whole=True) as direct:
-        tables = dict(direct.all_tables())
-    assert [(row["routers"], row["frames"]) for row in tables["advertisements"].to_pylist()] == expected
-    assert tables["predicate_changes"].num_rows == 3
-    assert bool(tables["hops"].num_rows) is ("host" in kinds)
+        advertisements = direct.table("advertisements").to_pylist()
+        assert sorted((row["routers"], row["frames"]) for row in advertisements) == expected
+        assert direct.table("predicate_changes").num_rows == 3
+        assert bool(direct.table("hops").num_rows) is ("host" in kinds)

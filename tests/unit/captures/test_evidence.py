@@ -230,7 +230,7 @@ def test_evidence_that_contradicts_other_evidence_is_named(
 def test_many_contradictions_are_counted_and_the_first_are_named(
     simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contradictions, "_NAMED", 3)
+    monkeypatch.setattr(contradictions, "NAMED", 3)
     run = RunLayout(shutil.copytree(simulated, tmp_path / "run"))
     _rewritten(run.simulated_applications, r'("deliver","t_ns":)\d+', r"\g<1>7")
     with Direct(run.path) as direct:

@@ -46,7 +46,7 @@ def test_summary_and_tables_have_one_time_scale(tmp_path: Path) -> None:
     later = {"t_ns": first["t_ns"] + 50_000_000, "experiment_s": 0.5, "rate": 3.0}
     run.clock.write_text(f"{json.dumps(first)}\n{json.dumps({**first, **later})}\n")
     with Direct(run.path, whole=True) as direct:
-        (row,) = direct.tables["run"].to_pylist()
+        (row,) = direct.table("run").to_pylist()
         assert direct.summary()["time_scale"] == row["time_scale"]
         assert 3.0 < row["time_scale"] < 10.0
         assert row["time_scale"] == pytest.approx(row["last_s"] * 1e9 / (row["last_ns"] - row["start_ns"]))

@@ -357,8 +357,8 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
     judge_run(RunLayout(run), experiment)
     with Direct(run) as direct:
         found = measures.advertisements(direct, experiment)
-        curve = direct.share_of(("RA",))
-        windows = list(zip(curve["t_s"].to_pylist(), curve["fraction"].to_pylist(), strict=True))
+        curve = direct.table("control_share_curve")
+        windows = list(zip(curve["t_s"].to_pylist(), curve["ra_fraction"].to_pylist(), strict=True))
         at = direct.inputs.clock.experiment_s
         frames = direct.sql("select issuer, seq, type, time_ns, kind from frames where type in ('RA', 'MSG')")
         outcomes = direct.sql("select sent_ns, missed from outcomes where expected").to_pylist()

@@ -102,11 +102,9 @@ def test_rounds_agree_with_the_records(ran: Any) -> None:
 
 
 def test_tables_add_up(ran: Any) -> None:
-    from captures.accounting.registry import LOG_TABLES
-
     _, _, direct, summary = ran
     found = {
-        name: LOG_TABLES[name](direct.inputs)
+        name: direct.table(name)
         for name in (
             *("subscriptions", "publications", "publication_deliveries"),
             *("index_changes", "cache_bins", "attention_curve"),

@@ -1,0 +1,122 @@
+"""Engines that run the texts of `captures.accounting.texts`: their interface, and DuckDB."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from captures.tables import store
+from captures.tables.catalogue import TABLES
+from captures.tables.query import new_database
+
+#: Decoded frames that DuckDB takes together: an insertion has a cost of its own.
+_ROWS_AT_ONCE = 50_000
+
+
+#: The name under which the text of the frames reads the captured frames.
+CAPTURED = "captured"
+
+
+class Engine(ABC):
+    """Tables under names, made by texts of SQL."""
+
+    #: How many queries it runs at a time.
+    at_once = 1
+
+    @abstractmethod
+    def read_captures(self, name: str, sql: str) -> None:
+        """Names the answer to the query that reads `CAPTURED`; the captures are read once."""
+
+    @abstractmethod
+    def register(self, name: str, table: pa.Table) -> None:
+        """Names a table that this process holds."""
+
+    @abstractmethod
+    def define(self, name: str, sql: str, *, shared: bool) -> None:
+        """Names the answer to a query.
+
+        Args:
+            shared: whether several queries read it, so that it should be computed once.
+        """
+
+    @abstractmethod
+    def rows(self, name: str) -> pa.Table:
+        """The rows of a table."""
+
+    @abstractmethod
+    def export(self, name: str, folder: Path) -> None:
+        """Writes a table of the catalogue into the folder of all tables."""
+
+    @abstractmethod
+    def end(self, work: Iterable[Future[Any]]) -> None:
+        """Ends the queries of `work`, which starts some, in other threads."""
+
+
+class DuckDB(Engine):
+    """DuckDB in this process; what does not fit into memory is in a temporary folder.
+
+    Args:
+        captured: the captured frames, of which one batch at a time is in memory.
+        schema: of the captured frames.
+        threads: of DuckDB; None: as many as the machine has processors.
+        spill: folder for the temporary folder; None: that of the system.
+    """
+
+    def __init__(
+        self,
+        captured: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        threads: int | None = None,
+        spill: Path | None = None,
+    ) -> None:
+        self._captured, self._schema = captured, schema
+        self._stack = ExitStack()
+        settings = {} if threads is None else {"threads": threads}
+        self.database = self._stack.enter_context(new_database(spill, **settings))
+
+    def close(self) -> None:
+        """Frees the memory, and removes the temporary folder."""
+        self._stack.close()
+
+    def register(self, name: str, table: pa.Table) -> None:
+        self.database.register(name, table)
+
+    def define(self, name: str, sql: str, *, shared: bool) -> None:
+        kind = "table" if shared else "view"
+        self.database.execute(f"create temp {kind} {name} as {sql}")
+
+    def read_captures(self, name: str, sql: str) -> None:
+        self.database.register(CAPTURED, self._schema.empty_table())
+        self.define(name, sql, shared=True)
+        for piece in _pieces(self._captured):
+            self.database.register(CAPTURED, piece)
+            self.database.execute(f"insert into {name} {sql}")
+        self.database.unregister(CAPTURED)
+
+    def rows(self, name: str) -> pa.Table:
+        return self.database.table(name).to_arrow_table()
+
+    def end(self, work: Iterable[Future[Any]]) -> None:
+        """Has none: its queries run in the thread that asks."""
+
+    def export(self, name: str, folder: Path) -> None:
+        schema = TABLES[name].schema
+        columns = self.database.sql(f"select {', '.join(schema.names)} from {name}")
+        store.write_arrow(columns.to_arrow_reader().cast(schema), folder, name)
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= _ROWS_AT_ONCE:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)

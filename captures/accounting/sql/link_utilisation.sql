@@ -1,0 +1,17 @@
+-- A row is a captured link, direction and time bin, whether the direction was idle or not.
+-- Bandwidth is per wall second: the time scale does not touch it.
+with carried as (
+    select link, from_node, to_node, bin_s, bytes from link_bins where from_node is not null
+    union all
+    select link, from_node, to_node, number * $bin_s, 0 from directions cross join numbers where number < $bins
+), summed as (
+    select link, from_node, to_node, bin_s, cast(sum(bytes) as bigint) as bytes
+    from carried
+    group by link, from_node, to_node, bin_s
+), rates as (
+    select link, from_node, to_node, bin_s, bytes, bytes * 8 / bin_wall_s(bin_s) as bits_per_wall_s
+    from summed
+)
+select link, from_node, to_node, bin_s, bytes, bits_per_wall_s,
+    bits_per_wall_s / (bandwidth_mbps * 1e6) as utilisation
+from rates join links using (link)

@@ -1,0 +1,6 @@
+-- A row is a MSG frame that crossed a link more than once in one direction: evidence of a loop.
+select link, from_node, issuer as source, seq, fragment_index, count(*) as crossings
+from frames
+where kind = 'link' and type = 'MSG'
+group by link, from_node, issuer, seq, fragment_index
+having count(*) > 1

@@ -1,0 +1,235 @@
+"""The inputs and values of a run that the texts of SQL read, and the order in which they are run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from captures.accounting import baselines, contradictions, run_tables, schemes, service_tables
+from captures.accounting.engines import CAPTURED, Engine
+from captures.accounting.inputs import Inputs, capture_files, defects
+from captures.accounting.log_tables import controller_table, opening_table, routing_table
+from captures.accounting.private import private_deliveries
+from captures.accounting.shortest_paths import shortest_path_table
+from captures.accounting.stages import Stages
+from captures.accounting.texts import in_order, reads, texts, written_out
+from captures.accounting.times import double
+from captures.accounting.traffic import link_directions
+from captures.accounting.trees import tree_table
+from captures.accounting.windows import STEP_S, WINDOW_S
+from captures.tables import store
+from router.clock.pieces import NS
+
+#: Steps of the moving windows.
+_STEPS = round(WINDOW_S / STEP_S)
+#: Input -> how it is made.
+INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
+    "run": run_tables.run,
+    "nodes": run_tables.nodes,
+    "links": run_tables.links,
+    "shortest_paths": shortest_path_table,
+    "trees": tree_table,
+    "routing_tables": lambda inputs: routing_table(inputs.run),
+    "controller": lambda inputs: controller_table(inputs.run, inputs.clock),
+    "oracle": lambda inputs: inputs.oracle,
+    "applications": lambda inputs: inputs.log.events(inputs.clock),
+    "private_deliveries": private_deliveries,
+    "subscriptions": service_tables.subscriptions,
+    "publications": service_tables.publications,
+    "publication_deliveries": service_tables.publication_deliveries,
+    "index_changes": service_tables.index_changes,
+    "cache_bins": service_tables.cache_bins,
+    "attention_curve": service_tables.attention_curve,
+    "sent": lambda inputs: inputs.log.sent,
+    "delivered": lambda inputs: inputs.log.deliveries,
+    "lost": lambda inputs: inputs.log.lost,
+    "declared": lambda inputs: inputs.log.declared,
+    "opening": lambda inputs: opening_table(inputs.opening),
+    "recorded": contradictions.recorded_messages,
+    "unwritten": contradictions.unwritten_times,
+    "files": lambda inputs: capture_files(inputs.captures, {}),
+    "directions": lambda inputs: link_directions(inputs.captures),
+    "held": schemes.held,
+    "numbers": lambda inputs: pa.table(
+        {"number": pa.array(range(max(inputs.bins, _STEPS + 1) + 1), pa.int64())}
+    ),
+}
+#: A router that is not overloaded has sent an RA, which need not wait, in this time; wall ns.
+_SENT_NS = 100_000_000
+#: The captures with their defects.
+_FILES = "files"
+#: The messages on links, which the counting of baselines reads, and what it makes.
+_SEEN, MADE = "seen", ("baselines", "link_baselines")
+
+
+def values(inputs: Inputs) -> dict[str, str]:
+    """The values of a run that texts name, as literals.
+
+    `bin_s`: width of a time bin, experiment seconds; `bins`: number of the bins from second 0 to the last
+    event; `wait_ns`: the longest time from the confirmation of a change to the first frame of its RA, wall
+    ns; `steps`: steps of a moving window before the last.
+    """
+    protocol = inputs.experiment.get("protocol", {})
+    # Of the waits of exponential timers, all but 2 in 10^9.
+    times = 20 if protocol.get("timers") == "exponential" else 1
+    wait_s = times * protocol.get("ra_min_interval_s", 0) + protocol.get("ra_jitter_s", 0)
+    return {
+        "bin_s": double(inputs.bin_s),
+        "bins": str(inputs.bins),
+        "start_ns": str(inputs.clock.start_ns),
+        "last_ns": str(inputs.log.last_ns),
+        "wait_ns": str(_SENT_NS + round(wait_s / min(inputs.clock.rates) * NS)),
+        "resolution_ns": str(contradictions.resolution_ns(inputs)),
+        "named": str(contradictions.NAMED),
+        "all_hosts": "true" if inputs.all_hosts_captured else "false",
+        "scheme": "'" + schemes.scheme_name(inputs).replace("'", "''") + "'",
+        "window_s": double(WINDOW_S),
+        "step_s": double(STEP_S),
+        "steps": str(_STEPS - 1),
+        # The window is never shorter than 10 ms of wall time: it would hold single messages.
+        **missed_window(max(0.25, 0.01 * max(inputs.clock.rates))),
+    }
+
+
+def missed_window(window_s: float) -> dict[str, str]:
+    """The values for the curve of missed deliveries with a window, experiment seconds."""
+    step_s = window_s / 5
+    return {"missed_step_s": double(step_s), "missed_steps": str(max(1, round(window_s / step_s)) - 1)}
+
+
+class Sources:
+    """The inputs of one run as tables, each of which is made once.
+
+    Args:
+        files: capture -> its file.
+    """
+
+    def __init__(self, inputs: Inputs, files: Mapping[str, Path]) -> None:
+        self.inputs, self._files = inputs, files
+        self._held: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self._held:
+            if name == _FILES:
+                self._held[name] = capture_files(self.inputs.captures, self.damaged)
+            else:
+                self._held[name] = INPUTS[name](self.inputs)
+        return self._held[name]
+
+    @cached_property
+    def damaged(self) -> dict[str, str]:
+        """Capture -> how its file ends inside a record."""
+        return defects(self._files)
+
+    def prepare(self) -> None:
+        """Makes all of them."""
+        for name in INPUTS:
+            self[name]
+
+
+class Steps:
+    """The tables and steps of one run on an engine.
+
+    Each is made once, when it is first needed.
+
+    Args:
+        stages: takes the times of what is made.
+    """
+
+    def __init__(self, engine: Engine, sources: Sources, stages: Stages | None = None) -> None:
+        self._engine, self.sources = engine, sources
+        self._stages = stages or Stages()
+        self._values = values(sources.inputs)
+        self._made: set[str] = set()
+
+    def make(self, asked: Collection[str], done: Callable[[str], None] | None = None) -> None:
+        """Makes tables, and what they need; calls `done` with the name of each, in any thread.
+
+        Raises:
+            Exception: what the engine or `done` has raised.
+        """
+        names = [name for name in in_order(asked, reads_of) if name in asked or name not in self._made]
+        made: dict[str, Future[None]] = {}
+
+        def work(name: str) -> None:
+            # What it reads has begun before, so that the threads never all wait.
+            for read in reads_of(name):
+                if read in made:
+                    made[read].result()
+            with self._stages.stage(name) if name in asked else nullcontext():
+                if name not in self._made:
+                    self._make(name, shared=_READERS[name] + (name in asked) > 1)
+                    self._made.add(name)
+                if name in asked and done is not None:
+                    done(name)
+
+        if self._engine.at_once == 1:
+            for name in names:
+                work(name)
+            return
+        with ThreadPoolExecutor(self._engine.at_once) as pool:
+            for name in names:
+                made[name] = pool.submit(work, name)
+            try:
+                ended, _ = wait(made.values(), return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()
+            except BaseException:
+                # An error does not wait for the other queries.
+                pool.shutdown(wait=False, cancel_futures=True)
+                self._engine.end(made.values())
+                raise
+
+    def _make(self, name: str, *, shared: bool) -> None:
+        if name == store.FRAMES:
+            self._engine.read_captures(name, self.written_out(texts()[name]))
+        elif name in texts():
+            self._engine.define(name, self.written_out(texts()[name]), shared=shared)
+        elif name in MADE:
+            self._engine.register(name, getattr(self._baselines, name))
+        elif name != CAPTURED:
+            self._engine.register(name, self.sources[name])
+
+    def export(self, name: str, folder: Path) -> None:
+        """Writes a table of the catalogue into the folder of all tables."""
+        if name in texts():
+            self._engine.export(name, folder)
+        else:
+            store.write_arrow(self.sources[name], folder, name)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table or step that was made."""
+        found: list[dict[str, Any]] = self._engine.rows(name).to_pylist()
+        return found
+
+    def written_out(self, text: str, **others: str) -> str:
+        """A text for the engine, with other values for some of the names."""
+        return written_out(text, self.sources.inputs.clock, {**self._values, **others})
+
+    @cached_property
+    def _baselines(self) -> baselines.Baselines:
+        inputs, trees, oracle = self.sources.inputs, self.sources["trees"], self.sources["oracle"]
+        return baselines.compute(inputs.topology, inputs.log.sent, trees, oracle, self.seen)
+
+    @cached_property
+    def seen(self) -> pa.Table:
+        """The messages on links, the text of this name."""
+        return self._engine.rows(_SEEN)
+
+
+def reads_of(name: str) -> Collection[str]:
+    """The names that a table or step reads directly."""
+    if name in MADE:
+        return (_SEEN,)
+    return reads(texts()[name]) if name in texts() else ()
+
+
+#: Name -> number of the texts and steps that read it.
+_READERS = Counter(read for name in (*texts(), *MADE) for read in reads_of(name))

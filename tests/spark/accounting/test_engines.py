@@ -1,0 +1,96 @@
+"""The engines give the same summary and the same tables, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from captures.accounting import account as job
+from captures.accounting.account import account, account_directly
+from captures.rundir.capture_list import Kept
+from captures.rundir.layout import RunLayout
+from captures.tables import store
+from captures.tables.catalogue import TABLES
+from testbed.conclude import judge_run
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.run_folder import good_run
+
+pytestmark = pytest.mark.spark
+
+_SMALL = {"duration_s": "600", "topology.nodes": "10", "workload.first_message_s": "0"}
+_FEW_PUBLICATIONS = {
+    "duration_s": "60",
+    "workload.attention.publications": "600",
+    "workload.attention.subscriptions": "40",
+}
+#: Experiment, its overrides, and the captures that are kept.
+_CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
+    ("default", _SMALL, "all"),
+    ("default", {**_SMALL, "broadcast.layer": "rpf", "routing.scheme": "pif-strict", "seed": "2"}, "all"),
+    (
+        "default",
+        {**_SMALL, "workload.messages_per_minute": "60", "protocol.sr_min_interval_s": "60"},
+        "links",
+    ),
+    ("default", {**_SMALL, "privacy.mode": "bloom"}, "all"),
+    ("default", {**_SMALL, "workload": "false"}, "none"),
+    ("recovery", {}, "all"),
+    ("diallo-small", _FEW_PUBLICATIONS, "all"),
+)
+
+
+def _compared(summary: dict[str, Any]) -> str:
+    """The bytes of a summary, but for the time that it took, and for what tshark says on Spark alone."""
+    reconciled = {name: found for name, found in summary["reconciliation"].items() if name != "tshark"}
+    own = {"accounting_s": None, "rests_on": summary["rests_on"]["frames"], "reconciliation": reconciled}
+    return json.dumps({**summary, **own})
+
+
+def _tables(run: Path) -> dict[str, tuple[pa.Schema, list[str]]]:
+    """The schema and the rows of each table, in order."""
+    found = {}
+    for name in TABLES:
+        table = pq.read_table(run / "parquet" / name) if not store.is_empty(run, name) else pa.table({})
+        found[name] = table.schema.remove_metadata(), sorted(map(repr, table.to_pylist()))
+    return found
+
+
+def _agree(run: Path, spark: SparkSession) -> None:
+    published: list[dict[str, Any]] = []
+    by_duckdb, of_duckdb = account_directly(run, published.append), _tables(run)
+    assert published == [by_duckdb]
+    assert store.lacking(run, TABLES) is None
+    by_spark, of_spark = account(run, spark=spark), _tables(run)
+    assert _compared(by_duckdb) == _compared(by_spark)
+    for name in TABLES:
+        assert of_duckdb[name] == of_spark[name], name
+
+
+@pytest.mark.parametrize(("name", "overrides", "captures"), _CASES)
+def test_a_simulation(
+    tmp_path: Path, spark: SparkSession, name: str, overrides: dict[str, str], captures: Kept
+) -> None:
+    experiment = load_experiment(find_experiment(name), overrides)
+    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)), captures)
+    judge_run(RunLayout(run), experiment)
+    _agree(run, spark)
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_written_run_folder(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    """Fragments, sequence numbers of 64 bits and repeated captures are in this folder."""
+    if not small:
+        monkeypatch.setattr(job, "_SMALL_BYTES", 0)
+    _agree(good_run().write(tmp_path / "run"), spark)
