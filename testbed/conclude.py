@@ -68,7 +68,7 @@ def account_run(
     """
     # pyarrow and Spark take seconds to load.
     from captures.accounting.account import TooLargeError, account, account_directly
-    from captures.pcap.reader import PcapError
+    from captures.pcap.formats import PcapError
     from captures.spark.session import SessionError
     from captures.tables.store import BusyError
 

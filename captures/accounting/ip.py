@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from captures.pcap.reader import Block, PcapReader
+from captures.pcap.blocks import Block
+from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile, read_ip_captures
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, HOST_PORT, node_address

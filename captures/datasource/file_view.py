@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from captures.frames.parts import FilePart
+from captures.pcap.formats import LINKTYPE_ETHERNET, PcapError
 from captures.pcap.opening import is_compressed
-from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, PcapError, PcapReader
+from captures.pcap.reader import PcapReader
+from captures.pcap.walk import NO_TIME
 
 #: Column -> (Arrow type, Spark SQL type, meaning).
 FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.frames.columns import COLUMNS
-from captures.pcap.gather import gather, gather_bytes, timestamps
+from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
+from captures.pcap.formats import LINKTYPE_ETHERNET
 from captures.pcap.internet import InternetHeaders, internet_headers
-from captures.pcap.joined import JoinedBlocks
 from captures.pcap.links import VLAN_TAGS
-from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
+from captures.pcap.walk import NO_TIME
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 
 #: Values of `undecodable`.
@@ -97,6 +97,9 @@ class PacketDecoder:
         """The packets of a block, in order."""
         return self.together([self], JoinedBlocks([block]))
 
+    def pass_over(self, block: Block) -> None:
+        """Does nothing: no row depends on packets before it."""
+
     @staticmethod
     def together(
         decoders: Sequence[PacketDecoder], joined: JoinedBlocks, inside: Mask | None = None
@@ -132,7 +135,7 @@ class PacketDecoder:
             "dst_port": lambda: ethernet.internet.destination_port,
             "ttl": lambda: ethernet.internet.ttl,
             "tcp_flags": lambda: ethernet.internet.tcp_flags,
-            "data": lambda: gather_bytes(block),
+            "data": lambda: gather_bytes(block.data, block.start, block.captured),
             "undecodable": lambda: ethernet.reasons(),
         }
         batch = pa.RecordBatch.from_arrays([made[name]() for name in columns], schema=schema)

@@ -16,10 +16,9 @@ from pyspark.sql.types import StructType
 
 from captures.datasource.options import OptionError
 from captures.datasource.user_errors import errors_in_one_line
+from captures.pcap.formats import LINKTYPE_ETHERNET, file_header, record_header
 from captures.pcap.listing import is_capture_name
-from captures.pcap.reader import LINKTYPE_ETHERNET
 from captures.pcap.uris import place_of
-from captures.pcap.writing import file_header, record_header
 
 #: Column -> the type that it must have. `data` and a time are needed.
 _TYPES = {"data": "binary", "time_ns": "bigint", "time": "timestamp", "length": "bigint", "link_type": "int"}

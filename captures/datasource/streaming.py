@@ -22,9 +22,10 @@ from captures.datasource.options import ReadOptions
 from captures.datasource.user_errors import errors_in_one_line
 from captures.datasource.views import MalformedPacketError, View
 from captures.frames.parts import FilePart, PartState, as_tuples, group_parts
+from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry
 from captures.pcap.opening import is_compressed, open_bytes
-from captures.pcap.reader import DEFAULT_BLOCK_BYTES, PcapError, PcapReader
+from captures.pcap.reader import DEFAULT_BLOCK_BYTES, PcapReader
 from captures.spark.workers import freeze_new_imports
 
 try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,15 +16,16 @@ from captures.datasource.bounds import Bounds
 from captures.datasource.file_view import FILE_COLUMNS, file_health
 from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, ReadOptions
 from captures.datasource.packet_view import NOT_ETHERNET, PACKET_COLUMNS, PacketDecoder
-from captures.datasource.small_files import SMALL_BYTES, SmallFiles
 from captures.frames.columns import COLUMNS
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
-from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
-from captures.pcap.compiling import numba_is_loaded
-from captures.pcap.reader import DEFAULT_BLOCK_BYTES, NO_TIME, Block, PcapError, PcapReader
+from captures.frames.traffic import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
+from captures.pcap.blocks import SMALL_BYTES, Block, JoinedBlocks, SmallFiles
+from captures.pcap.formats import PcapError
+from captures.pcap.reader import PcapReader
 from captures.pcap.uris import is_uri, split_uri
+from captures.pcap.walk import NO_TIME
 
 #: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
 Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
@@ -31,11 +33,11 @@ PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
 CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
 _COLUMNS = {**PCAP_VIEWS, **CBCB_VIEWS}
-#: Compiled loops visit a block twice, to find the packets and to count them; a block of this size stays in
-#: the cache of a core.
-_CACHED_BLOCK_BYTES = 1024 * 1024
 #: Columns that are constant in a file.
 OF_FILE = ("file", "capture", "kind", "link", "node")
+
+
+Mask = npt.NDArray[np.bool_]
 
 
 class MalformedPacketError(PcapError):
@@ -107,14 +109,11 @@ class View:
             return
         decoder = self._decoder(part)
         for block in self._blocks(part):
-            for batch in self._rows(decoder, block):
-                chosen = self._chosen(batch, part.path)
-                if chosen.num_rows:
-                    yield chosen
-        if isinstance(decoder, TrafficDecoder):
-            batch = self._chosen(decoder.rest(), part.path)
-            if batch.num_rows:
-                yield batch
+            inside = self._inside(block)
+            if inside is not None and not inside.any():
+                decoder.pass_over(block)
+            else:
+                yield from self._rows([decoder], JoinedBlocks([block]), inside, part.path)
 
     def read_all(self, parts: Iterable[FilePart]) -> Iterator[pa.RecordBatch]:
         """The rows of parts as `read` gives them, part after part; small files share batches.
@@ -139,12 +138,23 @@ class View:
     def _taken(self, small: SmallFiles) -> Iterator[pa.RecordBatch]:
         """The rows within the bounds of the small files that are waiting."""
         taken = small.take()
-        if taken is None:
-            return
-        decoders, joined = taken
-        chosen = self._chosen(decoders[0].together(decoders, joined, self._inside(joined.block)), "")
-        if chosen.num_rows:
-            yield chosen
+        if taken is not None:
+            decoders, joined = taken
+            yield from self._rows(decoders, joined, self._inside(joined.block), "")
+
+    def _rows(
+        self, decoders: Sequence[Any], joined: JoinedBlocks, inside: Mask | None, path: str
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of blocks within the bounds, unless there are none.
+
+        Args:
+            decoders: for each block, the decoder of its file.
+            inside: the packets that were captured within the bounds of time; None: all.
+            path: the file, for messages.
+        """
+        batch = self._chosen(decoders[0].together(decoders, joined, inside), path)
+        if batch.num_rows:
+            yield traffic(batch, self.columns, self.bin_ns) if self.name == TRAFFIC else batch
 
     def _blocks(self, part: FilePart) -> Iterator[Block]:
         """The packets of a part, up to its end or to the damage that `skip_bad_files` allows.
@@ -157,7 +167,7 @@ class View:
             growing=self.growing, before=part.before,
         )  # fmt: skip
         try:
-            yield from reader.blocks(self._block_bytes())
+            yield from reader.blocks()
         except FileNotFoundError:
             if not self.skip_missing_files:
                 raise
@@ -169,52 +179,24 @@ class View:
         if reader.defect:
             warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
 
-    def _block_bytes(self) -> int:
-        small = self.name == TRAFFIC and numba_is_loaded()
-        return _CACHED_BLOCK_BYTES if small else DEFAULT_BLOCK_BYTES
-
-    def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder | TrafficDecoder:
+    def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder:
         if self.name == PACKETS:
             return PacketDecoder(part.path, self._decoded)
-        identity = self.identity(part.path)
-        decoder: FrameDecoder | TrafficDecoder
-        if self.name == TRAFFIC:
-            decoder = TrafficDecoder(identity, self._decoded, self.bin_ns)
-        else:
-            decoder = FrameDecoder(identity, self._decoded)
+        decoder = FrameDecoder(self.identity(part.path), self._decoded)
         decoder.carry(part)
         return decoder
 
     @property
     def _decoded(self) -> tuple[str, ...]:
         """The columns to decode: also those that the choice of rows needs."""
+        if self.name == TRAFFIC:
+            return COUNTED_COLUMNS
         needed = ["type"] if self.bounds.types is not None and self.name != PACKETS else []
         if self.mode != PERMISSIVE:
             needed += ["undecodable", "number"]
         return (*self.columns, *(name for name in needed if name not in self.columns))
 
-    def _rows(
-        self, decoder: PacketDecoder | FrameDecoder | TrafficDecoder, block: Block
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of a block within the bounds."""
-        inside = self._inside(block)
-        if inside is None:
-            yield decoder.decode(block)
-        elif not np.any(inside):
-            if not isinstance(decoder, PacketDecoder):
-                decoder.pass_over(block)
-        elif not isinstance(decoder, TrafficDecoder):
-            yield decoder.decode(block).filter(pa.array(inside))
-        else:
-            # A traffic decoder adds up: it must see packets outside the bounds for their fragments alone, and
-            # all packets in order.
-            for rows in np.split(np.arange(len(inside)), np.flatnonzero(np.diff(inside)) + 1):
-                if inside[rows[0]]:
-                    yield decoder.decode(block.take(rows))
-                else:
-                    decoder.pass_over(block.take(rows))
-
-    def _inside(self, block: Block) -> Any:
+    def _inside(self, block: Block) -> Mask | None:
         """Which packets of a block were captured within the bounds of time; None: all."""
         first, last = self.bounds.first_ns, self.bounds.last_ns
         if first is None and last is None:
@@ -239,7 +221,7 @@ class View:
             elif pc.any(malformed).as_py():
                 row = batch.filter(malformed).slice(0, 1).to_pylist()[0]
                 raise MalformedPacketError(f"{path}: packet {row['number']}: {row['undecodable']}")
-        return batch.select(list(self.columns))
+        return batch if self.name == TRAFFIC else batch.select(list(self.columns))
 
 
 def view_of(options: ReadOptions) -> View:

@@ -1,21 +1,20 @@
-"""Bodies of frames as columns: each distinct body is decoded once, however many frames carry it."""
+"""Bodies of frames as columns: the codec decodes each distinct body once, however many frames carry it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, TYPES, VALUE, VALUE_TYPES
-from router.predicates.model import Message, Value
+from captures.frames.columns import ATTRIBUTES, NUMBER, SCHEMA, TYPES, VALUE, VALUE_TYPES
+from router.predicates.model import Value
 from router.predicates.printer import format_predicate
 from router.wire.bodies import BODIES
-from router.wire.format import FrameType
+from router.wire.format import DecodeReason, FrameType
 from router.wire.frames import Publication, Subscription
 from router.wire.header import DecodeError
 from router.wire.message import message_of
@@ -25,21 +24,12 @@ _KINDS = {str: 0, int: 1, float: 2, bool: 3}
 assert list(VALUE_TYPES) == ["string", "integer", "double", "boolean"]
 
 
-class BodyValues(NamedTuple):
-    """The value of each body column of a body, and the reason why a body does not decode (None: it does)."""
-
-    attributes: Message | None = None
-    predicate: str | None = None
-    timeout_us: int | None = None
-    incarnation: int | None = None
-    oldest_epoch: int | None = None
-    acknowledged: str | None = None
-    attention: dict[str, Any] | None = None
-    reason: str | None = None
-
-
-NOTHING = BodyValues()
+#: Reasons that are not the codec's: no CBCB frame at all, or from a node that is at no end of the link.
+NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE = "not_ethernet", "bad_ethertype", "bad_source"
+REASONS = [None, NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE, *(reason.value for reason in DecodeReason)]
+REASON_NUMBERS = {reason: number for number, reason in enumerate(REASONS)}
 _INT64_MAX = 2**63 - 1
+Int64s = npt.NDArray[np.int64]
 
 
 def _signed(seq: int) -> int:
@@ -93,57 +83,55 @@ _COLUMNS_OF: Mapping[FrameType, _Columns] = {
     FrameType.ACK: _ACKNOWLEDGED,
     FrameType.RECEIPT: _ACKNOWLEDGED,
 }
-#: Longer bodies are decoded each time, so that the cache has a bound: 16,384 bodies of so many bytes.
-_REMEMBERED_BYTES = 2_048
 
 
-def body_values(number: int, body: bytes) -> BodyValues:
-    """The columns of a whole body of the frame type that has `number`."""
-    return _remembered(number, body) if len(body) <= _REMEMBERED_BYTES else _decoded(number, body)
+class BodyColumns:
+    """Body columns of some frames, put together from the bodies of one frame type after the other."""
+
+    def __init__(self, rows: int, names: Iterable[str]) -> None:
+        #: Arrays of values of each column, and the place of each row's value in all of them; -1: null.
+        self._values: dict[str, list[pa.Array]] = {name: [] for name in names}
+        self._places = {name: np.full(rows, -1) for name in self._values}
+
+    def add(self, name: str, rows: Int64s, index: Int64s, values: pa.Array) -> None:
+        """Takes the values of a column: row i of `rows` has the value `values[index[i]]`."""
+        self._places[name][rows] = sum(map(len, self._values[name])) + index
+        self._values[name].append(values)
+
+    def decode(self, number: int, rows: Int64s, bodies: pa.Array) -> npt.NDArray[np.int8]:
+        """Decodes whole bodies, one for each of `rows`, of the frame type that has `number`.
+
+        Returns why each body does not decode, as an index into `REASONS`.
+        """
+        distinct = bodies.dictionary_encode()
+        index, type_ = distinct.indices.to_numpy(), FrameType(number)
+        decoded, reasons = list[Any](), np.zeros(len(distinct.dictionary), np.int8)
+        for place, body in enumerate(distinct.dictionary.to_pylist()):
+            try:
+                decoded.append(BODIES[type_].decode(body))
+            except DecodeError as error:
+                decoded.append(None)
+                reasons[place] = REASON_NUMBERS[error.reason.value]
+        for name, value_of in _COLUMNS_OF.get(type_, {}).items():
+            if name in self._values:
+                values = [None if body is None else value_of(body) for body in decoded]
+                column = attribute_maps(values) if name == "attributes" else pa.array(values, _type(name))
+                self.add(name, rows, index, column)
+        why: npt.NDArray[np.int8] = reasons[index]
+        return why
+
+    def column(self, name: str) -> pa.Array:
+        """A body column of all frames."""
+        values, place = self._values[name], self._places[name]
+        if not values:
+            return pa.nulls(len(place), _type(name))
+        if len(values[0]) == len(place) and np.all((place < 0) | (place == np.arange(len(place)))):
+            return values[0]
+        return pa.concat_arrays(values).take(pa.array(place, mask=place < 0))
 
 
-@lru_cache(maxsize=16_384)
-def _remembered(number: int, body: bytes) -> BodyValues:
-    return _decoded(number, body)
-
-
-def _decoded(number: int, body: bytes) -> BodyValues:
-    type_ = FrameType(number)
-    try:
-        decoded = BODIES[type_].decode(body)
-    except DecodeError as error:
-        return BodyValues(reason=error.reason.value)
-    columns = _COLUMNS_OF.get(type_, {})
-    return NOTHING._replace(**{name: value_of(decoded) for name, value_of in columns.items()})
-
-
-def body_columns(
-    distinct: Sequence[BodyValues],
-    index: npt.NDArray[np.int64],
-    wanted: Container[str] = BODY_COLUMNS,
-    compiled: Mapping[str, pa.Array] | None = None,
-) -> dict[str, pa.Array]:
-    """Returns the required body columns of frames, of which frame i has the body `distinct[index[i]]`.
-
-    Args:
-        compiled: the columns of the frames whose body is `distinct[0]`; by default these have no body.
-    """
-    columns = {}
-    for name in BODY_COLUMNS:
-        if name not in wanted:
-            continue
-        values = [getattr(each, name) for each in distinct]
-        if compiled and values.count(None) == len(values):
-            columns[name] = compiled[name]
-            continue
-        column = attribute_maps(values) if name == "attributes" else pa.array(values, SCHEMA.field(name).type)
-        if not compiled:
-            columns[name] = column.take(pa.array(index))
-        else:
-            # The columns of compiled code, and behind them the other bodies.
-            place = np.where(index > 0, len(index) + index, np.arange(len(index)))
-            columns[name] = pa.concat_arrays([compiled[name], column]).take(pa.array(place))
-    return columns
+def _type(name: str) -> pa.DataType:
+    return SCHEMA.field(name).type
 
 
 def attribute_maps(messages: Sequence[Mapping[str, Value] | None]) -> pa.MapArray:

@@ -1,22 +1,27 @@
 """From captured bytes to columns: the Ethernet and CBCB headers of a block of frames, decoded at once.
 
-Headers are gathered and taken apart by NumPy. Compiled code checks bodies and writes them into the columns;
-the few bodies that it does not accept, and all bodies without numba, go through the codec, once for each
-distinct body. Fragments are reassembled.
+Headers are gathered and taken apart by NumPy. Each distinct body goes through the codec once; where there is
+much to read, compiled code decodes the messages, which are seldom equal. Fragments are reassembled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.frames.bodies import NOTHING, BodyValues, body_columns, body_values
+from captures.frames.bodies import (
+    BAD_ETHERTYPE,
+    BAD_SOURCE,
+    NOT_ETHERNET,
+    REASON_NUMBERS,
+    REASONS,
+    BodyColumns,
+)
 from captures.frames.columns import (
     BODY_COLUMNS,
     COLUMNS,
@@ -25,29 +30,21 @@ from captures.frames.columns import (
     FROM_ROUTER,
     PARTIAL,
     SCHEMA,
-    SPARK_SCHEMA,
     TO_ROUTER,
     TYPE_LABELS,
     TYPES,
     WHOLE,
 )
-from captures.frames.fragments import CapturedFragments, Carried
+from captures.frames.fragments import CapturedFragments
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart, PartState
-from captures.pcap.compiling import should_compile
-from captures.pcap.gather import gather, timestamps
-from captures.pcap.joined import JoinedBlocks
-from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
+from captures.pcap import compiling
+from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
+from captures.pcap.formats import LINKTYPE_ETHERNET
+from captures.pcap.walk import NO_TIME
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.format import HEADER, STANDS_FOR, VERSION, DecodeReason
-from router.wire.header import HEADER_LENGTH, SIZES, DecodeError, Header, decode_header
-
-__all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "decode_block"]
-
-#: Reasons that are not the codec's: no CBCB frame at all, or from a node that is at no end of the link.
-NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE = "not_ethernet", "bad_ethertype", "bad_source"
-_REASONS = [None, NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE, *(reason.value for reason in DecodeReason)]
-_REASON_NUMBERS = {reason: number for number, reason in enumerate(_REASONS)}
+from router.wire.format import HEADER, STANDS_FOR, VERSION, FrameType
+from router.wire.header import HEADER_LENGTH, SIZES, DecodeError, decode_header
 
 _FRAME_DTYPE = np.dtype(
     [
@@ -71,8 +68,9 @@ _FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
 _WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
 #: In place of a node that a capture has not: no frame is from it.
 _NOBODY = -2
-_REASON_LABELS = pa.array(_REASONS)
-_BODY_COLUMNS = frozenset(BODY_COLUMNS)
+_REASON_LABELS = pa.array(REASONS)
+#: Columns for which whole bodies are decoded.
+_OF_BODIES = frozenset((*BODY_COLUMNS, "undecodable"))
 
 Mask = npt.NDArray[np.bool_]
 Int8s = npt.NDArray[np.int8]
@@ -88,15 +86,15 @@ class FrameDecoder:
     def __init__(self, capture: CaptureIdentity, columns: Sequence[str] = tuple(COLUMNS)) -> None:
         self.capture = capture
         self.columns = columns
-        self._fragments = CapturedFragments()
+        self.fragments = CapturedFragments()
 
     def carry(self, part: FilePart) -> None:
         """Takes the fragments that were captured before `part` and are not whole at its start."""
-        self._fragments.carry(part.path, part.carry)
+        self.fragments.carry(part.path, part.carry)
 
     def pass_over(self, block: Block) -> None:
         """Takes the fragments of a block whose rows are not required."""
-        PartState(self._fragments).see(block)
+        PartState(self.fragments).see(block)
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """The frames of a block, in order."""
@@ -112,181 +110,100 @@ class FrameDecoder:
             decoders: for each block, the decoder of its capture; all have the same columns.
             inside: the frames that are required; None: all.
         """
-        frames = _Frames(joined, [each.capture for each in decoders])
-        checked = _check(decoders, joined, frames)
-        batch = _batch(frames, checked, decoders[0].columns)
+        frames, columns = _Frames(joined, decoders), decoders[0].columns
+        schema = pa.schema([SCHEMA.field(name) for name in columns])
+        batch = pa.RecordBatch.from_arrays([frames.column(name) for name in columns], schema=schema)
         return batch if inside is None else batch.filter(pa.array(inside))
-
-    def take(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:
-        """As `CapturedFragments.add`."""
-        return self._fragments.add(frame, place)
-
-
-def _check(decoders: Sequence[FrameDecoder], joined: JoinedBlocks, frames: _Frames) -> _Checked:
-    block, plain = joined.block, frames.plain
-    checked = _Checked(
-        np.zeros(len(plain), np.int8),
-        plain.copy(),
-        np.where(plain, np.int8(_WHOLE), np.int8(0)),
-        np.zeros(len(plain), np.int64),
-    )
-    checked.reason[~plain & (frames.fields["ethertype"] != ETHERTYPE)] = _REASON_NUMBERS[BAD_ETHERTYPE]
-    if block.link_type is not None:
-        checked.reason[block.link_type != LINKTYPE_ETHERNET] = _REASON_NUMBERS[NOT_ETHERNET]
-    # Fragments and damaged frames are rare: the codec itself says what they are.
-    for row in np.flatnonzero(~plain & (checked.reason == 0)).tolist():
-        number, frame, place = joined.packet(row)
-        _check_one(decoders[number], frame, place, row, checked)
-    _check_bodies(block, frames, np.flatnonzero(plain), decoders[0].columns, checked)
-    return checked
-
-
-def _check_one(decoder: FrameDecoder, frame: bytes, place: Carried, row: int, checked: _Checked) -> None:
-    try:
-        decode_header(frame[ETHERNET_HEADER_LENGTH:])
-        checked.header_ok[row] = True
-        checked.fragment[row] = _PARTIAL
-        whole = decoder.take(frame, place)
-        if whole is not None:
-            checked.fragment[row] = _COMPLETING
-            checked.take(row, body_values(int(whole[0].type), whole[1]))
-    except DecodeError as error:
-        checked.reason[row] = _REASON_NUMBERS[error.reason.value]
-
-
-def _check_bodies(
-    block: Block, frames: _Frames, rows: Int64s, columns: Sequence[str], checked: _Checked
-) -> None:
-    """The bodies of whole frames."""
-    start = block.start[rows] + _FIXED_LENGTH
-    length = frames.fields["payload_length"][rows].astype(np.int64)
-    kind = frames.fields["type"][rows].astype(np.int64)
-    if not should_compile(len(block.data)):
-        for row, at, here, number in zip(
-            rows.tolist(), start.tolist(), length.tolist(), kind.tolist(), strict=True
-        ):
-            checked.take(row, body_values(number, bytes(block.data[at : at + here])))
-        return
-    from captures.frames.compiled_bodies import compiled_columns
-    from captures.frames.loops import group_bodies
-
-    raw = np.frombuffer(block.data, np.uint8)
-    whole = np.full(len(frames.plain), -1, np.int64)
-    whole[rows] = length
-    types = frames.fields["type"].astype(np.int64)
-    wanted = _BODY_COLUMNS.intersection(columns)
-    checked.compiled, left = compiled_columns(block, block.start + _FIXED_LENGTH, whole, types, wanted)
-    rows = np.flatnonzero(left)
-    if not len(rows):
-        return
-    start, length, kind = block.start[rows] + _FIXED_LENGTH, whole[rows], types[rows]
-    group, first = group_bodies(raw, start, length, kind)
-    found = [
-        body_values(int(kind[one]), bytes(block.data[start[one] : start[one] + length[one]]))
-        for one in first.tolist()
-    ]
-    numbers = np.array([checked.number(values) for values in found], np.int64)
-    reasons = np.array([_REASON_NUMBERS[values.reason] for values in found], np.int8)
-    checked.body[rows] = numbers[group]
-    checked.reason[rows] = reasons[group]
-
-
-def _batch(frames: _Frames, checked: _Checked, columns: Sequence[str]) -> pa.RecordBatch:
-    """Some of `COLUMNS`. Columns of the body are null unless the decoder was made for one of them."""
-    made = {**_of_file(frames), **_of_headers(frames, checked)}
-    bodies = body_columns(checked.bodies, checked.body, _BODY_COLUMNS.intersection(columns), checked.compiled)
-    made |= {name: partial(_itself, column) for name, column in bodies.items()}
-    arrays = [made[name]() if name in made else frames.field(name, checked.header_ok) for name in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
-
-
-def _of_file(frames: _Frames) -> dict[str, Callable[[], pa.Array]]:
-    captures, repeated = frames.captures, frames.joined.repeated
-    return {
-        "capture": lambda: repeated([each.name for each in captures], pa.string()),
-        "kind": lambda: repeated([each.kind for each in captures], pa.string()),
-        "link": lambda: repeated([each.link for each in captures], pa.int32()),
-        "node": lambda: repeated([each.node for each in captures], pa.int32()),
-    }
-
-
-def _of_headers(frames: _Frames, checked: _Checked) -> dict[str, Callable[[], pa.Array]]:
-    block, unaddressed = frames.block, ~frames.has_addresses
-    return {
-        "number": frames.joined.numbers,
-        "time": lambda: timestamps(block),
-        "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
-        "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
-        "captured": lambda: pa.array(block.captured.astype(np.int32)),
-        "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
-        "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
-        "ethertype": lambda: pa.array(frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)),
-        "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), TYPE_LABELS),
-        "encoded": lambda: pa.array(_ENCODED[frames.fields["type"]], mask=_mask(~checked.header_ok)),
-        "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
-        "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
-        "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),
-        "to_node": lambda: pa.array(frames.receiver.astype(np.int32), mask=_mask(~frames.known_receiver)),
-        "undecodable": lambda: _labels(_reason(frames, checked), _REASON_LABELS),
-    }
-
-
-def _reason(frames: _Frames, checked: _Checked) -> Int8s:
-    """Why each frame does not decode, as an index into `_REASONS`."""
-    # In the order of routers: header, source, body.
-    bad_source = checked.header_ok & ~frames.known_sender
-    return np.where(bad_source, np.int8(_REASON_NUMBERS[BAD_SOURCE]), checked.reason)
-
-
-def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
-    """The frames of a block that stands alone."""
-    return FrameDecoder(capture).decode(block)
-
-
-@dataclass(slots=True)
-class _Checked:
-    """Of each frame: why it does not decode (an index into `_REASONS`), whether its header does, the state of
-    its body (an index into `_FRAGMENT_LABELS`), and the index in `bodies` of a body that the codec decoded.
-
-    `compiled` has the body columns of the frames that compiled code decoded; empty: the codec decoded all.
-    """
-
-    reason: Int8s
-    header_ok: Mask
-    fragment: Int8s
-    body: Int64s
-    bodies: list[BodyValues] = field(default_factory=lambda: [NOTHING])
-    compiled: dict[str, pa.Array] = field(default_factory=dict)
-    _numbers: dict[int, int] = field(default_factory=lambda: {id(NOTHING): 0})
-
-    def number(self, values: BodyValues) -> int:
-        """The index of a body in `bodies`, where it is kept."""
-        number = self._numbers.setdefault(id(values), len(self.bodies))
-        if number == len(self.bodies):
-            self.bodies.append(values)
-        return number
-
-    def take(self, row: int, values: BodyValues) -> None:
-        """A row's body."""
-        self.body[row] = self.number(values)
-        self.reason[row] = _REASON_NUMBERS[values.reason]
 
 
 class _Frames:
-    """The headers of the frames of a block, and what follows from them and the capture."""
+    """The frames of a block: their headers, what follows from the headers and the capture, and their bodies.
 
-    def __init__(self, joined: JoinedBlocks, captures: Sequence[CaptureIdentity]) -> None:
+    Attributes:
+        fields: Ethernet and CBCB header of each frame; bytes not captured are zero.
+        reason: why each frame does not decode, apart from its source: an index into `REASONS`.
+        header_ok: frames whose header decodes.
+        fragment: the state of each frame's body, as an index into `_FRAGMENT_LABELS`.
+    """
+
+    def __init__(self, joined: JoinedBlocks, decoders: Sequence[FrameDecoder]) -> None:
         self.joined = joined
         self.block = block = joined.block
-        self.captures = captures
-        #: Ethernet and CBCB header of each frame; bytes not captured are zero.
+        self.captures = [each.capture for each in decoders]
         self.fields: Any = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
+        plain = self.plain
+        self.reason = np.zeros(len(plain), np.int8)
+        self.reason[~plain & (self.fields["ethertype"] != ETHERTYPE)] = REASON_NUMBERS[BAD_ETHERTYPE]
+        if block.link_type is not None:
+            self.reason[block.link_type != LINKTYPE_ETHERNET] = REASON_NUMBERS[NOT_ETHERNET]
+        self.header_ok = plain.copy()
+        self.fragment = np.where(plain, np.int8(_WHOLE), np.int8(0))
+        completed = self._check_odd_frames(decoders)
+        columns = decoders[0].columns
+        self._bodies = BodyColumns(len(plain), [name for name in BODY_COLUMNS if name in columns])
+        if not _OF_BODIES.isdisjoint(columns):
+            self._decode_bodies(completed, columns)
 
-    def field(self, name: str, header_ok: Mask) -> pa.Array:
+    def _check_odd_frames(self, decoders: Sequence[FrameDecoder]) -> dict[int, list[tuple[int, bytes]]]:
+        """Fragments and damaged frames are rare: the codec itself says what they are.
+
+        Returns:
+            Type -> row and body of the fragments that make a body whole.
+        """
+        completed: dict[int, list[tuple[int, bytes]]] = {}
+        for row in np.flatnonzero(~self.plain & (self.reason == 0)).tolist():
+            number, frame, place = self.joined.packet(row)
+            try:
+                decode_header(frame[ETHERNET_HEADER_LENGTH:])
+                self.header_ok[row] = True
+                self.fragment[row] = _PARTIAL
+                whole = decoders[number].fragments.add(frame, place)
+            except DecodeError as error:
+                self.reason[row] = REASON_NUMBERS[error.reason.value]
+                continue
+            if whole is not None:
+                self.fragment[row] = _COMPLETING
+                completed.setdefault(int(whole[0].type), []).append((row, whole[1]))
+        return completed
+
+    def _decode_bodies(
+        self, completed: Mapping[int, Sequence[tuple[int, bytes]]], columns: Sequence[str]
+    ) -> None:
+        """The bodies of whole frames, and of the fragments that make a body whole."""
+        data, types, left = self.block.data, self.fields["type"], self.plain
+        start, length = self.block.start + _FIXED_LENGTH, self.fields["payload_length"].astype(np.int64)
+        if compiling.should_compile(len(data)):
+            from captures.frames.messages import decode_messages
+
+            of_messages = np.where(left & (types == FrameType.MSG), length, -1)
+            accepted, attributes = decode_messages(
+                data, start, of_messages, attributes="attributes" in columns
+            )
+            left = left & ~accepted
+            if attributes is not None:
+                decoded = np.flatnonzero(accepted)
+                self._bodies.add("attributes", decoded, decoded, attributes)
+        rows = np.flatnonzero(left)
+        for number in {*np.unique(types[rows]).tolist(), *completed}:
+            chosen = rows[types[rows] == number]
+            bodies = gather_bytes(data, start[chosen], length[chosen])
+            if number in completed:
+                late, contents = zip(*completed[number], strict=True)
+                chosen = np.append(chosen, late)
+                bodies = pa.concat_arrays([bodies, pa.array(contents, pa.binary())])
+            self.reason[chosen] = self._bodies.decode(number, chosen, bodies)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of `COLUMNS`; those of the body only if the decoders were made for them."""
+        if name in BODY_COLUMNS:
+            return self._bodies.column(name)
+        made = _MADE.get(name)
+        return self._field(name) if made is None else made(self)
+
+    def _field(self, name: str) -> pa.Array:
         """A header field, null where the header does not decode."""
         kind = SCHEMA.field(name).type
-        values = self.fields[name].astype(np.int64 if kind == pa.int64() else kind.to_pandas_dtype())
-        return pa.array(values, kind, mask=_mask(~header_ok))
+        return _masked(self.fields[name].astype(kind.to_pandas_dtype()), ~self.header_ok)
 
     @cached_property
     def plain(self) -> Mask:
@@ -384,14 +301,41 @@ class _Frames:
         return np.where(self._of_link, self.known_sender, of_host)
 
 
-def _mask(nulls: Mask) -> Mask | None:
-    """The mask for Arrow; None where nothing is null, which is cheaper to send."""
-    return nulls if nulls.any() else None
-
-
-def _itself(column: pa.Array) -> pa.Array:
-    return column
+def _masked(values: npt.NDArray[Any], nulls: Mask) -> pa.Array:
+    """An array with nulls; without a mask where nothing is null, which is cheaper to send."""
+    return pa.array(values, mask=nulls if nulls.any() else None)
 
 
 def _labels(index: npt.NDArray[Any], labels: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int8)), labels).cast(pa.string())
+
+
+def _of_capture(name: str) -> Callable[[_Frames], pa.Array]:
+    kind = SCHEMA.field(name).type
+    return lambda frames: frames.joined.repeated([getattr(each, name) for each in frames.captures], kind)
+
+
+#: Column -> its array. Each further column is a field of the header, or of the body.
+_MADE: dict[str, Callable[[_Frames], pa.Array]] = {
+    "capture": lambda frames: frames.joined.repeated([each.name for each in frames.captures], pa.string()),
+    **{name: _of_capture(name) for name in ("kind", "link", "node")},
+    "number": lambda frames: frames.joined.numbers(),
+    "time": lambda frames: timestamps(frames.block),
+    "time_ns": lambda frames: _masked(frames.block.time_ns, frames.block.time_ns == NO_TIME),
+    "length": lambda frames: pa.array(np.minimum(frames.block.length, 2**31 - 1).astype(np.int32)),
+    "captured": lambda frames: pa.array(frames.block.captured.astype(np.int32)),
+    "destination": lambda frames: _masked(frames.destination, ~frames.has_addresses),
+    "source_address": lambda frames: _masked(frames.source, ~frames.has_addresses),
+    "ethertype": lambda frames: _masked(frames.fields["ethertype"].astype(np.int32), ~frames.has_addresses),
+    "type": lambda frames: _labels(np.where(frames.header_ok, frames.fields["type"], 0), TYPE_LABELS),
+    "encoded": lambda frames: _masked(_ENCODED[frames.fields["type"]], ~frames.header_ok),
+    "fragment": lambda frames: _labels(frames.fragment, _FRAGMENT_LABELS),
+    "direction": lambda frames: _labels(frames.direction, _DIRECTION_LABELS),
+    "from_node": lambda frames: _masked(frames.sender.astype(np.int32), ~frames.known_sender),
+    "to_node": lambda frames: _masked(frames.receiver.astype(np.int32), ~frames.known_receiver),
+    # In the order of routers: header, source, body.
+    "undecodable": lambda frames: _labels(
+        np.where(frames.header_ok & ~frames.known_sender, np.int8(REASON_NUMBERS[BAD_SOURCE]), frames.reason),
+        _REASON_LABELS,
+    ),
+}

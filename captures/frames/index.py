@@ -18,9 +18,12 @@ from pathlib import Path
 
 from captures.frames.fragments import Carried
 from captures.frames.parts import FilePart, PartState, as_tuples
+from captures.pcap.blocks import Block
+from captures.pcap.formats import PcapError
 from captures.pcap.listing import INDEX_SUFFIX, FileEntry
 from captures.pcap.opening import is_compressed
-from captures.pcap.reader import NO_TIME, Block, PcapError, PcapReader, tail_defect
+from captures.pcap.reader import PcapReader, tail_defect
+from captures.pcap.walk import NO_TIME
 
 #: Approximate bytes of a file that one task reads.
 DEFAULT_PART_BYTES = 128 * 1024 * 1024

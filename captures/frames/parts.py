@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.frames.fragments import CapturedFragments, Carried
-from captures.pcap.compiling import should_compile
-from captures.pcap.reader import LINKTYPE_ETHERNET, Block
+from captures.pcap.blocks import Block
+from captures.pcap.formats import LINKTYPE_ETHERNET
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.header import HEADER_OFFSETS, DecodeError
 
@@ -74,15 +74,10 @@ def survey(block: Block) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
     ethernet = None if block.link_type is None else np.flatnonzero(block.link_type == LINKTYPE_ETHERNET)
     if ethernet is not None:
         start, captured = start[ethernet], captured[ethernet]
-    if should_compile(len(block.data)):
-        from captures.frames.loops import survey as compiled_survey
-
-        types, fragments = compiled_survey(raw, start, captured)
-    else:
-        rows = np.flatnonzero(captured >= ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT + 2)
-        rows = rows[_u16(raw, start[rows] + 12) == ETHERTYPE]
-        types = np.unique(raw[start[rows] + ETHERNET_HEADER_LENGTH + _TYPE])
-        fragments = rows[_u16(raw, start[rows] + ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT) != 1]
+    rows = np.flatnonzero(captured >= ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT + 2)
+    rows = rows[_u16(raw, start[rows] + 12) == ETHERTYPE]
+    types = np.unique(raw[start[rows] + ETHERNET_HEADER_LENGTH + _TYPE])
+    fragments = rows[_u16(raw, start[rows] + ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT) != 1]
     return tuple(types.tolist()), fragments if ethernet is None else ethernet[fragments]
 
 

@@ -1,4 +1,4 @@
-"""Compiles loops over bytes with numba where it is installed; otherwise they run as plain Python.
+"""Loops over bytes: plain Python for few bytes, compiled with numba for many.
 
 Importing numba and loading its machine code takes longer than reading the captures of a small run. A loop is
 therefore compiled on the first use of `Loop.compiled`, and readers use that for large amounts of data only.
@@ -7,10 +7,12 @@ therefore compiled on the first use of `Loop.compiled`, and readers use that for
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from router.native.compiler import Compiler
@@ -19,17 +21,12 @@ if TYPE_CHECKING:
 _WORTH_COMPILING_BYTES = 4_000_000
 #: The modules of the loops, and of the constants that the loops use.
 _SOURCES = (
-    "captures.frames.body_checks",
-    "captures.frames.body_loops",
-    "captures.frames.loops",
-    "captures.frames.predicate_text",
-    "captures.pcap.walk",
-    "captures.pcap.gather",
+    "captures.frames.messages",
+    "captures.pcap.blocks",
     "captures.pcap.internet",
     "captures.pcap.links",
-    "router.predicates.lexer",
+    "captures.pcap.walk",
     "router.predicates.model",
-    "router.wire.addresses",
     "router.wire.format",
     "router.wire.header",
     "router.wire.tlv",
@@ -46,12 +43,15 @@ class Loop:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.plain = function
 
+    def __call__(self, data: bytes | memoryview, read: Sequence[npt.NDArray[Any]], *others: Any) -> Any:
+        """Calls the function with data, the arrays that it only reads, and its other arguments."""
+        if should_compile(len(data)):
+            return self.compiled(np.frombuffer(data, np.uint8), *read, *others)
+        return self.plain(memoryview(data), *(each.tolist() for each in read), *others)
+
     @cached_property
     def compiled(self) -> Callable[..., Any]:
-        """The compiled function, which is kept on disk between processes.
-
-        Needs numba (`numba_is_there`).
-        """
+        """The compiled function, which is kept on disk between processes."""
         return compiler().kernel(self.plain)
 
 
@@ -75,15 +75,4 @@ class _Asked:
 def should_compile(size: int) -> bool:
     """Whether compiled loops are faster for a further `size` bytes, including the time to load them."""
     _Asked.size += size
-    return numba_is_there() and (_Asked.size >= _WORTH_COMPILING_BYTES or numba_is_loaded())
-
-
-def numba_is_loaded() -> bool:
-    """Whether numba has been imported, so that compiled loops are faster for any size."""
-    return "numba" in sys.modules
-
-
-@cache
-def numba_is_there() -> bool:
-    """Whether numba is installed."""
-    return find_spec("numba") is not None
+    return _Asked.size >= _WORTH_COMPILING_BYTES or "numba" in sys.modules

@@ -1,4 +1,4 @@
-"""The formats of capture files, recognised by their first bytes, and their headers.
+"""The formats of capture files, recognised by their first bytes, and their headers, read and written.
 
 pcap: draft-ietf-opsawg-pcap. pcapng: draft-ietf-opsawg-pcapng.
 """
@@ -43,6 +43,8 @@ _ORDER_MAGIC = {bytes.fromhex("1a2b3c4d"): ">", bytes.fromhex("4d3c2b1a"): "<"}
 INTERFACE_DESCRIPTION, OLD_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 1, 2, 3, 6
 _TIME_RESOLUTION, _TIME_OFFSET, _NAME, _END_OF_OPTIONS = 9, 14, 2, 0
 _INT64_MAX = 2**63 - 1
+_NS = 10**9
+_RECORD = struct.Struct("<IIII")
 
 
 class PcapError(ValueError):
@@ -174,3 +176,28 @@ def _with_resolution(
         return Interface(link_type, snaplen, name, 0, 1, 0, offset_ns, _INT64_MAX)
     mul, div = 10 ** max(0, 9 - power), 10 ** max(0, power - 9)
     return Interface(link_type, snaplen, name, mul, div, 0, offset_ns, min(_INT64_MAX, most_ns * div // mul))
+
+
+def file_header(link_type: int = LINKTYPE_ETHERNET) -> bytes:
+    """The header of a little-endian pcap file of version 2.4, in nanoseconds, with packets of a link type.
+
+    No frame reaches its snapshot length.
+    """
+    return struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _MOST_CAPTURED, link_type)
+
+
+FILE_HEADER = file_header()
+
+
+def record_header(time_ns: int, captured: int, length: int | None = None) -> bytes:
+    """The header of the record of a frame.
+
+    Args:
+        time_ns: time of capture, ns since 1970 UTC.
+        captured: bytes of the frame that follow the header in the file.
+        length: bytes of the frame on the wire; None: as captured.
+
+    Raises:
+        struct.error: the time is before 1970 or after 2106, or a length has more than 32 bits.
+    """
+    return _RECORD.pack(*divmod(time_ns, _NS), captured, captured if length is None else length)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.pcap.compiling import Loop, should_compile
+from captures.pcap.blocks import Block
+from captures.pcap.compiling import Loop
 from captures.pcap.links import find_headers
-from captures.pcap.reader import Block
 
 #: The version (0: no address) and sixteen bytes of address, of which IPv4 uses the first four.
 _ADDRESS_BYTES = 17
@@ -115,12 +115,7 @@ def internet_headers(block: Block) -> InternetHeaders:
     protocol, ports = np.empty(count, np.int32), np.empty((count, 4), np.int32)
     places, protocols = find_headers(block)
     ends = block.start + block.captured
-    if should_compile(len(block.data)):
-        raw = np.frombuffer(block.data, np.uint8)
-        _READ_HEADERS.compiled(raw, places, ends, protocols, addresses, protocol, ports)
-    else:
-        columns = (column.tolist() for column in (places, ends, protocols))
-        _READ_HEADERS.plain(memoryview(block.data), *columns, addresses, protocol, ports)
+    _READ_HEADERS(block.data, (places, ends, protocols), addresses, protocol, ports)
     return InternetHeaders(
         _address_texts(addresses[:, :_ADDRESS_BYTES]),
         _address_texts(addresses[:, _ADDRESS_BYTES:]),

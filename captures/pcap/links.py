@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from captures.pcap.compiling import Loop, should_compile
-from captures.pcap.reader import LINKTYPE_ETHERNET, Block
+from captures.pcap.blocks import Block
+from captures.pcap.compiling import Loop
+from captures.pcap.formats import LINKTYPE_ETHERNET
 
 Int64s = npt.NDArray[np.int64]
 #: Tags of VLANs: 802.1Q, 802.1ad, and 802.1ad before the standard.
@@ -179,10 +180,5 @@ def find_headers(block: Block) -> tuple[Int64s, Int64s]:
     count = len(block.start)
     places, protocols = np.empty(count, np.int64), np.empty(count, np.int64)
     link_type = np.array([LINKTYPE_ETHERNET]) if block.link_type is None else block.link_type
-    if should_compile(len(block.data)):
-        raw = np.frombuffer(block.data, np.uint8)
-        _FIND_HEADERS.compiled(raw, block.start, block.captured, link_type, places, protocols)
-    else:
-        columns = (column.tolist() for column in (block.start, block.captured, link_type))
-        _FIND_HEADERS.plain(memoryview(block.data), *columns, places, protocols)
+    _FIND_HEADERS(block.data, (block.start, block.captured, link_type), places, protocols)
     return places, protocols

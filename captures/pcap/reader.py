@@ -7,20 +7,16 @@ record is read up to that record, and the defect is reported; no part of a recor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from captures.pcap import formats
-from captures.pcap.compiling import should_compile
+from captures.pcap import compiling, formats
+from captures.pcap.blocks import Block, Int64s
 from captures.pcap.formats import LINKTYPE_ETHERNET, Interface, PcapError
 from captures.pcap.opening import ByteReader, open_bytes
-from captures.pcap.walk import CONTROL, DAMAGE, LONG, NO_TIME, WALK_PCAP, WALK_PCAPNG
-
-__all__ = ["LINKTYPE_ETHERNET", "NO_TIME", "Block", "PcapError", "PcapReader", "Record", "tail_defect"]
+from captures.pcap.walk import CONTROL, DAMAGE, LONG, WALK_PCAP, WALK_PCAPNG
 
 DEFAULT_BLOCK_BYTES = 4 * 1024 * 1024
 _BLOCK_ROWS = 65_536
@@ -32,8 +28,6 @@ _MOST_INTERFACES = 65_536
 #: Columns of the table of a section's interfaces; the last is the link type.
 _COLUMNS = 7
 
-Int64s = npt.NDArray[np.int64]
-
 
 class Record(NamedTuple):
     """One captured packet: time in ns, bytes captured, bytes on the wire, and the captured bytes."""
@@ -42,50 +36,6 @@ class Record(NamedTuple):
     captured_length: int
     original_length: int
     data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Consecutive packets of a file.
-
-    Attributes:
-        data: the bytes of the file with the packets; of a compressed file, of its content.
-        start: offset of each packet's first byte in `data`.
-        captured, length: bytes of each packet in the file, and on the wire.
-        time_ns: time of capture, ns since 1970 UTC; `NO_TIME`: the file has none.
-        offset: offset in the file of the first byte of `data`.
-        interface: index of each packet's interface in its section; None: all 0 (pcap).
-        link_type: link type of each packet; None: all Ethernet.
-        before: packets of the file before the block; None: unknown.
-    """
-
-    data: bytes | memoryview
-    start: Int64s
-    captured: Int64s
-    length: Int64s
-    time_ns: Int64s
-    offset: int = 0
-    interface: Int64s | None = None
-    link_type: Int64s | None = None
-    before: int | None = None
-
-    def take(self, rows: Int64s) -> Block:
-        """Some of the packets, without their numbers."""
-        return Block(
-            self.data,
-            self.start[rows],
-            self.captured[rows],
-            self.length[rows],
-            self.time_ns[rows],
-            self.offset,
-            None if self.interface is None else self.interface[rows],
-            None if self.link_type is None else self.link_type[rows],
-        )
-
-    def packet(self, row: int) -> tuple[bytes, tuple[int, int, int]]:
-        """The bytes of a packet, and its place: offset in the file, captured bytes, time."""
-        at, captured = int(self.start[row]), int(self.captured[row])
-        return bytes(self.data[at : at + captured]), (self.offset + at, captured, int(self.time_ns[row]))
 
 
 class _Section:
@@ -150,7 +100,6 @@ class PcapReader:
             between records. None: from the first record; to the end of the file.
         context: offsets of the blocks of the section in which `start` lies (`captures.frames.index`).
         growing: whether the file is being written: then an unfinished record at its end is no defect.
-        compiled: whether to walk with compiled loops; by default `should_compile` decides.
 
     Attributes:
         defect: how the file ends inside a record; None: it does not. Known after `blocks` or `records`.
@@ -171,7 +120,6 @@ class PcapReader:
         end: int | None = None,
         context: tuple[int, ...] = (),
         growing: bool = False,
-        compiled: bool | None = None,
         before: int | None = 0,
     ) -> None:
         self.path = path
@@ -181,7 +129,6 @@ class PcapReader:
         self._link_type = link_type
         self._end = end
         self._growing = growing
-        self._compiled = compiled
         self._before = before
         self._section: _Section | None = None
 
@@ -376,9 +323,7 @@ class PcapReader:
         # A record takes 16 bytes or more.
         rows = min(rows, (end - at) // 16 + 1)
         columns = [np.empty(rows, np.int64) for _ in range(4)]
-        compiled = self._compiled
-        if compiled is None:
-            compiled = should_compile(end - at)
+        compiled = compiling.should_compile(end - at)
         data = buffer if compiled else memoryview(buffer)
         big = section.order == ">"
         interface: Int64s | None = None

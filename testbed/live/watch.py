@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.frames.decoder import FrameDecoder
-from captures.pcap.reader import PcapError, PcapReader
+from captures.pcap.formats import PcapError
+from captures.pcap.reader import PcapReader
 from captures.rundir.applications import ApplicationsFollower
 from captures.rundir.attention import AttentionEvent, attention_event
 from captures.rundir.capture_list import capture_paths

@@ -162,7 +162,7 @@ class Frames:
             PcapError, OSError: the capture cannot be read.
         """
         # The reader takes a second to load, and only links with some properties need it.
-        from captures.pcap.gather import gather
+        from captures.pcap.blocks import gather
         from captures.pcap.reader import PcapReader
 
         times, sizes, senders, digests = [_NO_INT64], [_NO_INT64], [_NO_UINT64], [_NO_UINT64]

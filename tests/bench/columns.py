@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from unittest.mock import patch
 
 from captures.datasource.formats import CaptureReader, CbcbSource
 from captures.datasource.parquet import _write_part
@@ -13,6 +12,7 @@ from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.pcap.reader import PcapReader
 from tests.bench.generated_captures import write_captures
+from tests.support.compiled_loops import loops
 
 _ROUNDS = 3
 
@@ -36,7 +36,7 @@ def _to_parquet(folder: Path) -> tuple[int, float]:
     options, view = CbcbSource({"path": str(folder / "run")}).options_and_view()
     parts = [part for group in CaptureReader(options, view).partitions() for part in group.parts]
     started = time.process_time()
-    with patch("captures.frames.decoder.should_compile", return_value=True):
+    with loops(compiled=True):
         written = _write_part(str(target), str(target), view, parts, "snappy")
     return written.column("rows")[0].as_py(), time.process_time() - started
 
@@ -44,7 +44,7 @@ def _to_parquet(folder: Path) -> tuple[int, float]:
 def _decoded(files: list[Path], *, compiled: bool) -> tuple[int, float]:
     """Returns the rows, and the processor seconds for reading and decoding."""
     rows, started = 0, time.process_time()
-    with patch("captures.frames.decoder.should_compile", return_value=compiled):
+    with loops(compiled=compiled):
         for link, path in enumerate(files):
             decoder = FrameDecoder(CaptureIdentity(path.stem, "link", link=link, u=link, v=link + 1))
             for block in PcapReader(path).blocks():

@@ -24,7 +24,6 @@ from scapy.layers.l2 import Ether
 from captures.datasource.views import FRAMES, TRAFFIC, View
 from captures.frames.columns import COLUMNS, NUMBER, VALUE_TYPES
 from captures.frames.parts import FilePart
-from captures.pcap.compiling import numba_is_there
 from router.predicates.encoded.model import BloomMessage
 from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
@@ -44,7 +43,7 @@ from router.wire.frames import (
 )
 from router.wire.header import DecodeError
 from router.wire.layers import CBCB
-from tests.support.compiled_loops import loops
+from tests.support.compiled_loops import WAYS, loops
 from tests.support.mutated_frames import mutated
 from tests.support.packets import to_frame
 from tests.support.wire_tshark import ethernet, rows, write_capture
@@ -202,10 +201,9 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
     with tempfile.TemporaryDirectory(prefix="cbcb-fuzz-") as folder:
         capture = write_capture(Path(folder) / "fuzz.pcap", enumerate(frames))
         shown = rows(capture, [f"cbcb.{name}" for name in _SHOWN])
-        ways = sorted({False, numba_is_there()})
-        full = [_by_spark(capture, list(COLUMNS), compiled) for compiled in ways]
-        headers = [_by_spark(capture, _HEADERS_ONLY, compiled) for compiled in ways]
-        counted = [_by_counting(capture, compiled) for compiled in ways]
+        full = [_by_spark(capture, list(COLUMNS), compiled) for compiled in WAYS]
+        headers = [_by_spark(capture, _HEADERS_ONLY, compiled) for compiled in WAYS]
+        counted = [_by_counting(capture, compiled) for compiled in WAYS]
     assert {len(shown), *map(len, full), *map(len, headers), *map(len, counted)} == {count}
     for number, outcome in enumerate(outcomes):
         if (found := _by_scapy(frames[number])) != outcome:

@@ -58,11 +58,12 @@ def _records(random: np.random.Generator, link: int, first: int, count: int, of_
     templates, fields = _templates(link)
     kind = np.array([0] * 17 + [1] * 2 + [2])[number % 20]
     frame = templates[kind]
-    drawn = random.integers(0, 2**40, (count + COPIES - 1) // COPIES).repeat(COPIES)[:count]
     # Sequence numbers are those of the issuers, values those of messages and predicates.
     _put(frame, slice(22, 30), number // COPIES)
     for index, place in fields.items():
-        _put(frame, place, drawn, kind == index)
+        rows = np.flatnonzero(kind == index)
+        drawn = random.integers(0, 2**40, len(rows) // COPIES + 1).repeat(COPIES)
+        _put(frame, place, drawn[: len(rows)], rows)
     # Every other frame runs the other way.
     frame[number % 2 == 1, 11] = link + 1
     records["frame"] = frame
@@ -70,7 +71,7 @@ def _records(random: np.random.Generator, link: int, first: int, count: int, of_
 
 
 def _put(frame: Any, place: slice, values: Any, rows: Any = slice(None)) -> None:
-    frame[rows, place] = values.astype(">i8").view("u1").reshape(-1, 8)[rows]
+    frame[rows, place] = values.astype(">i8").view("u1").reshape(-1, 8)
 
 
 def _templates(link: int) -> tuple[Any, dict[int, slice]]:

@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from unittest.mock import patch
 
 import dpkt
 import pyarrow as pa
@@ -42,6 +41,7 @@ from captures.spark.session import spark_session
 from router.wire.header import TYPE_NAMES
 from router.wire.layers import CBCB
 from tests.bench.generated_captures import FRAME_BYTES, write_captures
+from tests.support.compiled_loops import loops
 from tests.support.paths import DISSECTOR_FOLDER
 
 _LUA = DISSECTOR_FOLDER / "cbcb.lua"
@@ -162,7 +162,7 @@ def _raw(files: list[Path]) -> Counts:
 def _decoded(files: list[Path], *, compiled: bool) -> Counts:
     """Every column of every frame as Arrow arrays, on one core; bodies by compiled code, or by the codec."""
     counts: Counts = Counter()
-    with patch("captures.frames.decoder.should_compile", return_value=compiled):
+    with loops(compiled=compiled):
         for path in files:
             link = _link(path)
             decoder = FrameDecoder(CaptureIdentity(path.stem, "link", link=link, u=link, v=link + 1))
@@ -177,7 +177,7 @@ def _assert_equal_rows(folder: Path) -> None:
     (path, *_) = sorted((folder / "small" / "pcap").glob("*.pcap"))
     tables = []
     for compiled in (False, True):
-        with patch("captures.frames.decoder.should_compile", return_value=compiled):
+        with loops(compiled=compiled):
             decoder = FrameDecoder(CaptureIdentity(path.stem, "link", link=0, u=0, v=1))
             tables.append(pa.Table.from_batches(map(decoder.decode, PcapReader(str(path)).blocks())))
     assert tables[0].equals(tables[1])

@@ -8,28 +8,29 @@ from typing import TYPE_CHECKING
 from tests.fuzz.inputs import Run, Source, files_of_this_process
 
 if TYPE_CHECKING:
-    from captures.pcap.reader import Block
+    from captures.pcap.blocks import Block
 
 
 def pcap() -> Run:
     """Capture files of any origin, read to their end: the compiled walk and the plain one find the same."""
-    from captures.pcap.compiling import numba_is_there
     from captures.pcap.formats import PcapError
     from captures.pcap.reader import PcapReader, Record
+    from tests.support.compiled_loops import WAYS, loops
 
     path = files_of_this_process() / "fuzzed.pcap"
 
     def read(compiled: bool) -> tuple[list[Record], str | None, str | None]:
-        reader, records = PcapReader(path, compiled=compiled), list[Record]()
+        reader, records = PcapReader(path), list[Record]()
         try:
-            records.extend(reader.records())
+            with loops(compiled=compiled):
+                records.extend(reader.records())
         except PcapError as error:
             return records, reader.defect, str(error)
         return records, reader.defect, None
 
     def run(data: bytes) -> None:
         path.write_bytes(data)
-        found = [read(compiled) for compiled in sorted({False, numba_is_there()})]
+        found = [read(compiled) for compiled in WAYS]
         assert found[0] == found[-1]
 
     return run
@@ -39,9 +40,8 @@ def frames() -> Run:
     """Ethernet frames as columns, and counted: compiled loops and plain Python say the same."""
     from captures.frames.decoder import FrameDecoder
     from captures.frames.identity import CaptureIdentity
-    from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
-    from captures.pcap.compiling import numba_is_there
-    from tests.support.compiled_loops import loops
+    from captures.frames.traffic import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
+    from tests.support.compiled_loops import WAYS, loops
 
     captures = (
         CaptureIdentity("link-0-1", "link", link=0, u=0, v=1),
@@ -50,13 +50,12 @@ def frames() -> Run:
     )
 
     def counts(capture: CaptureIdentity, block: Block) -> Counter[tuple[object, ...]]:
-        decoder = TrafficDecoder(capture, tuple(TRAFFIC_COLUMNS), 1_000)
+        decoded = FrameDecoder(capture, COUNTED_COLUMNS).decode(block)
         found: Counter[tuple[object, ...]] = Counter()
-        for batch in (decoder.decode(block), decoder.rest()):
-            for row in batch.to_pylist():
-                group = tuple(value for name, value in row.items() if name not in _SUMS)
-                for name in _SUMS:
-                    found[name, *group] += row[name]
+        for row in traffic(decoded, list(TRAFFIC_COLUMNS), 1_000).to_pylist():
+            group = tuple(value for name, value in row.items() if name not in _SUMS)
+            for name in _SUMS:
+                found[name, *group] += row[name]
         return +found
 
     def run(data: bytes) -> None:
@@ -66,7 +65,7 @@ def frames() -> Run:
         if block is None:
             return
         found = []
-        for compiled in sorted({False, numba_is_there()}):
+        for compiled in WAYS:
             with loops(compiled=compiled):
                 found.append((FrameDecoder(capture).decode(block), counts(capture, block)))
         for decoded, counted in found[1:]:
@@ -79,16 +78,15 @@ def frames() -> Run:
 
 def packets() -> Run:
     """IP headers behind link headers of many types: compiled loops and plain Python find the same."""
-    from captures.pcap.compiling import numba_is_there
     from captures.pcap.internet import internet_headers
-    from tests.support.compiled_loops import loops
+    from tests.support.compiled_loops import WAYS, loops
 
     def run(data: bytes) -> None:
         block = _block(Source(data), link_types=(1, 113, 276, 12, 101, 228, 229, 0, 108, 9, 50, 51, 239, 147))
         if block is None:
             return
         found = []
-        for compiled in sorted({False, numba_is_there()}):
+        for compiled in WAYS:
             with loops(compiled=compiled):
                 found.append(internet_headers(block))
         assert found[0] == found[-1]
@@ -111,7 +109,7 @@ def _block(source: Source, link_types: tuple[int, ...] = ()) -> Block | None:
     """
     import numpy as np
 
-    from captures.pcap.reader import Block
+    from captures.pcap.blocks import Block
 
     found: list[bytes] = []
     kinds: list[int] = []

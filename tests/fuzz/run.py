@@ -95,10 +95,10 @@ def guided(target: str, seconds: str, folder: str) -> None:
 
 
 def _compiled(names: Iterable[str]) -> list[Loop]:
-    """The loops of some modules, compiled where Numba is there."""
-    from captures.pcap.compiling import Loop, numba_is_there
+    """The loops of some modules, compiled."""
+    from captures.pcap.compiling import Loop
 
-    modules = [import_module(name) for name in names] if numba_is_there() else []
+    modules = [import_module(name) for name in names]
     found = [each for module in modules for each in vars(module).values() if isinstance(each, Loop)]
     for loop in found:
         _ = loop.compiled

@@ -35,8 +35,6 @@ class Target:
     doc: str
 
 
-#: Of `captures.frames`: all of `captures.pcap.compiling.SOURCES` that have loops.
-_OF_FRAMES = ("captures.pcap.gather", "captures.frames.loops", "captures.frames.compiled_bodies")
 #: By name.
 TARGETS = {
     make.__name__: Target(make, packages, share, tuple(loops), (make.__doc__ or "").splitlines()[0])
@@ -53,7 +51,7 @@ TARGETS = {
         (control, ("testbed", "router"), 2),
         (sockets, ("router",), 2),
         (pcap, ("captures",), 4, "captures.pcap.walk"),
-        (frames, ("captures", "router"), 4, *_OF_FRAMES),
+        (frames, ("captures", "router"), 4, "captures.pcap.blocks", "captures.frames.messages"),
         (packets, ("captures",), 2, "captures.pcap.links", "captures.pcap.internet"),
         (recordings, ("router",), 1),
     )

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
 
-#: The modules that choose.
-_CHOOSERS = tuple(
-    f"captures.{name}"
-    for name in (
-        "pcap.reader",
-        "pcap.gather",
-        "pcap.links",
-        "pcap.internet",
-        "frames.parts",
-        "frames.decoder",
-        "frames.traffic",
-    )
-)
+#: Plain Python, and compiled code.
+WAYS = (False, True)
 
 
-@contextmanager
-def loops(*, compiled: bool) -> Iterator[None]:
+def loops(*, compiled: bool) -> AbstractContextManager[Any]:
     """Makes all readers of this process use compiled loops, or none, while the context lasts."""
-    modules = [import_module(name) for name in _CHOOSERS]
-    before = [module.should_compile for module in modules]
-    try:
-        for module in modules:
-            module.should_compile = lambda _size: compiled  # type: ignore[attr-defined]
-        yield
-    finally:
-        for module, chooser in zip(modules, before, strict=True):
-            module.should_compile = chooser  # type: ignore[attr-defined]
+    return patch("captures.pcap.compiling.should_compile", return_value=compiled)

@@ -11,7 +11,8 @@ from typing import Any
 
 from captures.accounting.direct import Direct
 from captures.accounting.verdict import FAILS, HOLDS
-from captures.pcap.reader import PcapError, PcapReader
+from captures.pcap.formats import PcapError
+from captures.pcap.reader import PcapReader
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import ETHERNET_HEADER_LENGTH

@@ -1,31 +1,28 @@
-"""Compiled columns of bodies: equal to those of the codec and the printer, whatever the frames."""
+"""Columns of bodies in compiled code: equal to those of the codec, whatever the frames."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 
 from captures.frames.columns import BODY_COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
-from captures.pcap.compiling import numba_is_there
-from captures.pcap.reader import Block
+from captures.pcap.blocks import Block
 from router.predicates.lexer import KEYWORDS
 from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire import codec
 from router.wire.addresses import node_address
-from router.wire.frames import Ack, Body, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.message import encode_message
+from tests.support.compiled_loops import loops
 from tests.support.mutated_frames import mutated
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
-
-pytestmark = pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
 
 _ANY = CaptureIdentity("any", None)
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.text('ab "\\\n~\x7fé', max_size=6)
@@ -79,7 +76,7 @@ def _block(payloads: list[bytes]) -> Block:
 
 
 def _decoded(block: Block, columns: tuple[str, ...], *, compiled: bool) -> pa.RecordBatch:
-    with patch("captures.frames.decoder.should_compile", return_value=compiled):
+    with loops(compiled=compiled):
         batch = FrameDecoder(_ANY, columns).decode(block)
     batch.validate(full=True)
     return batch
@@ -118,31 +115,9 @@ def test_vectors_have_the_columns_of_the_codec() -> None:
         _assert_equal(payloads, (column,))
 
 
-def test_doubles_are_written_as_python_writes_them() -> None:
-    random = Random(1)
-    values = [random.choice((-1, 1)) * random.randrange(10 ** random.randrange(1, 18)) for _ in range(4000)]
-    doubles = [value / 10 ** random.randrange(8) for value in values] + [0.0, -0.0, 1e15, 1e16, 1e-4, 1e-5]
-    predicate = Predicate(
-        tuple(Filter((Constraint("x", Type.DOUBLE, Operator.EQ, each),)) for each in doubles)
-    )
-    one_each = [Predicate((filter_,)) for filter_ in predicate]
-    frames = [Frame(FrameType.RA, 9, 4, 2, 63, body) for body in one_each]
-    found = _decoded(_block([codec.encode(frame) for frame in frames]), ("predicate",), compiled=True)
-    assert found.column("predicate").to_pylist() == [f"x = {each!r}" for each in doubles]
+def test_compiled_code_decides_on_common_messages_itself() -> None:
+    from captures.frames.messages import decode_messages
 
-
-def test_the_compiled_loop_decides_on_common_bodies_itself() -> None:
-    from captures.frames.compiled_bodies import compiled_columns
-
-    bodies: dict[FrameType, Body] = {
-        FrameType.MSG: Message({"price": 0.25, "stöck": "é", "n": 3, "open": True}),
-        FrameType.RA: Predicate((Filter((Constraint("x", Type.DOUBLE, Operator.LT, 0.25),)),)),
-        FrameType.HELLO: Hello(4),
-        FrameType.ACK: Ack(FrameType.TABLE),
-    }
-    payloads = [codec.encode(Frame(kind, 9, 4, 2, 63, body)) for kind, body in bodies.items()]
-    block = _block(payloads)
-    length = np.array([len(payload) - codec.HEADER_LENGTH for payload in payloads], np.int64)
-    start = block.start + 14 + codec.HEADER_LENGTH
-    _, left = compiled_columns(block, start, length, np.array(list(bodies), np.int64), BODY_COLUMNS)
-    assert left.tolist() == [False] * len(bodies)
+    body = encode_message(Message({"price": 0.25, "stöck": "é", "n": 3, "open": True}))
+    accepted, _ = decode_messages(body, np.array([0, 0]), np.array([len(body), -1]))
+    assert accepted.tolist() == [True, False]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from captures.frames.columns import BODY_COLUMNS, SCHEMA
-from captures.frames.decoder import decode_block
+from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
-from captures.pcap.reader import Block
+from captures.pcap.blocks import Block
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
@@ -47,7 +47,7 @@ def _rows(frames: list[bytes], capture: CaptureIdentity) -> list[dict[str, Any]]
     lengths = np.array([len(frame) for frame in frames], dtype=np.int64)
     start = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
     times = np.arange(len(frames), dtype=np.int64) + 10
-    batch = decode_block(Block(b"".join(frames), start, lengths, lengths, times, before=0), capture)
+    batch = FrameDecoder(capture).decode(Block(b"".join(frames), start, lengths, lengths, times, before=0))
     assert batch.schema == SCHEMA
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows

@@ -12,14 +12,15 @@ import pytest
 from captures.datasource.file_view import file_health
 from captures.frames.index import index_file
 from captures.frames.parts import FilePart
-from captures.pcap.compiling import numba_is_there
+from captures.pcap.formats import PcapError
 from captures.pcap.listing import is_capture_name
-from captures.pcap.reader import NO_TIME, PcapError, PcapReader
+from captures.pcap.reader import PcapReader
+from captures.pcap.walk import NO_TIME
 from tests.support.capture_files import enhanced, interface, pcap, section
+from tests.support.compiled_loops import WAYS, loops
 from tests.support.wire_tshark import needs_tshark
 
 PACKETS = [(number * 10**9 + 5000, bytes([number % 256]) * 60) for number in range(300)]
-_WAYS = sorted({False, numba_is_there()})
 
 
 def _kuznetzov(order: str) -> bytes:
@@ -31,12 +32,13 @@ def _kuznetzov(order: str) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("compiled", _WAYS)
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_kuznetzovs_variant_is_read(tmp_path: Path, order: str, compiled: bool) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(_kuznetzov(order))
-    records = list(PcapReader(path, compiled=compiled).records())
+    with loops(compiled=compiled):
+        records = list(PcapReader(path).records())
     assert [(record.time_ns, record.data, record.original_length) for record in records] == [
         (time_ns, data, len(data) + 4) for time_ns, data in PACKETS
     ]
@@ -66,7 +68,7 @@ def test_kuznetzovs_variant_is_read_as_by_tshark(tmp_path: Path, order: str) -> 
     assert len(shown) == len(PACKETS)
 
 
-@pytest.mark.parametrize("compiled", _WAYS)
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("nano", [False, True])
 def test_a_fraction_of_more_than_two_seconds_is_no_time(tmp_path: Path, nano: bool, compiled: bool) -> None:
     path = tmp_path / "a.pcap"
@@ -74,7 +76,8 @@ def test_a_fraction_of_more_than_two_seconds_is_no_time(tmp_path: Path, nano: bo
     fractions_ns = (999_999_000, 1_000_000_000, 1_999_999_000, 2_000_000_000, 2_000_001_000, 4_000_000_000)
     records = b"".join(struct.pack("<IIII", 7, at // unit, 1, 1) + b"x" for at in fractions_ns)
     path.write_bytes(pcap([], nano=nano) + records)
-    times = [record.time_ns for record in PcapReader(path, compiled=compiled).records()]
+    with loops(compiled=compiled):
+        times = [record.time_ns for record in PcapReader(path).records()]
     assert times == [7_999_999_000, 8 * 10**9, 8_999_999_000, 9 * 10**9, NO_TIME, NO_TIME]
     (row,) = file_health(FilePart(str(path)), ["packets", "untimed", "last_ns"]).to_pylist()
     assert row == {"packets": 6, "untimed": 2, "last_ns": 9 * 10**9}
@@ -84,7 +87,7 @@ def test_a_fraction_of_more_than_two_seconds_is_no_time(tmp_path: Path, nano: bo
 _LENGTHS = [(60, 60), (60, 1500), (60, 61)]
 
 
-@pytest.mark.parametrize("compiled", _WAYS)
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize(
     ("version", "swapped"),
@@ -102,8 +105,10 @@ def test_lengths_are_in_the_order_of_the_version(
         written = (original, captured) if swapped else (captured, original)
         content += struct.pack(order + "IIII", 1, 2, *written) + bytes(captured)
     path.write_bytes(content)
-    reader = PcapReader(path, compiled=compiled)
-    assert [(record.captured_length, record.original_length) for record in reader.records()] == _LENGTHS
+    reader = PcapReader(path)
+    with loops(compiled=compiled):
+        lengths = [(record.captured_length, record.original_length) for record in reader.records()]
+    assert lengths == _LENGTHS
     assert reader.defect is None
 
 

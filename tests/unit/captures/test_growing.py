@@ -16,8 +16,8 @@ from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.streaming import GrowingCaptures
 from captures.datasource.views import CBCB_VIEWS, FRAMES, PACKETS, PCAP_VIEWS, View
 from captures.frames.identity import CaptureIdentity
+from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry
-from captures.pcap.reader import PcapError
 from tests.support.capture_files import Packet, pcap
 
 PACKETS_MADE = [(number, bytes([number]) * 40) for number in range(20)]

@@ -17,8 +17,8 @@ from scapy.layers.ppp import HDLC, PPP, PPPoE
 from captures.datasource.options import read_options
 from captures.datasource.views import PCAP_VIEWS, view_of
 from captures.frames.parts import FilePart
-from captures.pcap.compiling import numba_is_there
 from tests.support.capture_files import pcap
+from tests.support.compiled_loops import WAYS, loops
 from tests.support.wire_tshark import needs_tshark
 
 _V4 = IP(src="10.0.0.1", dst="192.168.7.255", ttl=17) / TCP(sport=80, dport=4000, flags="SA")
@@ -81,14 +81,12 @@ _COLUMNS = (
     "vlan",
     "vlan_inner",
 )
-_WAYS = sorted({False, numba_is_there()})
 
 
-def _rows(path: Path, *, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    for name in ("internet", "links", "gather"):
-        monkeypatch.setattr(f"captures.pcap.{name}.should_compile", lambda _: compiled)
+def _rows(path: Path, *, compiled: bool) -> list[tuple[Any, ...]]:
     view = view_of(read_options("pcap", {"path": str(path), "columns": ",".join(_COLUMNS)}, PCAP_VIEWS))
-    batches = view.read(FilePart(str(path)))
+    with loops(compiled=compiled):
+        batches = list(view.read(FilePart(str(path))))
     return [tuple(row[name] for name in _COLUMNS) for batch in batches for row in batch.to_pylist()]
 
 
@@ -122,15 +120,13 @@ def _shown_by_tshark(path: Path) -> list[tuple[Any, ...]]:
 
 
 @needs_tshark
-@pytest.mark.parametrize("compiled", _WAYS)
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("case", _CASES)
-def test_columns_are_those_of_tshark(
-    tmp_path: Path, case: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_are_those_of_tshark(tmp_path: Path, case: str, compiled: bool) -> None:
     link_type, packets = _CASES[case]
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([(1, packet) for packet in packets], link_type=link_type))
-    found = _rows(path, compiled=compiled, monkeypatch=monkeypatch)
+    found = _rows(path, compiled=compiled)
     shown = _shown_by_tshark(path)
     if link_type != 1:
         # The columns of Ethernet are null behind other headers.
@@ -139,19 +135,15 @@ def test_columns_are_those_of_tshark(
     assert [row[0] for row in found] == [None] if case == "SNAP of another" else all(row[0] for row in found)
 
 
-@pytest.mark.parametrize("compiled", _WAYS)
-def test_nflog_of_a_machine_with_big_endian(
-    tmp_path: Path, compiled: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("compiled", WAYS)
+def test_nflog_of_a_machine_with_big_endian(tmp_path: Path, compiled: bool) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(pcap([(1, _nflog(2, bytes(_V4), ">"))], link_type=239))
-    ((source, *_),) = _rows(path, compiled=compiled, monkeypatch=monkeypatch)
+    ((source, *_),) = _rows(path, compiled=compiled)
     assert source == "10.0.0.1"
 
 
-def test_cut_and_changed_packets_have_the_same_columns_compiled_and_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cut_and_changed_packets_have_the_same_columns_compiled_and_not(tmp_path: Path) -> None:
     for link_type, packets in _CASES.values():
         path = tmp_path / "a.pcap"
         cut = [packet[:size] for packet in packets for size in range(len(packet))]
@@ -162,5 +154,5 @@ def test_cut_and_changed_packets_have_the_same_columns_compiled_and_not(
             for value in (0, 1, 255)
         ]
         path.write_bytes(pcap([(1, packet) for packet in cut + changed], link_type=link_type))
-        plain, compiled = (_rows(path, compiled=way, monkeypatch=monkeypatch) for way in (False, _WAYS[-1]))
+        plain, compiled = (_rows(path, compiled=way) for way in WAYS)
         assert plain == compiled

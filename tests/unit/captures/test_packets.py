@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP
@@ -17,8 +16,8 @@ from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1Q, Ether
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import PACKETS, View
 from captures.frames.parts import FilePart
-from captures.pcap.compiling import numba_is_there
 from tests.support.capture_files import pcap
+from tests.support.compiled_loops import WAYS, loops
 
 _ETHER = Ether(src="00:00:00:00:00:02", dst="00:00:00:00:00:01")
 _V4 = IP(src="10.0.0.1", dst="192.168.7.255")
@@ -83,19 +82,12 @@ _LINKS: dict[int, list[tuple[bytes, bytes]]] = {
 
 def _rows(path: Path, packets: list[bytes], compiled: bool, link_type: int = 1) -> list[dict[str, Any]]:
     path.write_bytes(pcap(list(enumerate(packets)), link_type=link_type))
-    modules = [f"captures.pcap.{name}" for name in ("reader", "gather", "internet", "links")]
-    patches = [patch(f"{module}.should_compile", return_value=compiled) for module in modules]
-    for each in patches:
-        each.start()
-    try:
+    with loops(compiled=compiled):
         batches = list(View(PACKETS, tuple(PACKET_COLUMNS)).read(FilePart(str(path))))
-    finally:
-        for each in patches:
-            each.stop()
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("compiled", sorted({False, numba_is_there()}))
+@pytest.mark.parametrize("compiled", WAYS)
 def test_headers_of_packets_of_all_kinds(tmp_path: Path, compiled: bool) -> None:
     rows = _rows(tmp_path / "a.pcap", [bytes(packet) for packet, _ in _CASES.values()], compiled)
     for row, (name, (packet, expected)) in zip(rows, _CASES.items(), strict=True):
@@ -105,7 +97,7 @@ def test_headers_of_packets_of_all_kinds(tmp_path: Path, compiled: bool) -> None
             assert row["ip_dst"] == "192.168.7.255", name
 
 
-@pytest.mark.parametrize("compiled", sorted({False, numba_is_there()}))
+@pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("link_type", _LINKS)
 def test_internet_headers_behind_other_link_headers(tmp_path: Path, compiled: bool, link_type: int) -> None:
     v4, v6 = bytes(_V4 / UDP(sport=5, dport=6)), bytes(_V6 / TCP(sport=7, dport=8))
@@ -124,7 +116,7 @@ def test_internet_headers_behind_other_link_headers(tmp_path: Path, compiled: bo
     assert {row["ip_src"] for row in rows} == {None}
 
 
-@pytest.mark.parametrize("compiled", sorted({False, numba_is_there()}))
+@pytest.mark.parametrize("compiled", WAYS)
 def test_a_protocol_that_is_cut_off_is_not_told(tmp_path: Path, compiled: bool) -> None:
     extensions = IPv6ExtHdrHopByHop() / _AH / IPv6ExtHdrDestOpt() / UDP(sport=1, dport=2)
     whole = bytes(_ETHER / _V6 / extensions)
@@ -150,9 +142,7 @@ def test_any_bytes_give_the_same_columns_compiled_and_not(tmp_path: Path) -> Non
     ]
     seen = set()
     for link_type in (1, *_LINKS):
-        plain, compiled = (
-            _rows(tmp_path / "a.pcap", packets, way, link_type) for way in (False, numba_is_there())
-        )
+        plain, compiled = (_rows(tmp_path / "a.pcap", packets, way, link_type) for way in WAYS)
         assert plain == compiled
         seen |= {row["undecodable"] for row in plain}
     assert seen == {None, "truncated", "not_ethernet"}

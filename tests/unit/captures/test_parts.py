@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 from typing import cast
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -37,17 +35,16 @@ from captures.datasource.streaming import GrowingCaptures
 from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
 from captures.frames.columns import COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
-from captures.frames.parts import FilePart, survey
+from captures.frames.parts import FilePart
 from captures.frames.traffic import TRAFFIC_COLUMNS
-from captures.pcap.compiling import numba_is_there
+from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry, list_captures
-from captures.pcap.reader import Block, PcapError, PcapReader
+from captures.pcap.reader import PcapReader
 from router.predicates.model import Message
 from router.wire.addresses import node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from tests.support.capture_files import interface, pcap, pcapng, section
-from tests.support.mutated_frames import mutated
 from tests.vectors.wire_vectors import WHOLE
 
 VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
@@ -331,24 +328,3 @@ def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path)
     assert times == [packets[0][0], packets[1][0]]
     path.write_bytes(content * 2)
     assert following.latestOffset(end) == end
-
-
-@pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
-@pytest.mark.parametrize("mixed_links", [False, True])
-def test_compiled_and_plain_code_see_the_same_in_a_block(
-    mixed_links: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    random = Random("survey")
-    frames = [bytes(12) + random.choice((b"\x88\xb5", b"\x08\x00")) + mutated(random) for _ in range(2000)]
-    captured = np.array([random.randint(0, len(frame)) for frame in frames], np.int64)
-    start = np.cumsum([0, *map(len, frames[:-1])])
-    link_type = np.array(random.choices((1, 101), k=2000)) if mixed_links else None
-    block = Block(b"".join(frames), start, captured, captured, start, link_type=link_type)
-    seen = []
-    for compiled in (False, True):
-        monkeypatch.setattr("captures.frames.parts.should_compile", lambda _, compiled=compiled: compiled)
-        types, fragments = survey(block)
-        seen.append((types, fragments.tolist()))
-    assert seen[0] == seen[1]
-    assert len(seen[0][0]) > 5
-    assert seen[0][1]

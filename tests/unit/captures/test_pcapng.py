@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from captures.frames.index import index_file
-from captures.pcap.compiling import numba_is_there
-from captures.pcap.reader import NO_TIME, PcapError, PcapReader, Record
+from captures.pcap.formats import PcapError
+from captures.pcap.reader import PcapReader, Record
+from captures.pcap.walk import NO_TIME
 from tests.support.capture_files import block, enhanced, interface, old, pcap, pcapng, section, simple
+from tests.support.compiled_loops import WAYS, loops
 
 TIME_NS = 1_700_000_000_123_456_789
 PACKETS = [(TIME_NS + 1_000_003 * number, bytes([number]) * (40 + number)) for number in range(20)]
@@ -25,8 +27,12 @@ def _records(path: Path, content: bytes | None = None) -> list[Record]:
     """The records, read by the compiled walk and by the plain one, which must agree."""
     if content is not None:
         path.write_bytes(content)
-    readers = [PcapReader(path, link_type=None, compiled=compiled) for compiled in (False, numba_is_there())]
-    plain, compiled = (list(reader.records()) for reader in readers)
+    readers, found = [], []
+    for way in WAYS:
+        readers.append(PcapReader(path, link_type=None))
+        with loops(compiled=way):
+            found.append(list(readers[-1].records()))
+    plain, compiled = found
     assert plain == compiled
     assert readers[0].defect == readers[1].defect
     return plain

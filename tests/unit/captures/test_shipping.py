@@ -27,7 +27,7 @@ print(importlib.import_module(sys.argv[3]).__file__)
         "captures.datasource.formats",
         "captures.accounting.paths",
         "captures.frames.decoder",
-        "captures.frames.loops",
+        "captures.frames.messages",
         "testbed.sim.simulation",
         "testbed.sweeps.job",
     ],

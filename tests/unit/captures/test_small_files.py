@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.datasource import small_files
 from captures.datasource.bounds import Bounds
 from captures.datasource.options import DROPMALFORMED
 from captures.datasource.packet_view import PACKET_COLUMNS
@@ -22,11 +21,13 @@ from captures.frames.identity import CaptureIdentity
 from captures.frames.index import index_file
 from captures.frames.parts import FilePart
 from captures.frames.traffic import TRAFFIC_COLUMNS
-from captures.pcap.reader import Block
+from captures.pcap import blocks
+from captures.pcap.blocks import Block
 from router.predicates.model import Message
 from router.wire.addresses import ROUTER_DESTINATION, node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from tests.support.compiled_loops import loops
 from tests.support.run_folder import START_NS, asked_run, pcap_bytes
 
 
@@ -90,11 +91,11 @@ _VIEWS = (
 def test_rows_are_those_of_each_file(
     parts: Sequence[FilePart], view: View, packets: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_files, "_MOST_PACKETS", packets)
-    monkeypatch.setattr("captures.frames.decoder.should_compile", lambda _: compiled)
+    monkeypatch.setattr(blocks, "_MOST_PACKETS", packets)
     view = replace(view, captures=_identities(part.path for part in parts))
-    together = list(view.read_all(parts))
-    alone = list(chain.from_iterable(map(view.read, parts)))
+    with loops(compiled=compiled):
+        together = list(view.read_all(parts))
+        alone = list(chain.from_iterable(map(view.read, parts)))
     assert _rows(together) == _rows(alone)
     assert alone
     if packets == 50_000:
@@ -108,7 +109,7 @@ def test_rows_are_those_of_each_file(
 def test_sums_are_those_of_each_file(
     parts: Sequence[FilePart], bounds: Bounds, packets: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(small_files, "_MOST_PACKETS", packets)
+    monkeypatch.setattr(blocks, "_MOST_PACKETS", packets)
     view = View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=bounds)
     view = replace(view, captures=_identities(part.path for part in parts))
     together = _sums(view.read_all(parts))
@@ -141,7 +142,7 @@ def test_the_buffers_of_readers_are_not_held() -> None:
         files.add(None, Block(memoryview(buffer)[:100], one, one + 100, one + 100, one, before=0))  # type: ignore[arg-type]
         return weakref.ref(buffer)
 
-    files = small_files.SmallFiles()
+    files = blocks.SmallFiles()
     assert add()() is None
     taken = files.take()
     assert taken is not None and taken[1].block.length.tolist() == [100]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.pcap.reader import PcapError
+from captures.pcap.formats import PcapError
 from captures.rundir.layout import RunLayout
 from testbed.live.state import SLOT_NS, LinkCount
 from testbed.live.watch import growing_captures
