@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from captures.rundir.clock import read_clock
+from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
+from captures.rundir.measures import read_timings
 from captures.rundir.summary import write_summary
-from captures.rundir.timings import read_timings
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
@@ -97,7 +97,7 @@ def account_run(
 
 
 def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
-    """Returns the keys of the summary that the runner provides (captures.rundir.summary_keys documents all
+    """Returns the keys of the summary that the runner provides (captures.rundir.summary documents all
     keys)."""
     manifest = read_manifest(run)
     # The last file of a complete emulation is read first, so that other folders are refused at once.

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
 from router import wire
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
@@ -32,7 +33,7 @@ PROFILE = "CBCB"
 #: In the profile's folder: path of each installed file -> SHA-256 of its content.
 RECORD = "installed.json"
 #: In the profile's folder: the topology whose nodes have names.
-_TOPOLOGY = "topology.json"
+_TOPOLOGY = RunLayout(Path()).topology.name
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
 

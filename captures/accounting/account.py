@@ -24,7 +24,7 @@ from captures.accounting.stages import Stages
 from captures.accounting.steps import Sources, Steps
 from captures.rundir.capture_list import LARGE_BYTES
 from captures.rundir.layout import RunLayout
-from captures.rundir.stages import write_accounting
+from captures.rundir.measures import write_accounting
 from captures.source import captured_frames
 from captures.spark.reach import require_reach
 from captures.spark.session import failed, spark_session
@@ -61,7 +61,7 @@ def account(
 ) -> dict[str, Any]:
     """Accounts for a finished run: writes its tables, and returns keys of summary.json.
 
-    The keys are those of `captures.rundir.summary_keys.SUMMARY_KEYS`, except the keys of the runner. Older
+    The keys are those of `captures.rundir.summary.SUMMARY_KEYS`, except the keys of the runner. Older
     tables of the run stay in place until the new ones are complete.
 
     Args:

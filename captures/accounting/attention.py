@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from captures.accounting.inputs import Inputs
-from captures.rundir.subscriptions import Judgement
+from captures.rundir.oracle import Judgement
 
 #: Outcomes of the rounds that say something of the quality of the service.
 _DECIDED = ("satisfied", "starved", "short")

@@ -28,7 +28,7 @@ from captures.accounting.traffic import frames_by_type
 from captures.accounting.uncaptured import captured_only, frames_by_counters, processed_by_counters
 from captures.accounting.verdict import verdict
 from captures.rundir.faults import killed_routers, lost_parts
-from captures.rundir.summary_keys import SUMMARY_KEYS
+from captures.rundir.summary import SUMMARY_KEYS
 
 #: Rows of a text, by its name.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]

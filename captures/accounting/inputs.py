@@ -21,10 +21,9 @@ from captures.accounting.log_tables import (
 )
 from captures.frames.index import check_capture
 from captures.pcap.opening import is_compressed
-from captures.rundir.attention import AttentionEvent, read_attention
+from captures.rundir.applications import AttentionEvent, read_attention
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
 from captures.rundir.clock import Clock, read_clock
-from captures.rundir.commands import lossy_links, read_commands
 from captures.rundir.controller import ControllerEvent, read_controller
 from captures.rundir.counters import (
     ROUTERS_KEEP,
@@ -35,15 +34,28 @@ from captures.rundir.counters import (
     read_switches_counters,
 )
 from captures.rundir.epochs import Epochs, epochs
-from captures.rundir.faults import FaultRecord, killed_routers, lost_parts, read_faults, restarted_routers
+from captures.rundir.faults import (
+    FaultRecord,
+    killed_routers,
+    lossy_links,
+    lost_parts,
+    read_commands,
+    read_faults,
+    restarted_routers,
+)
 from captures.rundir.files import RunFolderError
-from captures.rundir.lag import LagReport, read_lag
+from captures.rundir.inputs import (
+    SIMULATED,
+    Manifest,
+    WorkloadLine,
+    read_manifest,
+    read_topology,
+    read_workload,
+)
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import SIMULATED, Manifest, read_manifest
+from captures.rundir.measures import LagReport, read_lag
+from captures.rundir.oracle import Judgement, read_judgement
 from captures.rundir.routing_tables import read_routing_tables
-from captures.rundir.subscriptions import Judgement, read_judgement
-from captures.rundir.topology import read_topology
-from captures.rundir.workload import WorkloadLine, read_workload
 from captures.tables.catalogue import TABLES
 from topos.model import Link, Topology
 

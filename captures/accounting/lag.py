@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from captures.rundir.clock import Clock
-from captures.rundir.lag import LagReport, PartLag
+from captures.rundir.measures import LagReport, PartLag
 
 #: Parts in the order of the summary -> their name in reasons.
 PARTS = {"router": "routers", "workload": "workload", "switches": "switches", "captures": "captures"}

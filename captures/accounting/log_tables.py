@@ -16,10 +16,10 @@ from captures.rundir.applications import read_applications
 from captures.rundir.clock import Clock
 from captures.rundir.controller import read_controller
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import WorkloadLine
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow, read_routing_tables
-from captures.rundir.workload import WorkloadLine
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message, Value
 from router.predicates.printer import format_message, format_predicate

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES
-from captures.rundir.attention import AttentionEvent
+from captures.rundir.applications import AttentionEvent
 from captures.rundir.faults import killed_routers
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import signed64
-from captures.rundir.attention import AttentionEvent
-from captures.rundir.subscriptions import read_subscriptions
+from captures.rundir.applications import AttentionEvent
+from captures.rundir.oracle import read_subscriptions
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
 from router.predicates.printer import format_message

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from captures.rundir.stages import Accounting, StageTime
+from captures.rundir.measures import Accounting, StageTime
 
 #: The most stages that a line of progress names.
 _NAMED = 3

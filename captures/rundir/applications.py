@@ -1,6 +1,6 @@
-"""The records of applications in a run folder: those of its routers and members, or of its simulation.
+"""The records of applications and of services in a run folder.
 
-`router.records.applications` has the records and their writer.
+`router.records.applications` and `router.records.attention` have the records and their writers.
 """
 
 from __future__ import annotations
@@ -8,25 +8,33 @@ from __future__ import annotations
 import heapq
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
-from captures.rundir.files import RunFolderError, missing, read_lines
-from captures.rundir.follow import Follower
+from captures.rundir.files import Follower, RunFile, RunFolderError, check, missing, parsed, read_lines
+from captures.rundir.inputs import is_private
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import is_private
-from captures.rundir.records import RunFile, check
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.records.applications import APPLICATION_EVENTS, ApplicationEvent
+from router.records.attention import ATTENTION_EVENTS, AttentionEvent
 
-__all__ = ["FILE", "ApplicationEvent", "ApplicationsFollower", "Change", "Recorded", "read_applications"]
+__all__ = [
+    "ApplicationEvent",
+    "ApplicationsFollower",
+    "AttentionEvent",
+    "Change",
+    "Recorded",
+    "attention_event",
+    "read_applications",
+    "read_attention",
+]
 
-FILE = RunFile(
+APPLICATIONS = RunFile(
     lambda run: [
         run.applications_of("<n>"),
         run.applications_after_restart("<n>", "<i>"),
@@ -44,9 +52,23 @@ FILE = RunFile(
     "`pid`, in a file of their own.",
     tuple((f"Event `{name}`", record) for name, record in APPLICATION_EVENTS.items()),
 )
+SERVICE = RunFile(
+    lambda run: [run.service_records_of("<n>"), run.simulated_service_records],
+    'What the router of node n did for its applications with [service] `kind = "attention"`, or all routers '
+    "of a simulation: one event a line, in order of time. The router writes a line at most about 0.1 s after "
+    "the event, and the last lines when it ends.",
+    tuple(
+        (
+            f"Event {' and '.join(f'`{name}`' for name, each in ATTENTION_EVENTS.items() if each is record)}",
+            record,
+        )
+        for record in dict.fromkeys(ATTENTION_EVENTS.values())
+    ),
+)
 #: Wall time after which every record of a run with privacy is in its file, whoever wrote it.
 _WRITTEN_NS = 500_000_000
 _Located = tuple[str, ApplicationEvent]
+_Event = TypeVar("_Event")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +183,8 @@ def _events(run: RunLayout) -> Iterator[_Located]:
 
 
 def _events_of(path: Path) -> Iterator[_Located]:
-    return ((where, _event(where, record)) for where, record in read_lines(path, unfinished=True))
+    for where, record in read_lines(path, dict[str, Any], unfinished=True):
+        yield where, _event(where, record, APPLICATION_EVENTS)
 
 
 def _time(located: _Located) -> int:
@@ -208,20 +231,43 @@ def _taken(waiting: deque[_Located], until_ns: int) -> Iterator[_Located]:
         yield waiting.popleft()
 
 
-def _located(where: str, record: dict[str, Any]) -> _Located:
-    return where, _event(where, record)
+def _located(where: str, line: bytes) -> _Located:
+    return where, _event(where, parsed(dict[str, Any], where, line), APPLICATION_EVENTS)
 
 
 def _files(run: RunLayout) -> list[Path]:
     return sorted(run.applications_folder.glob("*.jsonl"))
 
 
-def _event(where: str, record: dict[str, Any]) -> ApplicationEvent:
+def read_attention(run: RunLayout) -> Iterator[tuple[str, AttentionEvent]]:
+    """Reads the events of a service, each after its place (FILE:LINE): those of a node in order of time.
+
+    The end of a file whose last line was not finished is left out.
+
+    Raises:
+        RunFolderError: the folder is missing, as it is with another service, or a line is malformed.
+    """
+    if not run.service_folder.is_dir():
+        raise missing(run.service_folder)
+    for path in sorted(run.service_folder.glob("*.jsonl")):
+        for where, record in read_lines(path, dict[str, Any], unfinished=True):
+            yield where, _event(where, record, ATTENTION_EVENTS)
+
+
+def attention_event(where: str, line: bytes) -> AttentionEvent:
+    """The event of a line.
+
+    Raises:
+        RunFolderError: it is malformed.
+    """
+    return _event(where, parsed(dict[str, Any], where, line), ATTENTION_EVENTS)
+
+
+def _event(where: str, record: dict[str, Any], events: Mapping[str, type[_Event]]) -> _Event:
     name = record.get("event")
-    event = APPLICATION_EVENTS.get(name) if isinstance(name, str) else None
-    if event is None:
-        if "event" not in record:
-            raise RunFolderError(f"{where}: no field 'event'")
-        raise RunFolderError(f"{where}: event: {name!r}; expected {' or '.join(APPLICATION_EVENTS)}")
-    check(event, where, record)
-    return cast("ApplicationEvent", record)
+    if not isinstance(name, str) or name not in events:
+        expected = (
+            f"event: {name!r}; expected {' or '.join(events)}" if "event" in record else "no field 'event'"
+        )
+        raise RunFolderError(f"{where}: {expected}")
+    return check(events[name], where, record)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from captures.frames.identity import CaptureIdentity
-from captures.rundir.files import RunFolderError, as_object, read_json, write_json
+from captures.rundir.files import Document, RunFile, RunFolderError, read_json
+from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
-from captures.rundir.records import RunFile, check
-from captures.rundir.topology import read_topology
+from router.records.json_file import write_json
 from topos.model import Link, Topology
 
 #: Bytes of captures, about a million frames, above which a JVM that compiles longer accounts faster.
@@ -57,12 +57,13 @@ class CapturedFile:
     dropped_by_kernel: int
 
 
-FILE = RunFile(
+CAPTURES = Document(
     lambda run: [run.captures, run.ip_captures],
     "The captures: a list of objects; with `[network] ip = true`, those of IPv4 in a list of their own.",
     (("", CaptureEntry),),
+    form=list[CaptureEntry],
 )
-FILES_FILE = RunFile(
+CAPTURE_FILES = RunFile(
     lambda run: [
         run.capture(link_capture_name("<u>", "<v>")),
         run.capture(host_capture_name("<n>")),
@@ -108,18 +109,15 @@ def read_ip_captures(run: RunLayout) -> list[CapturedFile]:
 
 
 def _read(run: RunLayout, path: Path) -> list[CapturedFile]:
-    index = {frozenset((link.u, link.v)): link.index for link in read_topology(run).links}
-    entries = read_json(path)
-    if not isinstance(entries, list):
-        raise RunFolderError(f"{path}: expected a list")
+    index = {(link.u, link.v): link.index for link in read_topology(run).links}
+    index |= {(v, u): number for (u, v), number in index.items()}
     found = []
-    for number, entry in enumerate(entries):
-        where = f"{path}: entry {number}"
-        check(CaptureEntry, where, as_object(where, entry))
+    for number, entry in enumerate(read_json(path, CAPTURES.form)):
+        where = f"{path}: {number}"
         if Path(entry["file"]).is_absolute() or ".." in Path(entry["file"]).parts:
             raise RunFolderError(f"{where}: file: {entry['file']!r}; expected a path in the run folder")
         kind, u, v, node = entry["kind"], entry["u"], entry["v"], entry["node"]
-        link = index.get(frozenset((u, v)))
+        link = None if u is None or v is None else index.get((u, v))
         if kind == "link" and link is not None:
             identity = CaptureIdentity(entry["name"], kind, link, u, v)
         elif kind == "host" and node is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Self, TypedDict, cast
+from collections.abc import Iterable
+from typing import Annotated, Self, TypedDict
 
-from captures.rundir.files import RunFolderError, read_lines, write_lines
+from msgspec import Meta
+
+from captures.rundir.files import Log, RunFolderError
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
 from router.clock.pieces import NS, Piece, Timeline
-from router.records.json_file import json_line
 
 
 class ClockPiece(TypedDict):
@@ -18,16 +18,17 @@ class ClockPiece(TypedDict):
     t_ns: Annotated[int, "wall clock at its start, ns since 1970 UTC; virtual in a simulation"]
     monotonic_ns: Annotated[int, "the machine's monotonic clock at its start, ns; virtual in a simulation"]
     experiment_s: Annotated[float, "experiment second at its start; negative before the workload"]
-    rate: Annotated[float, "experiment seconds per wall second; above 0"]
+    rate: Annotated[float, Meta(gt=0), "experiment seconds per wall second"]
 
 
-FILE = RunFile(
+CLOCK = Log(
     lambda run: [run.clock],
     "The experiment clock, written when second 0 is known, when the rate changes, and when an emulation is "
     "taken down: a line for each piece. "
     "A piece supersedes every earlier one from its start on.",
-    (("", ClockPiece),),
+    form=ClockPiece,
 )
+write_clock, append_piece = CLOCK.write, CLOCK.append
 
 
 class Clock:
@@ -90,32 +91,9 @@ def read_clock(run: RunLayout, *, unfinished: bool = False) -> Clock:
     Raises:
         RunFolderError: the file is missing or empty, or a field is missing or malformed.
     """
-    found = [clock_piece(where, line) for where, line in read_lines(run.clock, unfinished=unfinished)]
+    found = [piece for _, piece in CLOCK.read(run, unfinished=unfinished)]
     if not found:
         raise RunFolderError(f"{run.clock}: no piece; expected at least one")
     offsets = [record["t_ns"] - record["monotonic_ns"] for record in found]
     pieces = (Piece(record["t_ns"], record["experiment_s"], record["rate"]) for record in found)
     return Clock(pieces, max(offsets) - min(offsets))
-
-
-def clock_piece(where: str, record: Mapping[str, Any]) -> ClockPiece:
-    """Checks a line of the file.
-
-    Raises:
-        RunFolderError: a field is missing or malformed; names `where`.
-    """
-    check(ClockPiece, where, record)
-    if not 0 < record["rate"] < float("inf"):
-        raise RunFolderError(f"{where}: rate: {record['rate']!r}; expected a number above 0")
-    return cast("ClockPiece", record)
-
-
-def write_clock(run: RunLayout, pieces: Iterable[ClockPiece]) -> None:
-    """Writes the file whole or not at all."""
-    write_lines(run.clock, pieces)
-
-
-def append_piece(run: RunLayout, piece: ClockPiece) -> None:
-    """Adds a piece to the file."""
-    with run.clock.open("a", encoding="utf-8") as file:
-        file.write(json_line(piece))

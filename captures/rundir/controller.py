@@ -10,9 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, NotRequired, Self, TypedDict
 
-from captures.rundir.files import read_lines
+from captures.rundir.files import RunFile, check, parsed, read_lines
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
 from router.records.json_file import json_line
 
 #: A line of the log that has been checked against the record of its event.
@@ -174,7 +173,7 @@ CONTROLLER_EVENTS: dict[str, type] = {
     "counters": FrameCounts,
 }
 
-FILE = RunFile(
+CONTROLLER = RunFile(
     lambda run: [run.controller_log],
     "The events of the controller, one a line.",
     (
@@ -196,12 +195,17 @@ def read_controller(run: RunLayout, *, unfinished: bool = False) -> Iterator[tup
     Raises:
         RunFolderError: a line is malformed.
     """
-    if run.controller_log.exists():
-        for where, record in read_lines(run.controller_log, unfinished=unfinished):
-            yield where, controller_event(where, record)
+    return controller_events(run.controller_log, unfinished=unfinished)
 
 
-def controller_event(where: str, record: dict[str, Any]) -> ControllerEvent:
+def controller_events(log: Path, *, unfinished: bool = False) -> Iterator[tuple[str, ControllerEvent]]:
+    """As `read_controller`, of any log of a controller."""
+    if log.exists():
+        for where, record in read_lines(log, dict[str, Any], unfinished=unfinished):
+            yield where, _event(where, record)
+
+
+def controller_event(where: str, line: bytes) -> ControllerEvent:
     """A line of the log as an event.
 
     Events that are not in `CONTROLLER_EVENTS` are let through.
@@ -209,10 +213,12 @@ def controller_event(where: str, record: dict[str, Any]) -> ControllerEvent:
     Raises:
         RunFolderError: a field is missing or malformed; names `where`.
     """
-    check(Head, where, record)
-    fields = CONTROLLER_EVENTS.get(record["event"])
-    if fields is not None:
-        check(fields, where, record)
+    return _event(where, parsed(dict[str, Any], where, line))
+
+
+def _event(where: str, record: dict[str, Any]) -> ControllerEvent:
+    name = check(Head, where, record)["event"]
+    check(CONTROLLER_EVENTS.get(name, Head), where, record)
     return record
 
 
@@ -247,7 +253,7 @@ class ControllerLog:
 
     def __init__(self, path: Path, *, buffered: bool = False) -> None:
         _cut_to_whole_lines(path)
-        self._file = path.open("a", buffering=-1 if buffered else 1, encoding="utf-8")
+        self._file = path.open("ab", buffering=-1 if buffered else 0)
 
     def write(self, event: str, fields: Mapping[str, Any], t_ns: int | None = None) -> None:
         """Appends an event.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
-from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
+from captures.rundir.files import Document, check
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
 from router.records.counters import CORE_COUNTERS, LinkCounters
 
 #: Counters that each router of a run writes.
@@ -15,9 +13,6 @@ ROUTERS_KEEP = (
     *("bytes_received", "bytes_sent", "dropped", "socket_drops", "records_lost"),
     *("applications_disconnected_slow", *CORE_COUNTERS),
 )
-PortCounters = dict[str, int]
-#: Node -> switch port -> counters.
-SwitchCounters = dict[int, dict[int, PortCounters]]
 
 
 class Port(TypedDict):
@@ -61,25 +56,34 @@ class SwitchDrops(TypedDict):
     ]
 
 
-ROUTERS_FILE = RunFile(
+PortCounters = dict[str, int]
+#: Node -> switch port -> counters.
+SwitchCounters = dict[int, dict[int, PortCounters]]
+
+ROUTERS = Document(
     lambda run: [run.routers_counters],
     "The counters of every router when it ended: an object by node, as text. Beside the fields below stand "
     f"the counters of the protocol core: {', '.join(f'`{name}`' for name in CORE_COUNTERS)} "
     "(`router.protocol.counters` describes them).",
     (("Counters of one router", LinkCounters),),
+    form=dict[int, dict[str, Any]],
 )
-SWITCHES_FILE = RunFile(
+SWITCHES = Document(
     lambda run: [run.switches_counters],
     "The counters of every port of every switch, counted between the start and the end of the captures: an "
     "object by node, of objects by port, both as text.",
     (("Counters of one port", Port),),
+    form=cast(type[SwitchCounters], dict[int, dict[int, Port]]),
 )
-
-DROPS_FILE = RunFile(
+DROPS = Document(
     lambda run: [run.switch_drops],
     "The frames that every switch dropped: an object by node, as text. A simulation has none.",
     (("Frames that one switch dropped", SwitchDrops),),
+    form=dict[int, SwitchDrops],
 )
+write_routers_counters = ROUTERS.write
+read_switches_counters, write_switches_counters = SWITCHES.read, SWITCHES.write
+write_switch_drops = DROPS.write
 
 
 def read_routers_counters(run: RunLayout) -> dict[int, dict[str, Any]]:
@@ -88,44 +92,10 @@ def read_routers_counters(run: RunLayout) -> dict[int, dict[str, Any]]:
     Raises:
         RunFolderError: the file is missing, or a field is missing or malformed.
     """
-    path = run.routers_counters
-    found = {}
-    for name, counters in read_object(path).items():
-        node, where = key_number(path, name), f"{path}: node {name}"
-        check(LinkCounters, where, as_object(where, counters))
-        for way in ("frames_sent", "frames_received"):
-            for kind, count in counters[way].items():
-                if type(count) is not int:
-                    raise RunFolderError(f"{where}: {way}: {kind}: {count!r}; expected an integer")
-        found[node] = counters
+    found = ROUTERS.read(run)
+    for node, counters in found.items():
+        check(LinkCounters, f"{run.routers_counters}: {node}", counters)
     return found
-
-
-def write_routers_counters(run: RunLayout, counters: Mapping[int, Mapping[str, Any]]) -> None:
-    """Writes the counters of the routers, by node, whole or not at all."""
-    write_json(run.routers_counters, counters)
-
-
-def read_switches_counters(run: RunLayout) -> SwitchCounters:
-    """Reads the counters of the switches.
-
-    Raises:
-        RunFolderError: the file is missing, or a field is missing or malformed.
-    """
-    path = run.switches_counters
-    found: SwitchCounters = {}
-    for name, ports in read_object(path).items():
-        own = found[key_number(path, name)] = {}
-        for port, counters in as_object(f"{path}: node {name}", ports).items():
-            where = f"{path}: node {name}: port {port}"
-            check(Port, where, as_object(where, counters))
-            own[key_number(path, port)] = counters
-    return found
-
-
-def write_switches_counters(run: RunLayout, counters: SwitchCounters) -> None:
-    """Writes the counters of the switches whole or not at all."""
-    write_json(run.switches_counters, counters)
 
 
 def read_switch_drops(run: RunLayout) -> dict[int, SwitchDrops]:
@@ -134,14 +104,4 @@ def read_switch_drops(run: RunLayout) -> dict[int, SwitchDrops]:
     Raises:
         RunFolderError: a field is missing or malformed.
     """
-    path, found = run.switch_drops, {}
-    for name, drops in (read_object(path) if path.exists() else {}).items():
-        node, where = key_number(path, name), f"{path}: node {name}"
-        check(SwitchDrops, where, as_object(where, drops))
-        found[node] = cast(SwitchDrops, drops)
-    return found
-
-
-def write_switch_drops(run: RunLayout, drops: Mapping[int, SwitchDrops]) -> None:
-    """Writes the frames that each switch dropped, by node, whole or not at all."""
-    write_json(run.switch_drops, drops)
+    return DROPS.read_if_there(run) or {}

@@ -6,69 +6,123 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from captures.pcap.listing import INDEX_SUFFIX
 from captures.rundir import (
     applications,
-    attention,
     capture_list,
     clock,
-    commands,
     controller,
     counters,
     faults,
-    lag,
-    manifest,
+    inputs,
+    measures,
     oracle,
-    others,
     routing_tables,
-    simulation,
-    stages,
-    subscriptions,
     summary,
-    timings,
-    topology,
-    workload,
 )
+from captures.rundir.files import Document, Log, RunFile
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, fields
+from router.records.forms import fields
 
+# Files whose format another package owns, or that are read by people only.
+EXPERIMENT = RunFile(
+    lambda run: [run.experiment],
+    "The experiment as it was run, with every default filled in; `testbed.config` reads and writes it.",
+)
+KEYS = RunFile(
+    lambda run: [run.keys],
+    "The keys of the members of a run with privacy, made from the seed or those of `privacy.key_file`, "
+    "as `cbcb pub --key-file` takes them; `router.privacy.keys` reads and writes it.",
+)
+NETWORK_KEYS = RunFile(
+    lambda run: [run.network_keys],
+    "The keys of routers and controller of a run with `[security]`, made from the seed or derived from "
+    "those of `security.key_file`; `router.privacy.keys` reads and writes it.",
+)
+SIGNING_KEYS = RunFile(
+    lambda run: [run.signing_keys],
+    'The signing keys of a run with `[security] mode = "signed"`, made from the seed or derived '
+    "from those of `security.signing_keys`; `router.security.signing_keys` reads and writes it.",
+)
+CAPTURE_INDEX = RunFile(
+    lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
+    "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
+)
+CONTROLLER_PROCESS = RunFile(
+    lambda run: [run.controller_config, run.controller_state, run.controller_errors],
+    "The configuration of the controller process (`testbed.controller.settings`), what it leaves for a "
+    "controller that takes over (`testbed.controller.takeover`), and its standard error.",
+)
+ROUTERS_PROCESS = RunFile(
+    lambda run: [run.routers_specs, run.routers_log, run.routers_errors],
+    "The parent process of the routers (`router.runtime.parent`): the routers that it starts, a line for "
+    "each that is ready or has ended, and its standard error.",
+)
+ROUTERS = RunFile(
+    lambda run: [run.router_log("<n>"), run.router_counters("<n>")],
+    "The log of the router of node n, with its standard error, and the counters that it leaves.",
+)
+SPARK = RunFile(
+    lambda run: [run.spark_log, run.live_errors],
+    "The log of Spark, and the standard error of the live view.",
+)
+RECORDINGS = RunFile(
+    lambda run: [run.recording("<n>")],
+    "The events that the router of node n was given, and its answers; `router.recording.file` reads and "
+    "writes it.",
+)
+TABLES = RunFile(
+    lambda run: [run.tables],
+    "The tables of the accounting, a folder of Parquet files each. docs/tables.md describes them.",
+)
+TABLES_AT_WORK = RunFile(
+    lambda run: [run.tables_new, run.tables_former, run.tables_removed],
+    "Folders of an accounting at work: the tables that it writes, the ones that they replace until the "
+    "summary is written, and tables that are being deleted (`captures.tables.store`).",
+)
+REPORT = RunFile(
+    lambda run: [run.report, run.figures_folder],
+    "The report for people, and its figures as SVG and PNG; as PDF in a folder of its own, by "
+    "`cbcb report --style`.",
+)
 #: Every file of a run folder, in the order of the document.
 FILES: tuple[RunFile, ...] = (
-    others.EXPERIMENT,
-    topology.FILE,
-    workload.FILE,
-    manifest.FILE,
-    others.KEYS,
-    others.NETWORK_KEYS,
-    others.SIGNING_KEYS,
-    clock.FILE,
-    capture_list.FILES_FILE,
-    others.CAPTURE_INDEX,
-    capture_list.FILE,
-    applications.FILE,
-    commands.FILE,
-    faults.FILE,
-    attention.FILE,
-    controller.FILE,
-    routing_tables.FILE,
-    others.CONTROLLER_PROCESS,
-    others.ROUTERS_PROCESS,
-    others.ROUTERS,
-    others.SPARK,
-    others.RECORDINGS,
-    counters.ROUTERS_FILE,
-    counters.SWITCHES_FILE,
-    counters.DROPS_FILE,
-    lag.FILE,
-    timings.FILE,
-    simulation.FILE,
-    oracle.FILE,
-    subscriptions.SUBSCRIPTIONS,
-    subscriptions.JUDGEMENT,
-    others.TABLES,
-    others.TABLES_AT_WORK,
-    stages.FILE,
-    summary.FILE,
-    others.REPORT,
+    EXPERIMENT,
+    inputs.TOPOLOGY,
+    inputs.WORKLOAD,
+    inputs.MANIFEST,
+    KEYS,
+    NETWORK_KEYS,
+    SIGNING_KEYS,
+    clock.CLOCK,
+    capture_list.CAPTURE_FILES,
+    CAPTURE_INDEX,
+    capture_list.CAPTURES,
+    applications.APPLICATIONS,
+    faults.COMMANDS,
+    faults.FAULTS,
+    applications.SERVICE,
+    controller.CONTROLLER,
+    routing_tables.ROUTING_TABLES,
+    CONTROLLER_PROCESS,
+    ROUTERS_PROCESS,
+    ROUTERS,
+    SPARK,
+    RECORDINGS,
+    counters.ROUTERS,
+    counters.SWITCHES,
+    counters.DROPS,
+    measures.LAG,
+    measures.TIMINGS,
+    measures.SIMULATION,
+    oracle.ORACLE,
+    oracle.SUBSCRIPTIONS,
+    oracle.JUDGEMENT,
+    TABLES,
+    TABLES_AT_WORK,
+    measures.ACCOUNTING,
+    summary.SUMMARY,
+    REPORT,
 )
 _HEAD = """# The run folder
 
@@ -91,6 +145,13 @@ def names_of(file: RunFile) -> str:
     return ", ".join(f"`{path.as_posix()}`" for path in file.names(run))
 
 
+def records_of(file: RunFile) -> tuple[tuple[str, type], ...]:
+    """Heading and type of each record of a file."""
+    if not file.records and isinstance(file, Document | Log) and fields(file.form):
+        return (("", file.form),)
+    return file.records
+
+
 def _rows() -> Iterator[str]:
     for file in FILES:
         yield f"| {names_of(file)} | {_cell(file.sentence)} |"
@@ -98,10 +159,10 @@ def _rows() -> Iterator[str]:
 
 def _records() -> Iterator[str]:
     for file in FILES:
-        if not file.records:
-            continue
-        yield f"\n## {names_of(file)}\n"
-        for heading, record in file.records:
+        records = records_of(file)
+        if records:
+            yield f"\n## {names_of(file)}\n"
+        for heading, record in records:
             if heading:
                 yield f"\n### {heading}\n"
             sentence = re.sub(r"\s+", " ", (record.__doc__ or "").strip())

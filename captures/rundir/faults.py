@@ -1,6 +1,7 @@
-"""The log of the faults of parts: processes of an emulation that were stopped, killed, started, or lost.
+"""Acts upon a running emulation: the faults of its parts, and the commands of its user.
 
-The runner writes it. Oracle and accounting leave out what a part that was away cannot have done or written.
+Parts are processes that were stopped, killed, started, or lost. Oracle and accounting leave out what a part
+that was away cannot have done or written.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+from captures.rundir.files import Log
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, append_to_log, read_log
 
 PartName = Literal["router", "controller", "captures", "switches", "switch", "database", "application", "run"]
 #: The end of an outage that goes on.
@@ -38,30 +39,49 @@ class FaultRecord(TypedDict):
     why: NotRequired[Annotated[str, "of a part that was lost: the error"]]
 
 
-FILE = RunFile(
+class CommandRecord(TypedDict):
+    """A command that a running emulation accepted, or began to carry out."""
+
+    at_s: Annotated[float, "experiment seconds"]
+    time_ns: Annotated[int, "wall clock, ns"]
+    command: Annotated[str, "the command, such as `link 0 1 down` or `exec 3 -- ip address`"]
+    lossy_link: NotRequired[
+        Annotated[int, "index of a link that loses frames from now on, by `link ... set`"]
+    ]
+    doubling: NotRequired[Annotated[bool, "the link doubles frames from now on"]]
+    failure: NotRequired[
+        Annotated[
+            str, "why `link ... set` failed; the link has the properties that it had before, or this says not"
+        ]
+    ]
+
+
+FAULTS = Log(
     lambda run: [run.faults],
     "The processes of an emulation that were stopped, killed, started or held short by its events, and those "
     "that it lost; JSON lines. Without such a fault the file is empty, and a simulation has none.",
-    (("", FaultRecord),),
+    form=FaultRecord,
+    optional=True,
 )
+COMMANDS = Log(
+    lambda run: [run.commands],
+    "What the user had done in the running emulation by `cbcb exec`, `shell`, `link`, `node` and `cli`; "
+    "JSON lines. Without such a command the file is empty, and a simulation has none. The controller logs "
+    "what a command changes in the network, and routers record what applications do.",
+    form=CommandRecord,
+    optional=True,
+)
+append_fault, read_faults = FAULTS.append, FAULTS.read_all
+append_command, read_commands = COMMANDS.append, COMMANDS.read_all
 
 
-def append_fault(run: RunLayout, record: FaultRecord) -> None:
-    """Appends a record.
-
-    Raises:
-        OSError: the line cannot be written.
-    """
-    append_to_log(run.faults, record)
-
-
-def read_faults(run: RunLayout) -> list[FaultRecord]:
-    """Reads the log, in order of time; empty if the run has none.
+def lossy_links(run: RunLayout) -> frozenset[int]:
+    """Returns the indices of the links that a command made lose frames.
 
     Raises:
         RunFolderError: a line is malformed.
     """
-    return read_log(run.faults, FaultRecord)
+    return frozenset(record["lossy_link"] for record in read_commands(run) if "lossy_link" in record)
 
 
 def delays(faults: Sequence[FaultRecord]) -> list[tuple[int, int]]:

@@ -2,62 +2,162 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from router.records.json_file import json_line, write_json, written_whole
+from captures.rundir.layout import RunLayout
+from router.records.forms import convert, parse
+from router.records.json_file import json_line, write_json
 
-#: Digits of an integer in a file of a run: of 64 bits, with a sign.
-_MOST_DIGITS = 20
-_LONG = re.compile(rf"\d{{{_MOST_DIGITS}}}")
-
-__all__ = [
-    "RunFolderError",
-    "as_object",
-    "key_number",
-    "missing",
-    "parse_line",
-    "read_json",
-    "read_lines",
-    "read_object",
-    "read_text",
-    "write_json",
-    "write_lines",
-    "written_whole",
-]
+_T = TypeVar("_T")
 
 
 class RunFolderError(ValueError):
     """A file of a run folder is missing or malformed; the message names the file and what was expected."""
 
 
-def read_json(path: Path) -> Any:
-    """Reads a JSON document.
+@dataclass(frozen=True)
+class RunFile:
+    """The description of a file in the document of the run folder.
+
+    Attributes:
+        names: gives the paths that the sentence is about.
+        sentence: what the file holds, and who writes it.
+        records: heading and type of each record of the file; empty: the form of the file is the one type.
+    """
+
+    names: Callable[[RunLayout], Iterable[Path]]
+    sentence: str
+    records: tuple[tuple[str, type], ...] = ()
+
+    def path(self, run: RunLayout) -> Path:
+        """The path of the file; the first of its names."""
+        return next(iter(self.names(run)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document(RunFile, Generic[_T]):
+    """A JSON document.
+
+    Attributes:
+        form: of the document (`router.records.forms`).
+    """
+
+    form: type[_T]
+
+    def read(self, run: RunLayout) -> _T:
+        """Reads the document.
+
+        Raises:
+            RunFolderError: the file is missing, or a field is missing or malformed.
+        """
+        return read_json(self.path(run), self.form)
+
+    def read_if_there(self, run: RunLayout) -> _T | None:
+        """As `read`; None if there is no such file."""
+        return self.read(run) if self.path(run).exists() else None
+
+    def write(self, run: RunLayout, value: _T) -> None:
+        """Writes the document whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_json(self.path(run), value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log(RunFile, Generic[_T]):
+    """A file of JSON lines.
+
+    Attributes:
+        form: of each line (`router.records.forms`).
+        optional: a run without the file has no records.
+    """
+
+    form: type[_T]
+    optional: bool = False
+
+    def read(self, run: RunLayout, *, unfinished: bool = False) -> Iterator[tuple[str, _T]]:
+        """Reads the records, each after its place (FILE:LINE).
+
+        Args:
+            unfinished: leave out a last line without an end, which its writer did not finish.
+
+        Raises:
+            RunFolderError: the file is missing, or a line is malformed.
+        """
+        if self.optional and not self.path(run).exists():
+            return iter(())
+        return read_lines(self.path(run), self.form, unfinished=unfinished)
+
+    def read_all(self, run: RunLayout) -> list[_T]:
+        """The records without their places; the last one may be unfinished."""
+        return [record for _, record in self.read(run, unfinished=True)]
+
+    def write(self, run: RunLayout, records: Iterable[_T]) -> None:
+        """Writes the file whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_lines(self.path(run), records)
+
+    def append(self, run: RunLayout, record: _T) -> None:
+        """Appends a record.
+
+        Raises:
+            OSError: the line cannot be written.
+        """
+        with self.path(run).open("ab") as file:
+            file.write(json_line(record))
+
+
+class Follower(Generic[_T]):
+    """Reads the records of a file of JSON lines as another process writes them.
+
+    Args:
+        path: the file; it need not exist yet.
+        made: makes a record of the place (FILE:LINE) and the bytes of a line, or raises `RunFolderError`.
+    """
+
+    def __init__(self, path: Path, made: Callable[[str, bytes], _T]) -> None:
+        self._path = path
+        self._made = made
+        self._offset = 0
+        self._lines = 0
+
+    def read(self) -> list[_T]:
+        """Returns the records of the lines that were completed since the last call.
+
+        Raises:
+            RunFolderError: a line is malformed.
+        """
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        end = data.rfind(b"\n") + 1
+        self._offset += end
+        found = []
+        for line in data[:end].split(b"\n")[:-1]:
+            self._lines += 1
+            found.append(self._made(f"{self._path}:{self._lines}", line))
+        return found
+
+
+def read_json(path: Path, form: type[_T]) -> _T:
+    """Reads a JSON document of a form.
 
     Raises:
-        RunFolderError: the file is missing, cannot be read, or is not JSON.
+        RunFolderError: the file is missing, cannot be read, or is not of the form.
     """
-    text = read_text(path)
-    try:
-        return _parsed(text)
-    except (ValueError, RecursionError) as error:
-        raise RunFolderError(f"{path}: expected JSON: {error}") from error
-
-
-def _parsed(text: str) -> Any:
-    """Raises ValueError, RecursionError: not JSON, or with an integer that no file of a run has."""
-    # A function for each integer takes time, and few files have so many digits in a row.
-    return json.loads(text, parse_int=_integer if _LONG.search(text) else None)
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"an integer of {len(digits)} digits; expected at most {_MOST_DIGITS}")
-    return int(digits)
+    return parsed(form, str(path), _read(path))
 
 
 def read_text(path: Path) -> str:
@@ -67,35 +167,20 @@ def read_text(path: Path) -> str:
         RunFolderError: the file is missing, cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise missing(path) from error
-    except OSError as error:
-        raise RunFolderError(f"{path}: {error.strerror}; expected a file of a run") from error
-    except ValueError as error:
+        return _read(path).decode()
+    except UnicodeDecodeError as error:
         raise RunFolderError(f"{path}: expected text in UTF-8: {error}") from error
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON document that is an object.
-
-    Raises:
-        RunFolderError: as `read_json`, or the document is not an object.
-    """
-    return as_object(str(path), read_json(path))
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-def read_lines(path: Path, *, unfinished: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Reads the objects of a JSON Lines file.
-
-    Yields each after its place (FILE:LINE), for errors.
-
-    Args:
-        unfinished: leave out a last line without an end, which its writer did not finish.
-
-    Raises:
-        RunFolderError: the file is missing or cannot be read, or a line is not a JSON object.
-    """
+def read_lines(path: Path, form: type[_T], *, unfinished: bool = False) -> Iterator[tuple[str, _T]]:
+    """Reads the records of a file of JSON lines; the rest as `Log.read`."""
     try:
         # In binary: a line ends at a line feed and nowhere else.
         with path.open("rb") as file:
@@ -104,33 +189,35 @@ def read_lines(path: Path, *, unfinished: bool = False) -> Iterator[tuple[str, d
                     return
                 if not line.isspace():
                     where = f"{path}:{number}"
-                    yield where, parse_line(where, line)
-    except FileNotFoundError as error:
-        raise missing(path) from error
+                    yield where, parsed(form, where, line)
     except OSError as error:
-        raise RunFolderError(f"{path}: {error.strerror}; expected a file of a run") from error
+        raise _unreadable(path, error) from error
 
 
-def parse_line(where: str, line: bytes) -> dict[str, Any]:
-    """Parses a line of a JSON Lines file.
+def parsed(form: type[_T], where: str, data: bytes) -> _T:
+    """The value of a form that JSON gives.
 
     Raises:
-        RunFolderError: the line is not a JSON object; names `where`.
+        RunFolderError: the data is not JSON, or not of the form; names `where` and the field.
     """
     try:
-        value = _parsed(line.decode())
-    except (ValueError, RecursionError) as error:
-        raise RunFolderError(f"{where}: expected JSON: {error}") from error
-    return as_object(where, value)
+        return parse(form, data)
+    except ValueError as error:
+        raise RunFolderError(f"{where}: {error}") from error
 
 
-def write_lines(path: Path, records: Iterable[Mapping[str, Any]], *, ascii_only: bool = True) -> None:
-    """Writes a JSON Lines file whole or not at all.
+def check(form: type[_T], where: str, value: Any) -> _T:
+    """As `parsed`, of a value that has been read already."""
+    try:
+        return convert(form, value)
+    except ValueError as error:
+        raise RunFolderError(f"{where}: {error}") from error
+
+
+def write_lines(path: Path, records: Iterable[Any]) -> None:
+    """Writes a file of JSON lines whole or not at all.
 
     Several processes may write the same file at a time.
-
-    Args:
-        ascii_only: see `router.records.json_file.json_line`.
 
     Raises:
         OSError: the file cannot be written.
@@ -140,8 +227,8 @@ def write_lines(path: Path, records: Iterable[Mapping[str, Any]], *, ascii_only:
             left.unlink(missing_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(json_line(record, ascii_only=ascii_only) for record in records)
+        with partial.open("wb") as file:
+            file.writelines(map(json_line, records))
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -152,24 +239,7 @@ def missing(path: Path) -> RunFolderError:
     return RunFolderError(f"{path}: missing; was the emulation interrupted, or does it still run?")
 
 
-def as_object(where: str, value: Any) -> dict[str, Any]:
-    """Returns the value, which has to be a JSON object.
-
-    Raises:
-        RunFolderError: the value is something else; names `where`.
-    """
-    if not isinstance(value, dict):
-        raise RunFolderError(f"{where}: expected a JSON object")
-    return value
-
-
-def key_number(path: Path, key: str) -> int:
-    """The number of a node, port or interface that is the key of a JSON object.
-
-    Raises:
-        RunFolderError: the key is no number; names the file.
-    """
-    try:
-        return int(key)
-    except ValueError as error:
-        raise RunFolderError(f"{path}: {key!r}; expected a number as the key") from error
+def _unreadable(path: Path, error: OSError) -> RunFolderError:
+    if isinstance(error, FileNotFoundError):
+        return missing(path)
+    return RunFolderError(f"{path}: {error.strerror}; expected a file of a run")

@@ -16,10 +16,24 @@ def accounting(run: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class At:
+    """A path of a run folder, as an attribute of `RunLayout`.
+
+    Attributes:
+        name: of the file or folder, relative to the run folder.
+    """
+
+    name: str
+
+    def __get__(self, run: RunLayout, kind: type) -> Path:
+        return run.path / self.name
+
+
+@dataclass(frozen=True)
 class RunLayout:
     """The paths inside a run folder.
 
-    Every property is a path under `path`; it says where the file is, not that it exists. Parameters that
+    Every attribute is a path under `path`; it says where the file is, not that it exists. Parameters that
     stand in a file name may be placeholders, such as ``"<n>"``: the document of the run folder is made that
     way.
 
@@ -30,72 +44,30 @@ class RunLayout:
     path: Path
 
     # The inputs of the run.
+    experiment = At("experiment.toml")
+    topology = At("topology.json")
+    workload = At("workload.jsonl")
+    manifest = At("manifest.json")
+    #: The keys of the members of a run with privacy.
+    keys = At("keys.json")
+    #: The keys of routers and controller of a run with security.
+    network_keys = At("network-keys.json")
+    #: The folder of the signing keys of a run whose issuers sign.
+    signing_keys = At("signing-keys")
+    #: The pieces of the experiment clock.
+    clock = At("clock.jsonl")
+    #: How late the parts of an emulation were.
+    lag = At("lag.json")
 
-    @property
-    def experiment(self) -> Path:
-        return self.path / "experiment.toml"
-
-    @property
-    def topology(self) -> Path:
-        return self.path / "topology.json"
-
-    @property
-    def workload(self) -> Path:
-        return self.path / "workload.jsonl"
-
-    @property
-    def manifest(self) -> Path:
-        return self.path / "manifest.json"
-
-    @property
-    def keys(self) -> Path:
-        """The keys of the members of a run with privacy."""
-        return self.path / "keys.json"
-
-    @property
-    def network_keys(self) -> Path:
-        """The keys of routers and controller of a run with security."""
-        return self.path / "network-keys.json"
-
-    @property
-    def signing_keys(self) -> Path:
-        """The folder of the signing keys of a run whose issuers sign."""
-        return self.path / "signing-keys"
-
-    @property
-    def clock(self) -> Path:
-        """The pieces of the experiment clock."""
-        return self.path / "clock.jsonl"
-
-    @property
-    def lag(self) -> Path:
-        """How late the parts of an emulation were."""
-        return self.path / "lag.json"
-
-    # The captures.
-
-    @property
-    def captures_folder(self) -> Path:
-        return self.path / "pcap"
-
-    @property
-    def captures(self) -> Path:
-        """The list of the captures."""
-        return self.path / "capture.json"
+    # The captures, and the list of them; those of IPv4 are apart from those of CBCB.
+    captures_folder = At("pcap")
+    captures = At("capture.json")
+    ip_captures_folder = At("ip")
+    ip_captures = At("ip.json")
 
     def capture(self, name: str) -> Path:
         """The capture file of the name that `link_capture_name` or `host_capture_name` gives."""
         return self.captures_folder / f"{name}.pcap"
-
-    @property
-    def ip_captures_folder(self) -> Path:
-        """The captures of IPv4, apart from those of CBCB."""
-        return self.path / "ip"
-
-    @property
-    def ip_captures(self) -> Path:
-        """The list of the captures of IPv4."""
-        return self.path / "ip.json"
 
     def ip_capture(self, name: str) -> Path:
         """The capture file of IPv4 on the device of the capture with that name."""
@@ -106,14 +78,12 @@ class RunLayout:
         return path.relative_to(self.path).as_posix()
 
     # The logs.
-
-    @property
-    def logs_folder(self) -> Path:
-        return self.path / "logs"
-
-    @property
-    def applications_folder(self) -> Path:
-        return self.logs_folder / "applications"
+    logs_folder = At("logs")
+    applications_folder = At("logs/applications")
+    #: The records of all applications of a simulation.
+    simulated_applications = At("logs/applications/simulation.jsonl")
+    #: The records of the applications of a workload with privacy, which write them themselves.
+    private_applications = At("logs/applications/members.jsonl")
 
     def applications_of(self, node: int | str) -> Path:
         """The records that one router wrote of its applications."""
@@ -123,81 +93,36 @@ class RunLayout:
         """The records that a router wrote after the restart of that number; in order behind those before."""
         return self.applications_folder / f"r{node}.restart-{restart}.jsonl"
 
-    @property
-    def simulated_applications(self) -> Path:
-        """The records of all applications of a simulation."""
-        return self.applications_folder / "simulation.jsonl"
-
-    @property
-    def private_applications(self) -> Path:
-        """The records of the applications of a workload with privacy, which write them themselves."""
-        return self.applications_folder / "members.jsonl"
-
     def application_of_member(self, node: int | str, process: int | str) -> Path:
         """The records of an application with a key that is not the workload's."""
         return self.applications_folder / f"member-{node}-{process}.jsonl"
 
-    @property
-    def service_folder(self) -> Path:
-        """The records of a service that keeps some (`router.protocol.service.Service.keeps_records`)."""
-        return self.logs_folder / "service"
+    #: The records of a service that keeps some (`router.protocol.service.Service.keeps_records`).
+    service_folder = At("logs/service")
+    #: The records of the service of all routers of a simulation.
+    simulated_service_records = At("logs/service/simulation.jsonl")
 
     def service_records_of(self, node: int | str) -> Path:
         """The records of the service of one router."""
         return self.service_folder / f"r{node}.jsonl"
 
-    @property
-    def simulated_service_records(self) -> Path:
-        """The records of the service of all routers of a simulation."""
-        return self.service_folder / "simulation.jsonl"
-
-    @property
-    def controller_log(self) -> Path:
-        return self.logs_folder / "controller.jsonl"
-
-    @property
-    def controller_config(self) -> Path:
-        return self.logs_folder / "controller-config.json"
-
-    @property
-    def controller_errors(self) -> Path:
-        return self.logs_folder / "controller.err"
-
-    @property
-    def controller_state(self) -> Path:
-        """The state that a controller leaves for one that is started after it."""
-        return self.logs_folder / "controller-state.json"
-
-    @property
-    def routing_tables(self) -> Path:
-        return self.logs_folder / "tables.json"
-
-    @property
-    def commands(self) -> Path:
-        """The commands of the user to the running emulation."""
-        return self.logs_folder / "commands.jsonl"
-
-    @property
-    def faults(self) -> Path:
-        """The faults of parts of the emulation."""
-        return self.logs_folder / "faults.jsonl"
-
-    @property
-    def routers_log(self) -> Path:
-        """The log of the parent process of the routers."""
-        return self.logs_folder / "routers.jsonl"
-
-    @property
-    def routers_specs(self) -> Path:
-        return self.logs_folder / "routers-specs.json"
-
-    @property
-    def routers_errors(self) -> Path:
-        return self.logs_folder / "routers.err"
-
-    @property
-    def routers_folder(self) -> Path:
-        return self.logs_folder / "routers"
+    controller_log = At("logs/controller.jsonl")
+    controller_config = At("logs/controller-config.json")
+    controller_errors = At("logs/controller.err")
+    #: The state that a controller leaves for one that is started after it.
+    controller_state = At("logs/controller-state.json")
+    routing_tables = At("logs/tables.json")
+    #: The commands of the user to the running emulation.
+    commands = At("logs/commands.jsonl")
+    #: The faults of parts of the emulation.
+    faults = At("logs/faults.jsonl")
+    #: The log of the parent process of the routers.
+    routers_log = At("logs/routers.jsonl")
+    routers_specs = At("logs/routers-specs.json")
+    routers_errors = At("logs/routers.err")
+    routers_folder = At("logs/routers")
+    spark_log = At("logs/spark.log")
+    live_errors = At("logs/live.err")
 
     def router_log(self, node: int | str) -> Path:
         return self.routers_folder / f"r{node}.log"
@@ -206,99 +131,37 @@ class RunLayout:
         """The counters that one router leaves when it ends; `routers_counters` collects those of all."""
         return self.routers_folder / f"r{node}.counters.json"
 
-    @property
-    def spark_log(self) -> Path:
-        return self.logs_folder / "spark.log"
-
-    @property
-    def live_errors(self) -> Path:
-        return self.logs_folder / "live.err"
-
     # Recordings and counters.
-
-    @property
-    def recordings_folder(self) -> Path:
-        return self.path / "recordings"
+    recordings_folder = At("recordings")
+    counters_folder = At("counters")
+    routers_counters = At("counters/routers.json")
+    switches_counters = At("counters/ovs.json")
+    switch_drops = At("counters/drops.json")
 
     def recording(self, node: int | str) -> Path:
         return self.recordings_folder / f"r{node}.rec"
 
-    @property
-    def counters_folder(self) -> Path:
-        return self.path / "counters"
-
-    @property
-    def routers_counters(self) -> Path:
-        return self.counters_folder / "routers.json"
-
-    @property
-    def switches_counters(self) -> Path:
-        return self.counters_folder / "ovs.json"
-
-    @property
-    def switch_drops(self) -> Path:
-        return self.counters_folder / "drops.json"
-
     # The runner's measurements, and the results.
-
-    @property
-    def timings(self) -> Path:
-        return self.path / "timings.json"
-
-    @property
-    def simulation(self) -> Path:
-        return self.path / "simulation.json"
-
-    @property
-    def oracle(self) -> Path:
-        return self.path / "oracle.jsonl"
-
-    @property
-    def subscriptions(self) -> Path:
-        """The oracle's answers on the rounds of attention-limited subscriptions."""
-        return self.path / "subscriptions.jsonl"
-
-    @property
-    def attention(self) -> Path:
-        """The oracle's answers on a run of the attention-limited service as a whole."""
-        return self.path / "attention.json"
-
-    @property
-    def tables(self) -> Path:
-        """The folder of the tables in force."""
-        return self.path / "parquet"
-
-    @property
-    def accounting(self) -> Path:
-        """The stages of the accounting that made the tables, which the next accounting replaces with them."""
-        return self.tables / "accounting.json"
-
-    @property
-    def tables_new(self) -> Path:
-        """The folder of the tables that an accounting is writing."""
-        return self.path / "parquet.new"
-
-    @property
-    def tables_former(self) -> Path:
-        """The folder of the tables that the new ones replace; it exists until the summary is written."""
-        return self.path / "parquet.former"
-
-    @property
-    def tables_removed(self) -> Path:
-        """The folder of tables that are being deleted."""
-        return self.path / "parquet.removed"
-
-    @property
-    def summary(self) -> Path:
-        return self.path / "summary.json"
-
-    @property
-    def report(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def figures_folder(self) -> Path:
-        return self.path / "figures"
+    timings = At("timings.json")
+    simulation = At("simulation.json")
+    oracle = At("oracle.jsonl")
+    #: The oracle's answers on the rounds of attention-limited subscriptions.
+    subscriptions = At("subscriptions.jsonl")
+    #: The oracle's answers on a run of the attention-limited service as a whole.
+    attention = At("attention.json")
+    #: The folder of the tables in force.
+    tables = At("parquet")
+    #: The stages of the accounting that made the tables, which the next accounting replaces with them.
+    accounting = At("parquet/accounting.json")
+    #: The folder of the tables that an accounting is writing.
+    tables_new = At("parquet.new")
+    #: The folder of the tables that the new ones replace; it exists until the summary is written.
+    tables_former = At("parquet.former")
+    #: The folder of tables that are being deleted.
+    tables_removed = At("parquet.removed")
+    summary = At("summary.json")
+    report = At("report.html")
+    figures_folder = At("figures")
 
 
 def link_capture_name(u: int | str, v: int | str) -> str:

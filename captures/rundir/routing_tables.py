@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, NotRequired, TypedDict, TypeVar, cast
+from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
-from captures.rundir.files import RunFolderError, as_object, key_number, read_object, written_whole
+from captures.rundir.files import Document
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
+from router.records.json_file import to_json, written_whole
 from router.wire import private
 from router.wire.format import FrameType
 
@@ -45,11 +44,12 @@ class TableRow(TypedDict):
     ]
 
 
-FILE = RunFile(
+ROUTING_TABLES = Document(
     lambda run: [run.routing_tables],
     "The table of every router at the end: a list of rows by node, as text. Rows with an empty predicate are "
     "left out.",
     (("", TableRow),),
+    form=dict[int, list[TableRow]],
 )
 
 
@@ -88,27 +88,15 @@ def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:
     Raises:
         RunFolderError: the file is malformed.
     """
-    path = run.routing_tables
-    if not path.exists():
-        return {}
-    found: dict[int, list[TableRow]] = {}
-    for name, rows in read_object(path).items():
-        own = found[key_number(path, name)] = []
-        if not isinstance(rows, list):
-            raise RunFolderError(f"{path}: node {name}: {rows!r}; expected a list of rows")
-        for position, row in enumerate(rows):
-            where = f"{path}: node {name}: row {position}"
-            check(TableRow, where, as_object(where, row))
-            own.append(cast("TableRow", row))
-    return found
+    return ROUTING_TABLES.read_if_there(run) or {}
 
 
 def write_routing_tables(run: RunLayout, tables: Iterable[tuple[int, Iterable[Mapping[str, Any]]]]) -> None:
     """Writes the rows by node whole or not at all; no more than the rows of one node are in memory."""
     with written_whole(run.routing_tables) as file:
-        before = "{"
+        before = b"{"
         for node, rows in tables:
-            lines = ",\n".join(map(json.dumps, rows))
-            file.write(f'{before}\n"{node}": [\n{lines}\n]')
-            before = ","
-        file.write("\n}\n" if before == "," else "{}\n")
+            lines = b",\n".join(map(to_json, rows))
+            file.write(b'%b\n"%d": [\n%b\n]' % (before, node, lines))
+            before = b","
+        file.write(b"\n}\n" if before == b"," else b"{}\n")

@@ -300,7 +300,7 @@ class RouterOptions(ChosenOptions):
             "Messages that applications may send before the first epoch; more are refused.", low=0
         ),
     )
-    service_options: object = None
+    service_options: Any = None
 
     @property
     def limits(self) -> PredicateLimits:

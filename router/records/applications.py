@@ -143,7 +143,7 @@ ApplicationEvent = (
 )
 
 #: Name of the event -> its record.
-APPLICATION_EVENTS: dict[str, type] = {
+APPLICATION_EVENTS: dict[str, type[ApplicationEvent]] = {
     "connect": ApplicationConnected,
     "set_predicate": PredicateSet,
     "subscribe": Subscribed,

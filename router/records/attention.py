@@ -129,7 +129,7 @@ AttentionEvent = (
 )
 
 #: Name of the event -> its record.
-ATTENTION_EVENTS: dict[str, type] = {
+ATTENTION_EVENTS: dict[str, type[AttentionEvent]] = {
     "register": SubscriptionRegistered,
     "refresh": SubscriptionRegistered,
     "unregister": SubscriptionWithdrawn,

@@ -88,7 +88,7 @@ class RecordFile:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Appends a record."""
-        self.append_lines(json_line(record).encode("ascii"))
+        self.append_lines(json_line(record))
 
     def append_lines(self, lines: bytes) -> bool:
         """Appends records that are lines of JSON already.

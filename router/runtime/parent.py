@@ -1,6 +1,6 @@
 """The parent of all routers of a run: ``python -m router.runtime.parent [--on-request] SPECS.json``.
 
-The parent imports the modules of a router once, then forks one router for each spec (`RouterSpec.as_json`, in
+The parent imports the modules of a router once, then forks one router for each spec (`RouterSpec`, in
 a JSON list); the routers share that memory. With `--on-request` it forks them on the first line of its
 standard input, so that it can load everything while the network is made. Further lines are requests, one
 JSON object each: ``{"kill": node}`` kills a router (SIGKILL), and ``{"start": spec}`` starts a router whose
@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from router.json_objects import read_object
+from router.records.forms import convert, parse_settings
 from router.runtime.process import RouterSpec, load_engines, spawn_routers
 
 #: Seconds in which routers must write their counters and end: a base, and a share for each router.
@@ -126,7 +126,7 @@ class Parent:
                     if of == node:
                         os.kill(child, signal.SIGKILL)
             case {"start": dict(content)} if not self._stopping:
-                spec = read_object(RouterSpec, content)
+                spec = convert(RouterSpec, content)
                 self._killed.discard(spec.node)
                 self._children |= spawn_routers([spec], self._ready_writer)
 
@@ -167,18 +167,9 @@ def read_specs(path: Path) -> list[RouterSpec]:
             field.
     """
     try:
-        content = json.loads(path.read_text())
+        return parse_settings(list[RouterSpec], path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from error
-    if not isinstance(content, list):
-        raise ValueError(f"{path}: expected a list of routers")  # noqa: TRY004 - bad input, not a bad call
-    specs = []
-    for position, each in enumerate(content):
-        try:
-            specs.append(read_object(RouterSpec, each))
-        except ValueError as error:
-            raise ValueError(f"{path}: router {position}: {error}") from error
-    return specs
+        raise ValueError(f"{path}: {error}") from error
 
 
 def main(arguments: list[str]) -> int:

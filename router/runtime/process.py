@@ -13,10 +13,10 @@ import time
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
@@ -102,9 +102,6 @@ class RouterSpec:
             check_engine(self.matcher)
         except ValueError as error:
             raise ValueError(f"matcher: {error}") from error
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def load_engines(specs: Sequence[RouterSpec]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from captures.rundir.inputs import read_workload
 from captures.rundir.layout import RunLayout
-from captures.rundir.workload import read_workload
 from router.predicates.encoded.encodings import Encoding
 from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate

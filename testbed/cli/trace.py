@@ -80,7 +80,7 @@ def main(arguments: Namespace) -> int:
 
 def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> int:
     """Prints the way of a publication, or the list of publications, of the attention-limited service."""
-    from captures.rundir.topology import read_topology
+    from captures.rundir.inputs import read_topology
     from testbed.trace import publications as found
 
     if arguments.missed:

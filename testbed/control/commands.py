@@ -2,7 +2,7 @@
 
 The run listens on a Unix socket in its state folder, to which only the user of the run (root) may
 connect: one JSON object a line, `do` and the operands, answered by one object with `ok`. Commands are carried
-out between the items of the workload, and logged with their experiment time (`captures.rundir.commands`).
+out between the items of the workload, and logged with their experiment time (`captures.rundir.faults`).
 What a command changes in the network is an event of experiment files (`testbed.events`): the controller
 detects and logs the change, and oracle and accounting read the controller's log.
 """
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from captures.rundir.commands import CommandRecord, append_command
+from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.config.errors import ExperimentError, Problems

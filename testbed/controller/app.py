@@ -172,7 +172,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
         super().__init__(*args, **kwargs)
         self.done = done
         self._log = log
-        self._topology = settings.topology
+        self._topology = settings.network
         self._layer = LAYERS[settings.layer]
         self._subtrees = settings.subtrees
         self._ip = settings.ip
@@ -202,13 +202,13 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
                 settings.windows,
                 settings.signing_keys,
             )
-            self._guard.neighbours = lambda: range(len(settings.topology.nodes))
+            self._guard.neighbours = lambda: range(len(settings.network.nodes))
             if settings.signing_keys is not None:
                 from router.security.signing_keys import read_verifier  # it comes with cryptography
 
                 verifier = read_verifier(settings.signing_keys, self._guard.floor)
         known = {} if settings.state is None else read_incarnations(settings.log)
-        self._machine = Distribution(settings.topology, legacy=legacy, verifier=verifier, incarnations=known)
+        self._machine = Distribution(settings.network, legacy=legacy, verifier=verifier, incarnations=known)
         self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
         self._clock, self._meter = _clock(settings)

@@ -45,7 +45,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from math import inf
 
-from captures.rundir import network_events
+from captures.rundir import epochs
 from captures.rundir.controller import (
     AllSwitchesReady,
     Committed,
@@ -276,7 +276,7 @@ class Distribution:
                 self._pipeline_installed(node, now)
             case SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
-                self._log(network_events.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
+                self._log(epochs.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
                 self._lost()
             case PortChanged(node, port, up):
                 self._present = None
@@ -351,7 +351,7 @@ class Distribution:
             return
         self._take_over_by = None
         for node in sorted(self._awaited):
-            self._log(network_events.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
+            self._log(epochs.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
             self._lost()
         self._awaited.clear()
         self._present = None
@@ -364,10 +364,10 @@ class Distribution:
         for change in changes:
             if isinstance(change, LinkChange):
                 link = change.link
-                event = network_events.LINK_UP if change.up else network_events.LINK_DOWN
+                event = epochs.LINK_UP if change.up else epochs.LINK_DOWN
                 self._log(event.name, LinkEvent(link=link.index, u=link.u, v=link.v))
             else:
-                event = network_events.NODE_UP if change.up else network_events.NODE_DOWN
+                event = epochs.NODE_UP if change.up else epochs.NODE_DOWN
                 self._log(event.name, NodeEvent(node=change.node))
             self._lost()
 
@@ -441,7 +441,7 @@ class Distribution:
         self._actions.append(Bequeath(self._legacy(epoch)))
         seconds = round(now - epoch.started, 6)
         committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
-        self._log(network_events.COMMITTED.name, committed)
+        self._log(epochs.COMMITTED.name, committed)
 
     def _bequeath_unsettled(self, number: int) -> None:
         """Leaves the state for a next controller, which is to begin an epoch above `number`."""
@@ -542,7 +542,7 @@ class Distribution:
         self._routers[node].asked = None
         if node in self._unresponsive:
             del self._unresponsive[node]
-            self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
+            self._log(epochs.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._lost()
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame, now: float) -> None:
@@ -654,7 +654,7 @@ class Distribution:
                 # The router may answer at once, and must still get the frames that it has missed.
                 self._lost()
                 given_up = RouterUnresponsive(node=node, waited_s=patience_s)
-                self._log(network_events.ROUTER_UNRESPONSIVE.name, given_up)
+                self._log(epochs.ROUTER_UNRESPONSIVE.name, given_up)
                 continue
             outstanding.wait = min(2 * outstanding.wait, timing.retry_max_s)
             outstanding.due = min(now + outstanding.wait, give_up)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from router.json_objects import Decoder, read_object
-from router.options import option
+from router.options import check, option
+from router.records.forms import parse_settings
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
@@ -21,7 +21,7 @@ class Settings:
     """The controller's configuration.
 
     Attributes:
-        topology: in the file, the path of its file.
+        topology: the file of the topology.
         framework: the OpenFlow framework.
         layer: name of the broadcast layer.
         socket: Unix socket on which the switches connect. Only the controller's own user can connect; on a
@@ -43,7 +43,7 @@ class Settings:
             process.
     """
 
-    topology: Topology
+    topology: Path
     socket: Path
     log: Path
     framework: str = field(default=RYU, metadata=option("OpenFlow framework.", choices=FRAMEWORKS))
@@ -60,6 +60,14 @@ class Settings:
     slot: int = 0
     parent_pid: int | None = None
 
+    def __post_init__(self) -> None:
+        check(self)
+
+    @cached_property
+    def network(self) -> Topology:
+        """The topology."""
+        return load(self.topology)
+
 
 def read_settings(path: Path) -> Settings:
     """Reads a configuration file.
@@ -69,10 +77,8 @@ def read_settings(path: Path) -> Settings:
             key.
     """
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        settings = parse_settings(Settings, path.read_bytes())
+        settings.network  # noqa: B018 - the file is read now
+        return settings
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable JSON file: {error}") from error
-    try:
-        return read_object(Settings, raw, {Topology: Decoder(load, "a path")})
-    except ValueError as error:
         raise InputError(f"{path}: {error}") from error

@@ -9,11 +9,12 @@ of the controller has: a line of it is written before the first frame to that st
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from captures.rundir.controller import controller_event
-from captures.rundir.files import RunFolderError, read_lines, read_object, write_json
+from captures.rundir.controller import controller_events
+from captures.rundir.files import RunFolderError, read_json
+from router.records.json_file import write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +44,13 @@ def write_legacy(path: Path, legacy: Legacy) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    content = asdict(legacy) | {
-        "members": sorted(legacy.members),
-        "down_ports": sorted(legacy.down_ports),
-    }
-    write_json(path, content)
+    write_json(path, legacy)
 
 
 def read_legacy(path: Path) -> Legacy | None:
     """Returns the state that the file holds; None: there is no file, or it is of no use."""
-    if not path.exists():
-        return None
-    with suppress(RunFolderError, KeyError, TypeError, ValueError):
-        content = read_object(path)
-        return Legacy(
-            epoch=int(content["epoch"]),
-            committed_epoch=int(content["committed_epoch"]),
-            settled=bool(content["settled"]),
-            members=frozenset(map(int, content["members"])),
-            down_ports=frozenset((int(node), int(port)) for node, port in content["down_ports"]),
-            seq=int(content["seq"]),
-        )
+    with suppress(RunFolderError):
+        return read_json(path, Legacy)
     return None
 
 
@@ -72,8 +59,7 @@ def read_incarnations(log: Path) -> dict[int, int]:
     malformed line; none if there is no log."""
     found: dict[int, int] = {}
     with suppress(RunFolderError):
-        for where, line in read_lines(log, unfinished=True):
-            event = controller_event(where, line)
+        for _, event in controller_events(log, unfinished=True):
             if event["event"] == "hello":
                 found[event["node"]] = event["incarnation"]
     return found

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import captures.datasource.document
 import captures.rundir.document
-import captures.rundir.summary_keys
+import captures.rundir.summary
 import captures.tables.document
 import router.protocol.pull.replies
 import router.protocol.pull.requests
@@ -68,7 +68,7 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "api.md", api_reference.document),
     Document(_DOCS / "experiment-file.md", experiment_file.document),
     Document(_DOCS / "run-folder.md", captures.rundir.document.document),
-    Document(_DOCS / "summary.md", captures.rundir.summary_keys.document),
+    Document(_DOCS / "summary.md", captures.rundir.summary.document),
     Document(_DOCS / "tables.md", captures.tables.document.document),
     Document(_DOCS / "topology-file.md", topology_file.document),
     Document(

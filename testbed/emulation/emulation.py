@@ -6,6 +6,7 @@ that time while no frame is under way, so that all three accounts cover the same
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -22,11 +23,10 @@ from captures.rundir.counters import (
     write_switches_counters,
 )
 from captures.rundir.faults import FaultRecord, PartName, append_fault
-from captures.rundir.lag import write_lag
+from captures.rundir.inputs import Manifest, read_manifest, write_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, read_manifest, write_manifest
+from captures.rundir.measures import write_lag, write_timings
 from captures.rundir.routing_tables import TableRow, write_routing_tables
-from captures.rundir.timings import write_timings
 from router.privacy.application import PrivateApplication
 from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
@@ -37,6 +37,7 @@ from testbed.config.model import AUTO, Experiment
 from testbed.config.router_options import router_options
 from testbed.control.commands import Commands
 from testbed.control.quiescence import quiet_period_s
+from testbed.controller.settings import Settings
 from testbed.emulation.estimate import estimate
 from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
@@ -205,17 +206,26 @@ class Emulation:
         On return every table is committed at every router.
         """
         self.state.nodes = len(self.nodes)
-        controller = self._controller = Controller(
-            self._folder,
-            self.experiment.broadcast,
-            SCHEMES[self.experiment.routing.scheme].needs_subtrees,
-            self.network.controller_socket,
-            self.experiment.security,
-            self._incarnation,
-            self.state.controller_windows,
-            (self.clock.path, self.clock.controller_slot),
-            self.experiment.network.ip,
+        run, security = self._folder, self.experiment.security
+        settings = Settings(
+            topology=run.topology,
+            framework=self.experiment.broadcast.framework,
+            layer=self.experiment.broadcast.layer,
+            subtrees=SCHEMES[self.experiment.routing.scheme].needs_subtrees,
+            socket=self.network.controller_socket,
+            security=security.mode,
+            network_keys=run.network_keys,
+            signing_keys=run.signing_keys if security.signs else None,
+            incarnation=self._incarnation,
+            windows=self.state.controller_windows if security.on else None,
+            ip=self.experiment.network.ip,
+            clock=self.clock.path,
+            slot=self.clock.controller_slot,
+            log=run.controller_log,
+            state=run.controller_state,
+            parent_pid=os.getpid(),
         )
+        controller = self._controller = Controller(run, settings)
         self.state.add_processes(controller.child.pid)
         self.progress.step("hosts and links")
         hosts = self.network.start_hosts()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.follow import Follower
+from captures.rundir.files import Follower, parsed
 from testbed.steps import wait_until
 
 Event = Mapping[str, Any]
@@ -25,7 +26,7 @@ class ProcessLog:
     """
 
     def __init__(self, path: Path, check: Callable[[], None]) -> None:
-        self._follower = Follower(path, lambda _where, record: record)
+        self._follower = Follower(path, partial(parsed, dict[str, Any]))
         self._check = check
         self.events: list[Event] = []
 

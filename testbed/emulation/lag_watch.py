@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 import psutil
 
-from captures.rundir.lag import Answers, LagReport, PartLag, PartName
+from captures.rundir.measures import Answers, LagReport, PartLag, PartName
 from router.clock.meter import Meter
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import Governor, Limits, Seen

@@ -241,7 +241,7 @@ class RunningParts:
             )
             for app in connected
         ]
-        self._routers.restart_records(node).write_text("".join(map(json_line, ends)))
+        self._routers.restart_records(node).write_bytes(b"".join(map(json_line, ends)))
 
 
 @contextmanager

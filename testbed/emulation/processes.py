@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.epochs import Epochs
-from captures.rundir.files import RunFolderError, read_object, write_json
+from captures.rundir.files import RunFolderError, read_json
 from captures.rundir.layout import RunLayout
+from router.records.json_file import to_json, write_json
 from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
-from testbed.config.model import BroadcastOptions, SecurityOptions
+from testbed.controller.settings import Settings
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
 from testbed.processes import Child
@@ -30,37 +30,9 @@ _ROUTER_S = 60.0
 class Controller:
     """The controller process and its log of events."""
 
-    def __init__(
-        self,
-        run: RunLayout,
-        broadcast: BroadcastOptions,
-        subtrees: bool,
-        socket: Path,
-        security: SecurityOptions,
-        incarnation: int,
-        windows: Path,
-        clock: tuple[Path, int],
-        ip: bool = False,
-    ) -> None:
+    def __init__(self, run: RunLayout, settings: Settings) -> None:
         self._run = run
-        self._config = {
-            "topology": str(run.topology),
-            "framework": broadcast.framework,
-            "layer": broadcast.layer,
-            "subtrees": subtrees,
-            "socket": str(socket),
-            "security": security.mode,
-            "network_keys": str(run.network_keys),
-            "signing_keys": str(run.signing_keys) if security.signs else None,
-            "incarnation": incarnation,
-            "windows": str(windows) if security.on else None,
-            "ip": ip,
-            "clock": str(clock[0]),
-            "slot": clock[1],
-            "log": str(run.controller_log),
-            "state": str(run.controller_state),
-            "parent_pid": os.getpid(),
-        }
+        self._settings = settings
         self._away = False
         self.child = self._start()
         self.log = ProcessLog(run.controller_log, self.check)
@@ -68,7 +40,7 @@ class Controller:
         self._followed = 0
 
     def _start(self) -> Child:
-        write_json(self._run.controller_config, self._config)
+        write_json(self._run.controller_config, self._settings)
         arguments, errors = [str(self._run.controller_config)], self._run.controller_errors
         return Child("the controller", "testbed.controller", arguments, errors, errors)
 
@@ -87,7 +59,8 @@ class Controller:
 
         Returns its process id.
         """
-        self._config["incarnation"] = max(int(time.time()), int(str(self._config["incarnation"])) + 1)
+        number = max(int(time.time()), self._settings.incarnation + 1)
+        self._settings = replace(self._settings, incarnation=number)
         self.child = self._start()
         self._away = False
         return self.child.pid
@@ -119,7 +92,7 @@ class Routers:
 
     def __init__(self, run: RunLayout, specs: list[RouterSpec]) -> None:
         self._specs = specs
-        write_json(run.routers_specs, [spec.as_json() for spec in specs])
+        write_json(run.routers_specs, specs)
         arguments = [ON_REQUEST, str(run.routers_specs)]
         self.child = Child(
             "the routers' parent", "router.runtime.parent", arguments, run.routers_errors, run.routers_log
@@ -191,7 +164,7 @@ class Routers:
             recording_path=None,
         )
         seen = len(self.log.events)
-        self.child.write_line(json.dumps({"start": spec.as_json()}))
+        self.child.write_line(to_json({"start": spec}).decode())
         self.pids[node] = pid = int(self._wait("ready", node, seen)["pid"])
         return pid
 
@@ -249,7 +222,7 @@ class Routers:
         counters = {}
         for spec in self._specs:
             try:
-                counters[spec.node] = read_object(Path(spec.counters_path))
+                counters[spec.node] = read_json(Path(spec.counters_path), dict[str, Any])
             except RunFolderError as error:
                 raise RunError(f"router r{spec.node} left no counters: {error}") from error
         return counters
@@ -261,7 +234,7 @@ class Routers:
         counters = {}
         for spec in self._specs:
             with suppress(RunFolderError):
-                counters[spec.node] = read_object(Path(spec.counters_path))
+                counters[spec.node] = read_json(Path(spec.counters_path), dict[str, Any])
         return counters
 
     def check_again(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from captures.rundir.network_events import NetworkEvent
+from captures.rundir.epochs import NetworkEvent
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
 from testbed.events.parts import PartFault

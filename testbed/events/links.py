@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from captures.rundir.network_events import LINK_DOWN, LINK_UP
+from captures.rundir.epochs import LINK_DOWN, LINK_UP
 from router.options import Unit, option
 from testbed.events.event import Event, Problem, duration
 from testbed.events.fault import Fault, NetworkControl, Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from captures.rundir.network_events import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP
+from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP
 from router.options import option
 from testbed.events.event import Problem, check_node
 from testbed.events.fault import Fault, NetworkControl

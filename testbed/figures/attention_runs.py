@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from captures.accounting.attention import overload, received, service_keys
-from captures.rundir.subscriptions import filters_of
+from captures.rundir.oracle import filters_of
 from testbed.conclude import starvation_expected
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment

@@ -14,16 +14,14 @@ from threading import Lock
 from typing import Any
 
 from captures.frames.columns import TYPES
-from captures.rundir.applications import Recorded
-from captures.rundir.attention import AttentionEvent
+from captures.rundir.applications import AttentionEvent, Recorded
 from captures.rundir.clock import Clock, ClockPiece
-from captures.rundir.commands import CommandRecord
 from captures.rundir.controller import ControllerEvent
-from captures.rundir.epochs import Epochs
+from captures.rundir.epochs import NETWORK_EVENTS, Epochs
+from captures.rundir.faults import CommandRecord
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import Manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest
-from captures.rundir.network_events import NETWORK_EVENTS
 from captures.rundir.summary import read_summary
 from router.clock.pieces import Piece
 from router.wire.header import UNDECODABLE

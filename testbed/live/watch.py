@@ -15,17 +15,14 @@ import pyarrow.compute as pc
 from captures.frames.decoder import FrameDecoder
 from captures.pcap.formats import PcapError
 from captures.pcap.reader import PcapReader
-from captures.rundir.applications import ApplicationsFollower
-from captures.rundir.attention import AttentionEvent, attention_event
+from captures.rundir.applications import ApplicationsFollower, AttentionEvent, attention_event
 from captures.rundir.capture_list import capture_paths
-from captures.rundir.clock import clock_piece
-from captures.rundir.commands import CommandRecord
+from captures.rundir.clock import ClockPiece
 from captures.rundir.controller import controller_event
-from captures.rundir.follow import Follower
+from captures.rundir.faults import CommandRecord
+from captures.rundir.files import Follower, parsed
+from captures.rundir.inputs import read_manifest, read_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
-from captures.rundir.records import check
-from captures.rundir.topology import read_topology
 from router.wire.header import UNDECODABLE
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
@@ -130,8 +127,8 @@ class Watcher:
         run = RunLayout(state.run_dir)
         self._applications = ApplicationsFollower(run)
         self._controller = Follower(run.controller_log, controller_event)
-        self._clock = Follower(run.clock, clock_piece)
-        self._commands = Follower(run.commands, partial(check, CommandRecord))
+        self._clock = Follower(run.clock, partial(parsed, ClockPiece))
+        self._commands = Follower(run.commands, partial(parsed, CommandRecord))
         self._service: dict[Path, Follower[AttentionEvent]] = {}
         self._captures = growing_captures(run)
         self._readable = True

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from packaging.requirements import Requirement
 
-from captures.rundir.manifest import Source
+from captures.rundir.inputs import Source
 from testbed import __version__
 from testbed.errors import InputError
 from testbed.machine.probes import java, java_version, output

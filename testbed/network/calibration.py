@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.rundir.capture_list import host_identity, link_identity
+from captures.rundir.inputs import Calibration
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Calibration
 from router.wire.addresses import node_address
 from testbed.network.shaping import TBF_BURST_BYTES
 from topos.model import Link

@@ -10,9 +10,8 @@ from typing import Any
 
 import networkx as nx
 
-from captures.rundir.epochs import Epochs, epochs
+from captures.rundir.epochs import SWITCH_CONNECTED, SWITCH_DISCONNECTED, Epochs, epochs
 from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
-from captures.rundir.network_events import SWITCH_CONNECTED, SWITCH_DISCONNECTED
 from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
 

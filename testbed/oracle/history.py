@@ -10,8 +10,8 @@ from typing import Any
 from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.faults import delays, read_faults, unwritten
+from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.topology import read_topology
 from testbed.oracle.connectivity import (
     Connectivity,
     NetworkGraph,

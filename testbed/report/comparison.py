@@ -14,8 +14,8 @@ from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
 from captures.accounting.windows import STEP_S, WINDOW_S
+from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import read_summary
 from captures.tables import store
 from testbed.errors import InputError

@@ -10,10 +10,9 @@ import pandas as pd
 
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock, read_clock
+from captures.rundir.inputs import Manifest, read_manifest, read_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, read_manifest
 from captures.rundir.summary import read_summary
-from captures.rundir.topology import read_topology
 from captures.tables import store
 from testbed.workload.generate import match_distribution
 from testbed.workload.model import Workload, read_workload

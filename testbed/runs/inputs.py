@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from captures.rundir.capture_list import Kept, identities
+from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import SIMULATED, Manifest, write_manifest
-from captures.rundir.topology import write_topology
 from router.privacy.keys import write_keys
 from router.protocol.registries import SERVICES
 from testbed.config.dump import dump_experiment
@@ -40,7 +39,7 @@ def write_inputs(
     """Writes the inputs of a run, and the empty logs of an emulation that only some events fill.
 
     Args:
-        datapath: datapath of the switches; `captures.rundir.manifest.SIMULATED` for a simulation.
+        datapath: datapath of the switches; `captures.rundir.inputs.SIMULATED` for a simulation.
         tag: the tag of an emulation.
         held: whether the network of an emulation is held until its user ends the run.
         virtual_start_ns: wall clock at which the virtual time of a simulation starts.

@@ -16,11 +16,10 @@ import testbed.controller.paths  # noqa: F401  # Numba is there before memory is
 from captures.rundir.capture_list import Kept
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters, write_switches_counters
+from captures.rundir.inputs import SIMULATED
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import SIMULATED
+from captures.rundir.measures import SimulationCost, write_simulation, write_timings
 from captures.rundir.routing_tables import write_routing_tables
-from captures.rundir.simulation import SimulationCost, write_simulation
-from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
 from router.predicates.printer import FilterTexts
 from router.protocol.events import Event, Settle, Started

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captures.rundir.manifest import Source
+from captures.rundir.inputs import Source
 from testbed.errors import InputError
 from testbed.machine.versions import states_of
 from testbed.sweeps.engines import KEEP, REFUSE

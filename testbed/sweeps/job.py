@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from captures.accounting.verdict import HOLDS
+from captures.rundir.inputs import Source
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Source
 from testbed.config.model import Experiment
 from testbed.errors import RunError
 from testbed.sweeps.spec import Job, Value
@@ -107,7 +107,7 @@ def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) 
         accounted: the keys that the accounting gives.
     """
     from captures.accounting.direct import flat
-    from captures.rundir.timings import read_timings
+    from captures.rundir.measures import read_timings
     from testbed.conclude import of_the_run
 
     keys = flat({**of_the_run(experiment, run), **accounted})

@@ -42,7 +42,7 @@ from topos.suggest import unknown
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept
-    from captures.rundir.manifest import Source
+    from captures.rundir.inputs import Source
 
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
 _PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.topology import read_topology
 from captures.tables.query import Database
 from router.predicates.encoded.algebra import union
 from router.predicates.encoded.model import BloomPredicate

@@ -20,10 +20,10 @@ from captures.accounting.trees import read_trees
 from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import CapturedFile, capture_paths
 from captures.rundir.clock import read_clock
+from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
-from captures.rundir.topology import read_topology
 from captures.tables.query import Database, new_database
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from captures.rundir.attention import AttentionEvent, read_attention
+from captures.rundir.applications import AttentionEvent, read_attention
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from captures.rundir import workload as rundir
+from captures.rundir import inputs
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import WorkloadLine
 from captures.rundir.layout import RunLayout
-from captures.rundir.workload import WorkloadLine
 from router.predicates.model import Message, Value
 from testbed.events.applications import APPLICATION, ApplicationControl, ApplicationEvent, Place
 from testbed.events.catalogue import EVENTS
@@ -135,7 +135,7 @@ class Workload:
 
 def write_workload(run: RunLayout, workload: Workload) -> None:
     """Writes the workload of a run into its folder."""
-    rundir.write_workload(run, (item.line for item in workload.items))
+    inputs.write_workload(run, (item.line for item in workload.items))
 
 
 def read_workload(run: RunLayout) -> Workload:
@@ -146,7 +146,7 @@ def read_workload(run: RunLayout) -> Workload:
     Raises:
         RunFolderError: a line is malformed (names file and line).
     """
-    items = [_item(where, line) for where, line in rundir.read_workload(run)]
+    items = [_item(where, line) for where, line in inputs.read_workload(run)]
     senders = sorted({item.node for item in items if item.attributes is not None})
     receivers = sorted({item.node for item in items if item.predicate is not None})
     return Workload(tuple(items), tuple(senders), tuple(receivers))

@@ -19,7 +19,7 @@ def network_keys(experiment: Experiment, identity: str) -> KeyRing:
     """The keys of which routers and controller derive those of their pairs.
 
     Args:
-        identity: of the run (`captures.rundir.manifest.Manifest`).
+        identity: of the run (`captures.rundir.inputs.Manifest`).
 
     Raises:
         InputError: `security.key_file` cannot be used.

@@ -22,7 +22,7 @@ from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
 from captures.rundir.layout import RunLayout
-from captures.rundir.timings import read_timings
+from captures.rundir.measures import read_timings
 from testbed.machine.probes import datapath, kernel_features
 from testbed.network.emulated import EmulatedNetwork
 from tests.support.system_switches import start_open_vswitch

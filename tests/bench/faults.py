@@ -18,9 +18,9 @@ from pathlib import Path
 
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
+from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
-from captures.rundir.network_events import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP
 from captures.rundir.oracle import read_oracle
 from testbed.oracle.history import Application, read_history
 from tests.support.command import CBCB

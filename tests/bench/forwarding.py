@@ -29,6 +29,7 @@ import psutil
 
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
+from router.records.json_file import write_json
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
 from router.wire.addresses import node_address, port_addresses
@@ -143,7 +144,7 @@ def _router(engine: str, number: int) -> Iterator[tuple[Wire, Client, int]]:
                 0, wire.devices[0], str(wire.namespaces[0]), sock, counters, log, matcher=engine
             )
             path = Path(folder) / "specs.json"
-            path.write_text(json.dumps([spec.as_json()]))
+            write_json(path, [spec])
             with subprocess.Popen(
                 [sys.executable, "-m", "router.runtime.parent", str(path)],
                 stdin=subprocess.PIPE,

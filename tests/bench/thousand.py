@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from captures.rundir.layout import RunLayout
-from captures.rundir.timings import read_timings
+from captures.rundir.measures import read_timings
 from testbed.memory import proportional_bytes
 
 #: Part -> a word of the command lines of its processes; the first that fits.

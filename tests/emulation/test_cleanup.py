@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.faults import read_faults
+from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
 from testbed.config.shipped import find_experiment
 from tests.support.applications import deliveries_so_far
 from tests.support.command import CBCB, STATE, Cbcb, left_behind

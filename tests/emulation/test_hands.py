@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.commands import read_commands
+from captures.rundir.faults import read_commands
 from captures.rundir.layout import RunLayout
 from tests.support.command import CBCB, STATE, Cbcb
 from tests.support.paths import DOCS, ROOT

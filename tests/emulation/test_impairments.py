@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.applications import read_applications
+from captures.rundir.inputs import Calibration, read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Calibration, read_manifest
 from testbed.control.running import Running
 from testbed.machine.probes import kernel_features
 from tests.support.command import Cbcb

@@ -53,7 +53,7 @@ def test_the_three_reconciliations_agree(summary: dict[str, Any]) -> None:
 
 
 def test_every_documented_key_is_there(summary: dict[str, Any]) -> None:
-    from captures.rundir.summary_keys import SUMMARY_KEYS
+    from captures.rundir.summary import SUMMARY_KEYS
 
     assert set(SUMMARY_KEYS) == set(summary)
 

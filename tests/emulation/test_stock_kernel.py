@@ -23,9 +23,9 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
-from captures.rundir.lag import read_lag
+from captures.rundir.inputs import Calibration, read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Calibration, read_manifest
+from captures.rundir.measures import read_lag
 from router.clock.clock import SharedClock
 from router.clock.page import ClockPage
 from router.wire.addresses import HOST_PORT

@@ -149,7 +149,7 @@ def control() -> Run:
     """Lines of commands to a run, on a simulated network; answers are JSON, and their log can be read."""
     from rich.console import Console
 
-    from captures.rundir.commands import read_commands
+    from captures.rundir.faults import read_commands
     from captures.rundir.layout import RunLayout
     from testbed.config.load import load_experiment
     from testbed.control.commands import Commands

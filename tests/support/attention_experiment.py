@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.attention import read_attention
+from captures.rundir.applications import read_attention
 from captures.rundir.layout import RunLayout
 
 #: Low half of a number: the high half is the incarnation, which differs between emulation and simulation.

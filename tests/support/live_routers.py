@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from router.records.json_file import write_json
 from router.runtime.process import RouterSpec
 from tests.support.polling import TIMEOUT
 
@@ -19,7 +20,7 @@ class Routers:
 
     def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
         path = folder / "specs.json"
-        path.write_text(json.dumps([spec.as_json() for spec in specs]))
+        write_json(path, specs)
         self.specs = specs
         self.process = subprocess.Popen(
             [*PARENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

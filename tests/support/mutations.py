@@ -17,29 +17,21 @@ import pytest
 from captures.accounting.verdict import FAILS, HOLDS, INVALID
 from captures.rundir import (
     applications,
-    attention,
     capture_list,
     clock,
-    commands,
     controller,
     counters,
     faults,
-    lag,
-    manifest,
+    inputs,
+    measures,
     oracle,
-    others,
     routing_tables,
-    simulation,
-    stages,
-    subscriptions,
     summary,
-    timings,
-    topology,
-    workload,
 )
+from captures.rundir import document as run_files
 from captures.rundir.document import names_of
+from captures.rundir.files import RunFile
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile
 from tests.support.evidence import (
     CONTENT,
     REFUSED,
@@ -272,25 +264,25 @@ _COMPARED = {
 # fmt: off
 #: File -> the mutations of it.
 CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
-    others.EXPERIMENT: (
+    run_files.EXPERIMENT: (
         _needed("experiment.toml"),
         _fails("the oracle's window is 1,000 s", _window, "none of … expected deliveries is decided",
             MESSAGING),
     ),
-    topology.FILE: (
+    inputs.TOPOLOGY: (
         _needed("topology.json"),
         _refused("a link is missing", document("topology.json", lambda found: found["links"].pop()),
             "expected a link of the topology or a host"),
         _fails("the cost of a link is another",
             document("topology.json", lambda found: found["links"][0].update(cost=9)), _CHANGED),
     ),
-    workload.FILE: (
+    inputs.WORKLOAD: (
         _gone("workload.jsonl"),
         _fails("a request to send is missing", drop("workload.jsonl", action="send_message"), _CHANGED,
             MESSAGING),
         _fails("a request to publish is missing", drop("workload.jsonl", action="publish"), _CHANGED, PULLED),
     ),
-    manifest.FILE: (
+    inputs.MANIFEST: (
         _needed("manifest.json"),
         _unnoticed("an emulation calls itself a simulation",
             document("manifest.json", _set(datapath="simulated")),
@@ -302,7 +294,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _unnoticed("the seed is another", document("manifest.json", _plus("seed", 1)),
             "No number rests on it: it repeats experiment.toml."),
     ),
-    clock.FILE: (
+    clock.CLOCK: (
         _needed("clock.jsonl"),
         _refused("it is empty", lambda run: put(run.clock, ""), "clock.jsonl: …"),
         _fails("the rate is another", alter("clock.jsonl", _plus("rate", 1.0), experiment_s=0.0),
@@ -313,7 +305,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("second 0 is an hour later", alter("clock.jsonl", _plus("t_ns", _HOUR_NS), experiment_s=0.0),
             "clock.jsonl: second … is second … of the piece before"),
     ),
-    capture_list.FILES_FILE: (
+    capture_list.CAPTURE_FILES: (
         _refused("that of a link is gone", without(_LINKS, every=False), "pcap/link-…: missing"),
         _refused("that of a host is gone", without(_HOSTS, every=False), "pcap/host-…: missing"),
         _fails("one is cut short", truncated(_LINKS, 5), "capture cut short: link-"),
@@ -361,7 +353,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("the times of one are an hour later", _one_later,
             "capture link-…: frames … s after the run ended"),
     ),
-    capture_list.FILE: (
+    capture_list.CAPTURES: (
         _needed("capture.json"),
         _fails("a link is missing",
             document("capture.json", lambda found: found.remove(next(filter(_used, found)))),
@@ -377,7 +369,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         Mutation("`dropped_by_kernel` is 3", _capture(_set(dropped_by_kernel=3)), INVALID,
             "captures: 3 frames dropped before they were read"),
     ),
-    applications.FILE: (
+    applications.APPLICATIONS: (
         _gone("logs/applications/r2.jsonl", EMULATED),
         _fails("all are gone", without(_LOGS), _UNRECORDED, MESSAGING),
         _fails("all are gone", without(_LOGS), "evidence is missing: logs/applications/…", PULLED),
@@ -437,17 +429,17 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _unnoticed("a `discard` has another cause", _log(_set(cause="stale"), "discard"),
             "The member alone knows why it discarded a message.", (PRIVATE,)),
     ),
-    commands.FILE: (
+    faults.COMMANDS: (
         _gone("logs/commands.jsonl", EMULATED),
         _unnoticed("a command that makes a link lose frames is added", lambda run: put(run.commands, _LOSSY),
             "No other file has the commands of the user. Such a link is not compared with switches."),
     ),
-    faults.FILE: (
+    faults.FAULTS: (
         _gone("logs/faults.jsonl", EMULATED),
         _fails("the loss of a router is added", lambda run: put(run.faults, _FAULT),
             "the run ended at 3.5 s: it ended"),
     ),
-    attention.FILE: (
+    applications.SERVICE: (
         _gone("logs/service/r2.jsonl", (ATTENTION,)),
         _fails("all are gone", without(_SERVICE), "evidence is missing: logs/service/…", PULLED),
         _fails("an `upload` is missing", drop(_SERVICE, event="upload"), _BREAKS.format("unrecorded"),
@@ -480,7 +472,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _refused("an event is not known", _served(_set(event="sent"), "upload"), "event: 'sent'; expected …",
             PULLED),
     ),
-    controller.FILE: (
+    controller.CONTROLLER: (
         _gone(_CONTROLLER),
         _emptied(_CONTROLLER, "", ": no epoch was committed"),
         _fails("`committed` is missing", drop(_CONTROLLER, event="committed"),
@@ -499,7 +491,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             alter(_CONTROLLER, lambda each: each["frames_sent"].update(TABLE=9), event="counters"),
             "Nobody else counts frames between the controller and switches.", EMULATED),
     ),
-    routing_tables.FILE: (
+    routing_tables.ROUTING_TABLES: (
         _gone(_TABLES),
         _emptied(_TABLES, "{}\n", " is empty"),
         _fails("a router is missing", document(_TABLES, lambda found: found.pop("1")),
@@ -510,18 +502,18 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             document(_TABLES, lambda found: found["1"][0].update(predicate="x = 1")), FAILS,
             "r1: interface …: the table at the end is another", (MESSAGES,), replayed),
     ),
-    others.ROUTERS: (
+    run_files.ROUTERS: (
         _unnoticed("a counter is another",
             document("logs/routers/r1.counters.json", _plus("messages_sent", 1)),
             "Nobody reads it after the run: counters/routers.json has the counters.", EMULATED),
     ),
-    others.RECORDINGS: (
+    run_files.RECORDINGS: (
         _gone("recordings/r2.rec", EMULATED),
         _emptied("recordings/r2.rec", "", " is empty", EMULATED),
         Mutation("one is cut short", truncated("recordings/*.rec", 50), FAILS, "are beyond the recording",
             EMULATED, replayed),
     ),
-    counters.ROUTERS_FILE: (
+    counters.ROUTERS: (
         _needed(_ROUTERS),
         _fails("a router is missing", document(_ROUTERS, lambda found: found.pop("1")), "router 1: …"),
         _fails("a router has counters of frames alone", _of_router(_frames_alone),
@@ -549,7 +541,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         *(Mutation(f"`{name}` is another", _counter(name), FAILS, f"r…: {name}: live …, replayed …", EMULATED,
             replayed) for name in ("srs_issued", "urs_applied", "predicates_widened", "custody_lost")),
     ),
-    counters.SWITCHES_FILE: (
+    counters.SWITCHES: (
         _needed(_SWITCHES),
         _fails("a switch is missing", document(_SWITCHES, lambda found: found.pop("1")), _OVS),
         _fails("`tx_dropped` of a port is missing",
@@ -567,7 +559,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             "A frame that is lost there is missing in other counters, which are compared.")
             for name in ("rx_dropped", "tx_dropped")),
     ),
-    counters.DROPS_FILE: (
+    counters.DROPS: (
         _gone(_DROPS, EMULATED),
         _emptied(_DROPS, "{}\n", " is empty", EMULATED),
         _fails("a switch is missing", document(_DROPS, lambda found: found.pop("1")),
@@ -578,7 +570,7 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
             document(_DROPS, lambda found: found["1"].update(no_room=1)),
             "1 frames that switches lost: …", EMULATED),
     ),
-    lag.FILE: (
+    measures.LAG: (
         Mutation("it is gone", without("lag.json"), INVALID, "lag.json is missing", EMULATED),
         Mutation("a router was late",
             document("lag.json", lambda found: found["parts"][0].update(lag_s=99.0)), INVALID,
@@ -592,8 +584,8 @@ CATALOGUE: dict[RunFile, Sequence[Mutation]] = {
         _fails("the bound is another", document("lag.json", _set(bound_s=1e6)),
             "lag.json: 1e+06 s is not the bound of the experiment", EMULATED),
     ),
-    timings.FILE: (_needed("timings.json"), _emptied("timings.json", "{}\n", " is empty")),
-    simulation.FILE: (
+    measures.TIMINGS: (_needed("timings.json"), _emptied("timings.json", "{}\n", " is empty")),
+    measures.SIMULATION: (
         _gone("simulation.json", SIMULATIONS),
         _emptied("simulation.json", "{}\n", " is empty", SIMULATIONS),
     ),
@@ -604,15 +596,15 @@ _PEOPLE = "It is for people: neither a number nor the verdict rests on it."
 #: File -> why no mutation of it can change the verdict.
 NO_EVIDENCE: dict[RunFile, str] = {
     **dict.fromkeys(
-        (others.KEYS, others.NETWORK_KEYS, others.SIGNING_KEYS),
+        (run_files.KEYS, run_files.NETWORK_KEYS, run_files.SIGNING_KEYS),
         "It is a secret; after the run nothing reads it.",
     ),
-    others.CAPTURE_INDEX: _RESULT,
-    **dict.fromkeys((others.CONTROLLER_PROCESS, others.ROUTERS_PROCESS, others.SPARK), _PEOPLE),
+    run_files.CAPTURE_INDEX: _RESULT,
+    **dict.fromkeys((run_files.CONTROLLER_PROCESS, run_files.ROUTERS_PROCESS, run_files.SPARK), _PEOPLE),
     **dict.fromkeys(
         (
-            *(oracle.FILE, subscriptions.SUBSCRIPTIONS, subscriptions.JUDGEMENT, others.TABLES),
-            *(others.TABLES_AT_WORK, stages.FILE, summary.FILE, others.REPORT),
+            *(oracle.ORACLE, oracle.SUBSCRIPTIONS, oracle.JUDGEMENT, run_files.TABLES),
+            *(run_files.TABLES_AT_WORK, measures.ACCOUNTING, summary.SUMMARY, run_files.REPORT),
         ),
         _RESULT,
     ),

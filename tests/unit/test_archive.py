@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, write_manifest
 from router.privacy.keys import KeyRing, write_keys
 from router.security.signing_keys import make_signing_keys
 from testbed.cli.main import main

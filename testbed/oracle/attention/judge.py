@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from captures.rundir.attention import read_attention
+from captures.rundir.applications import read_attention
 from captures.rundir.clock import read_clock
-from captures.rundir.commands import read_commands
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import read_routers_counters
-from captures.rundir.faults import read_faults
+from captures.rundir.faults import read_commands, read_faults
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from captures.rundir.subscriptions import JudgedRound, Judgement, filters_of, write_answers
+from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.attention.baseline import Cost, Exhaustive
 from testbed.controller.trees import Forest
 from testbed.oracle.attention.history import Collector, History, Integers

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from captures.accounting.account import account
 from captures.accounting.texts import texts
 from captures.rundir.files import RunFolderError
-from captures.rundir.summary_keys import SUMMARY_KEYS
+from captures.rundir.summary import SUMMARY_KEYS
 from captures.source import captured_frames, register
 from captures.spark.session import SessionError
 from captures.tables import store

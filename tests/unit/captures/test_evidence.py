@@ -20,8 +20,8 @@ from captures.accounting.recorded import recorded_and_counted
 from captures.rundir.clock import read_clock
 from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
 from router.clock.pieces import NS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.format import FrameType

@@ -11,8 +11,8 @@ import pytest
 from captures.accounting.lag import lag_keys, late
 from captures.rundir.clock import Clock
 from captures.rundir.files import RunFolderError
-from captures.rundir.lag import Answers, LagReport, PartLag, read_lag, write_lag
 from captures.rundir.layout import RunLayout
+from captures.rundir.measures import Answers, LagReport, PartLag, read_lag, write_lag
 
 CLOCK = Clock.steady(0, 60.0)
 
@@ -100,8 +100,8 @@ def test_the_report_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ([{"part": "router", "lag_s": 1, "lag_wall_s": 1, "lag_at_s": 0}], "part 0: no field 'node'"),
-        ([3], "part 0: expected a JSON object"),
+        ([{"part": "router", "lag_s": 1, "lag_wall_s": 1, "lag_at_s": 0}], "parts: 0: no field 'node'"),
+        ([3], "parts: 0: 3; expected an object"),
     ],
 )
 def test_a_malformed_report_is_refused(parts: list[Any], problem: str, tmp_path: Path) -> None:

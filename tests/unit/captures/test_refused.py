@@ -14,7 +14,7 @@ from captures.accounting.totals import log_keys
 from captures.rundir.controller import Rejection, read_controller
 from captures.rundir.counters import SwitchDrops, write_switch_drops
 from captures.rundir.layout import RunLayout
-from captures.rundir.summary_keys import SUMMARY_KEYS
+from captures.rundir.summary import SUMMARY_KEYS
 from router.protocol.counters import Drop
 from router.records.json_file import json_line
 from router.security.guard import Refusal
@@ -28,7 +28,7 @@ def _keys(
     run.controller_log.parent.mkdir(parents=True, exist_ok=True)
     counts: dict[str, Any] = {"frames_sent": {}, "frames_received": {}, "undecodable": {}, "rejected": {}}
     events = [{"t_ns": 1, "event": "counters", **counts, **each} for each in controllers if each is not None]
-    run.controller_log.write_text("".join(map(json_line, events)))
+    run.controller_log.write_bytes(b"".join(map(json_line, events)))
     sent = SimpleNamespace(sent=pa.table({"seq": [1]}))
     inputs = SimpleNamespace(
         router_counters=routers,

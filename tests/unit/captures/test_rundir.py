@@ -7,7 +7,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
@@ -24,27 +24,40 @@ from captures.rundir.counters import (
     write_switch_drops,
     write_switches_counters,
 )
-from captures.rundir.document import FILES
-from captures.rundir.files import RunFolderError, read_json, read_lines, read_object, write_json, write_lines
-from captures.rundir.follow import Follower
-from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, read_manifest, write_manifest
+from captures.rundir.document import FILES, records_of
+from captures.rundir.files import (
+    Follower,
+    RunFolderError,
+    check,
+    parsed,
+    read_json,
+    read_lines,
+    read_text,
+    write_lines,
+)
+from captures.rundir.inputs import Manifest, read_manifest, read_topology, write_manifest, write_topology
+from captures.rundir.layout import At, RunLayout
+from captures.rundir.measures import (
+    SimulationCost,
+    read_simulation,
+    read_timings,
+    write_simulation,
+    write_timings,
+)
 from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
-from captures.rundir.records import check, fields
 from captures.rundir.routing_tables import (
     TableRow,
     by_predicate,
     read_routing_tables,
     write_routing_tables,
 )
-from captures.rundir.simulation import SimulationCost, read_simulation, write_simulation
 from captures.rundir.summary import read_summary, write_summary
-from captures.rundir.timings import read_timings, write_timings
-from captures.rundir.topology import read_topology, write_topology
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords
+from router.records.forms import fields
+from router.records.json_file import write_json
 from tests.support.applications import records_in
 from tests.support.paths import ROOT
 from topos.generators import ring
@@ -55,6 +68,8 @@ _LAYOUT = Path("captures/rundir/layout.py")
 _SUFFIXES = (".json", ".jsonl", ".toml", ".html", ".log", ".err")
 #: Names that are ordinary words, of which a quoted one need not mean the folder.
 _WORDS = {"figures", "pcap", "counters", "logs", "recordings", "parquet", "routers"}
+
+_Anything = dict[str, Any]
 
 
 @pytest.fixture
@@ -76,7 +91,7 @@ def test_every_property_of_the_layout_is_in_the_document() -> None:
     run = RunLayout(Path())
     documented = {path for file in FILES for path in file.names(run)}
     documented |= {parent for path in documented for parent in path.parents}
-    properties = [name for name, value in vars(RunLayout).items() if isinstance(value, property)]
+    properties = [name for name, value in vars(RunLayout).items() if isinstance(value, At)]
     assert len(properties) > 30
     assert [name for name in properties if getattr(run, name) not in documented] == []
 
@@ -98,7 +113,7 @@ def test_the_names_of_the_run_folder_stand_in_the_layout_alone() -> None:
 
 
 def test_every_field_of_every_record_has_a_meaning() -> None:
-    records = [record for file in FILES for _, record in file.records]
+    records = [record for file in FILES for _, record in records_of(file)]
     assert len(records) > 15
     assert [
         f"{record.__name__}.{field.name}"
@@ -218,22 +233,25 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
     entries = json.loads(run.captures.read_text())
     for outside in ("../../etc/shadow", "/etc/shadow"):
         run.captures.write_text(json.dumps([entries[0] | {"file": outside}]))
-        with pytest.raises(RunFolderError, match=r"entry 0: file: .*expected a path in the run folder"):
+        with pytest.raises(RunFolderError, match=r"0: file: .*expected a path in the run folder"):
             read_captures(run)
     entries[0]["u"] = 7
     run.captures.write_text(json.dumps(entries))
-    with pytest.raises(RunFolderError, match=r"entry 0: .*u 7.*expected a link of the topology or a host"):
+    with pytest.raises(RunFolderError, match=r"0: .*u 7.*expected a link of the topology or a host"):
         read_captures(run)
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("[]", "expected a JSON object"),
-        ('{"x": {}}', "'x'; expected a number as the key"),
-        (f'{{"1": {"9" * 400}}}', "an integer of 400 digits"),
-        ('{"1": []}', "node 1: expected a JSON object"),
-        ('{"1": {"frames_sent": {}}}', "node 1: no field 'frames_received'"),
+        ("[]", "[]; expected an object"),
+        ('{"x": {}}', "key: 'x'; expected an integer"),
+        (
+            f'{{"1": {{"frames_sent": {{"RA": {"9" * 400}}}, "frames_received": {{}}}}}}',
+            "an integer of 400 digits",
+        ),
+        ('{"1": []}', "1: []; expected an object"),
+        ('{"1": {"frames_sent": {}}}', "1: no field 'frames_received'"),
         (
             '{"1": {"frames_sent": {"RA": "2"}, "frames_received": {}}}',
             "frames_sent: RA: '2'; expected an integer",
@@ -249,21 +267,23 @@ def test_counters_that_are_none_are_named(run: RunLayout, content: str, problem:
 def test_errors_name_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     with pytest.raises(RunFolderError, match=f"{path}: missing"):
-        list(read_lines(path))
+        list(read_lines(path, _Anything))
     with pytest.raises(RunFolderError, match=f"{path}: missing"):
-        read_json(path)
+        read_json(path, _Anything)
     path.write_text('{"a": "\u2028"}\n\n[1]\n')
-    found = read_lines(path)
+    found = read_lines(path, _Anything)
     assert next(found) == (f"{path}:1", {"a": "\u2028"})
-    with pytest.raises(RunFolderError, match=f"{path}:3: expected a JSON object"):
+    with pytest.raises(RunFolderError, match=rf"{path}:3: \[1\]; expected an object"):
         next(found)
     path.write_bytes(b'{"a": "\xff"}\n')
     with pytest.raises(RunFolderError, match=f"{path}:1: expected JSON"):
-        list(read_lines(path))
+        list(read_lines(path, _Anything))
+    with pytest.raises(RunFolderError, match=f"{path}: expected JSON"):
+        read_json(path, _Anything)
     with pytest.raises(RunFolderError, match=f"{path}: expected text in UTF-8"):
-        read_object(path)
+        read_text(path)
     with pytest.raises(RunFolderError, match=f"{tmp_path}: Is a directory; expected a file of a run"):
-        read_json(tmp_path)
+        read_json(tmp_path, _Anything)
 
 
 def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -271,7 +291,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     write_json(path, {"a": 1})
     with pytest.raises(TypeError):
         write_json(path, {"a": object()})
-    assert read_object(path) == {"a": 1}
+    assert read_json(path, _Anything) == {"a": 1}
 
     def failing() -> list[dict[str, object]]:
         return [{"b": 1}, {"b": object()}]
@@ -279,9 +299,9 @@ def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / f"file.{2**31}.new").write_text("left by a process that is gone")
     with pytest.raises(TypeError):
         write_lines(path, failing())
-    assert read_object(path) == {"a": 1}
-    write_lines(path, [{"b": "é"}, {"b": 2}])
-    assert path.read_text() == '{"b":"\\u00e9"}\n{"b":2}\n'
+    assert read_json(path, _Anything) == {"a": 1}
+    write_lines(path, [{"b": "é"}, {"b": "\udc80"}])
+    assert path.read_text() == '{"b":"é"}\n{"b":"?"}\n'
     assert sorted(file.name for file in tmp_path.glob("file.*.new")) == []
 
 
@@ -517,7 +537,7 @@ def test_events_of_the_controller_read_back(run: RunLayout) -> None:
 
 def test_a_follower_takes_whole_lines_and_names_bad_ones(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    follower = Follower(path, lambda where, record: (where, record["a"]))
+    follower = Follower(path, lambda where, line: (where, parsed(_Anything, where, line)["a"]))
     assert follower.read() == []
     path.write_text('{"a": 1}\n{"a": 2}\n{"a"')
     assert follower.read() == [(f"{path}:1", 1), (f"{path}:2", 2)]

@@ -13,10 +13,10 @@ from captures.accounting.log_tables import application_tables
 from captures.accounting.verdict import verdict
 from captures.datasource import document
 from captures.frames.parts import balance
-from captures.rundir import summary_keys
+from captures.rundir import summary as summary_module
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import read_summary, write_summary
 from captures.tables import document as tables
 from tests.support.paths import DOCS
@@ -182,7 +182,7 @@ def test_a_session_may_end_before_its_workload_and_before_anything_is_decided() 
 
 
 def test_pages_are_those_of_the_code() -> None:
-    assert (DOCS / "summary.md").read_text() == summary_keys.document()
+    assert (DOCS / "summary.md").read_text() == summary_module.document()
     assert (DOCS / "tables.md").read_text() == tables.document()
 
 
@@ -232,7 +232,7 @@ def test_convergence_counts_from_the_first_predicate_of_a_session(tmp_path: Path
 
 
 @pytest.mark.attack("hostile run folder")
-@pytest.mark.parametrize("key", summary_keys.SUMMARY_KEYS)
+@pytest.mark.parametrize("key", summary_module.SUMMARY_KEYS)
 def test_a_value_of_the_wrong_type_is_an_error_that_names_file_and_key(tmp_path: Path, key: str) -> None:
     run = RunLayout(tmp_path)
     hostile: list[Any] = [[[]], {"x": "y"}]

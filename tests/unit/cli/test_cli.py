@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import testbed
+from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, write_manifest
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS
 from testbed.network.shaping import KernelFeatures

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import Manifest, write_manifest
 from testbed.cli.main import main
 from testbed.terminal.answers import write
 from testbed.terminal.printable import put

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.rundir.inputs import write_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.topology import write_topology
 from router.content.registry import CONTENTS
 from router.protocol.registries import SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from captures.rundir.commands import lossy_links, read_commands
+from captures.rundir.faults import lossy_links, read_commands
 from captures.rundir.layout import RunLayout
 from testbed.control.commands import LINE_LIMIT, Commands
 from testbed.control.nodes import node_id

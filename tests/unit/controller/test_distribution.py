@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.controller import CONTROLLER_EVENTS, ControllerLog, RouterHello
-from captures.rundir.network_events import NETWORK_EVENTS
-from captures.rundir.records import check
-from captures.rundir.records import fields as record_fields
+from captures.rundir.epochs import NETWORK_EVENTS
+from captures.rundir.files import check
 from router.protocol.broadcast import EPOCH_LEAD
+from router.records.forms import fields as record_fields
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution, Timing

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from captures.rundir.epochs import epochs
+from captures.rundir.epochs import LINK_DOWN, NETWORK_EVENTS, epochs
 from captures.rundir.layout import RunLayout
-from captures.rundir.network_events import LINK_DOWN, NETWORK_EVENTS
 from router.options import option, options_of
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
+from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.topology import read_topology
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.deliveries import Deliveries

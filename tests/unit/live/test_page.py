@@ -20,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from captures.rundir.clock import read_clock
-from captures.rundir.commands import CommandRecord, append_command
+from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment

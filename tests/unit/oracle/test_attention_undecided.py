@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from captures.rundir.clock import ClockPiece, write_clock
-from captures.rundir.commands import CommandRecord, append_command
 from captures.rundir.counters import write_routers_counters
-from captures.rundir.faults import FaultRecord, append_fault
+from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
 from captures.rundir.layout import RunLayout
-from captures.rundir.subscriptions import read_judgement
+from captures.rundir.oracle import read_judgement
 from router.records.json_file import json_line
 from testbed.controller.trees import spt_trees
 from testbed.oracle.attention.judge import write_judgement
@@ -40,7 +39,7 @@ def _counters(**counters: Any) -> Callable[[RunLayout], object]:
 
 def _controller(*events: dict[str, Any]) -> Callable[[RunLayout], object]:
     lines = [json_line({"t_ns": 20 + number, **event}) for number, event in enumerate((*_SET_UP, *events))]
-    return lambda run: run.controller_log.write_text("".join(lines))
+    return lambda run: run.controller_log.write_bytes(b"".join(lines))
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from rich.console import Console
 
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.files import RunFolderError
+from captures.rundir.inputs import read_topology, write_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.topology import read_topology, write_topology
 from testbed.report import sheets
 from testbed.report.data import TABLES, read_run
 from testbed.report.distributions import delays, matches, stretch

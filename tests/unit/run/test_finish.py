@@ -41,7 +41,7 @@ def test_interrupted_emulation_is_named_as_such(run: Path) -> None:
     ("name", "content", "message"),
     [
         ("timings", "{", r"timings\.json: expected JSON"),
-        ("timings", "[]", r"timings\.json: expected a JSON object"),
+        ("timings", "[]", r"timings\.json: \[\]; expected an object"),
         ("timings", '{"run_s": "long"}', r"timings\.json: run_s: 'long'; expected a number"),
         ("manifest", '{"time_scale": 1, "started_ns": 1}', r"manifest\.json: no field 'datapath'"),
     ],

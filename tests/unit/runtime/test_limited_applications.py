@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from captures.rundir.attention import read_attention
+from captures.rundir.applications import read_attention
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.runtime.client import Client, ClientError, RoundOver

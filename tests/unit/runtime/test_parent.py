@@ -13,12 +13,15 @@ import pytest
 from router.clock.page import ClockPage
 from router.clock.pieces import Piece
 from router.protocol.options import RouterOptions
+from router.records.json_file import to_json
 from router.runtime.parent import read_specs
 from router.runtime.process import RouterSpec, _clock_pages
 
 SPEC = RouterSpec(
     1, "eth0", 77, "/tmp/a.sock", "/tmp/a.json", "/tmp/a.log", RouterOptions(hop_limit=3), seed=5
 )
+
+_JSON = json.loads(to_json(SPEC))
 
 
 def test_the_parent_holds_only_what_routers_need() -> None:
@@ -32,27 +35,27 @@ def test_the_parent_holds_only_what_routers_need() -> None:
 
 def test_specs_survive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "specs.json"
-    path.write_text(json.dumps([SPEC.as_json()]))
+    path.write_text(json.dumps([_JSON]))
     assert read_specs(path) == [SPEC]
 
 
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("{", "not JSON"),
+        ("{", "expected JSON"),
         ("{}", "expected a list"),
-        ("[3]", "router 0: expected an object"),
-        ('[{"node": 1}]', "router 0: device: missing; expected str"),
-        ('[{"nod": 1}]', "router 0: nod: no such field"),
+        ("[3]", "0: 3; expected an object"),
+        ('[{"node": 1}]', "0: no field 'device'"),
+        ('[{"nod": 1}]', "0: nod: no such field"),
         (
-            json.dumps([{**SPEC.as_json(), "options": {"hop_limit": 0}}]),
-            "router 0: options: hop_limit: 0 is not valid; expected an integer from 1 to 255",
+            json.dumps([{**_JSON, "options": {"hop_limit": 0}}]),
+            "0: options: hop_limit: 0 is not valid; expected an integer from 1 to 255",
         ),
-        (json.dumps([{**SPEC.as_json(), "options": {"colour": 0}}]), "router 0: options: .*colour"),
-        (json.dumps([{**SPEC.as_json(), "node": "1"}]), "router 0: node: expected int"),
+        (json.dumps([{**_JSON, "options": {"colour": 0}}]), "0: options: .*colour"),
+        (json.dumps([{**_JSON, "node": "1"}]), "0: node: '1'; expected an integer"),
         (
-            json.dumps([{**SPEC.as_json(), "matcher": "fast"}]),
-            "router 0: matcher: unknown matching engine 'fast'",
+            json.dumps([{**_JSON, "matcher": "fast"}]),
+            "0: matcher: unknown matching engine 'fast'",
         ),
     ],
 )

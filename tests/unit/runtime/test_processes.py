@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from router.namespaces import namespace_path
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
+from router.records.json_file import to_json, write_json
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import (
@@ -405,7 +407,7 @@ def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> Non
         log_path=str(tmp_path / "r.log"),
     )
     path = tmp_path / "specs.json"
-    path.write_text(json.dumps([spec.as_json()]))
+    write_json(path, [spec])
     ended = subprocess.run(
         [*PARENT, str(path)], stdin=subprocess.PIPE, capture_output=True, text=True, timeout=TIMEOUT
     )
@@ -427,7 +429,7 @@ def test_a_router_that_is_killed_on_request_is_started_again(routers: Routers) -
 
     ended = ask({"kill": 1})
     assert (ended["event"], ended["node"], ended["status"]) == ("exited", 1, -signal.SIGKILL)
-    started = ask({"start": {**routers.specs[1].as_json(), "incarnation": 2**32 - 1}})
+    started = ask({"start": json.loads(to_json(replace(routers.specs[1], incarnation=2**32 - 1)))})
     assert (started["event"], started["node"]) == ("ready", 1)
     assert started["pid"] != routers.pids[1]
     with Client(routers.specs[1].socket_path) as client:

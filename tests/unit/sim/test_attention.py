@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 from captures.accounting.direct import Direct, flat
-from captures.rundir.attention import read_attention
+from captures.rundir.applications import read_attention
+from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
-from captures.rundir.subscriptions import read_subscriptions
-from captures.rundir.topology import read_topology
+from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.events import Origin
 from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand

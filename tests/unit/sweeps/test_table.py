@@ -14,7 +14,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from captures.rundir.manifest import Source
+from captures.rundir.inputs import Source
 from testbed.cli.main import main
 from testbed.errors import InputError
 from testbed.machine.versions import source_version

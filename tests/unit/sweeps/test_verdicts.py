@@ -12,8 +12,8 @@ from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.accounting.verdict import MESSAGE_FAILURES
-from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
+from captures.rundir.measures import write_lag
 from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment

@@ -1,13 +1,16 @@
-"""The manifest of a run."""
+"""The inputs of a run: the manifest, the topology, and the workload."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Annotated, NotRequired, TypedDict
 
-from captures.rundir.files import RunFolderError, read_object, write_json
+from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
 from captures.rundir.layout import RunLayout
-from captures.rundir.records import RunFile, check
+from router.predicates.model import Value
+from topos.loaders import from_json, to_json
+from topos.model import Link, Node, Topology, TopologyError
 
 #: Datapath of a simulation, in the manifest and in the summary.
 SIMULATED = "simulated"
@@ -84,24 +87,57 @@ class Manifest(TypedDict):
     versions: NotRequired[Annotated[Mapping[str, str], "versions of Python, its packages and system tools"]]
 
 
-FILE = RunFile(
+class WorkloadLine(TypedDict):
+    """One request of an application.
+
+    `testbed.workload.model` says which fields belong to which action.
+    """
+
+    at_s: Annotated[float, "experiment second of the request"]
+    node: Annotated[int, "node of the application"]
+    action: Annotated[str, "name of the event, such as `set_predicate` (docs/experiment-file.md)"]
+    subscription: NotRequired[
+        Annotated[
+            str,
+            "of subscribe, unsubscribe, register, refresh and unregister: name of the subscription, unique "
+            "at the node",
+        ]
+    ]
+    predicate: NotRequired[
+        Annotated[str, "of set_predicate, subscribe and register: in the readable notation"]
+    ]
+    attributes: NotRequired[
+        Annotated[Mapping[str, Value], "of send_message and publish: name of the attribute -> value"]
+    ]
+    max: NotRequired[Annotated[int, "of register: greatest number of publications of a round"]]
+    lifetime_s: NotRequired[Annotated[float, "of register: duration of a round, experiment seconds"]]
+    freshness_s: NotRequired[
+        Annotated[float, "of register: greatest age of a publication, experiment seconds"]
+    ]
+    app: NotRequired[Annotated[str, "name of the application; without it `workload`"]]
+
+
+MANIFEST = Document(
     lambda run: [run.manifest],
     "The facts with which the run can be repeated. A folder with this file is a run folder.",
     (("", Manifest), ("`testbed`", Source), ("`links`, objects", Calibration)),
+    form=Manifest,
 )
-
-
-def read_manifest(run: RunLayout) -> Manifest:
-    """Reads the manifest.
-
-    Raises:
-        RunFolderError: the file is missing, or a field is missing or malformed.
-    """
-    document = read_object(run.manifest)
-    manifest = check(Manifest, str(run.manifest), document)
-    if not all(isinstance(name, str) for name in manifest["evidence"]):
-        raise RunFolderError(f"{run.manifest}: evidence: expected a list of paths")
-    return manifest
+TOPOLOGY = RunFile(
+    lambda run: [run.topology],
+    "The network: `name`, `nodes` (objects with {}) and `links` (objects with {}), with the meaning that "
+    "`topos.model` gives them.".format(
+        *(", ".join(f"`{each.name}`" for each in fields(kind)) for kind in (Node, Link))
+    ),
+)
+WORKLOAD = Log(
+    lambda run: [run.workload],
+    "The requests that the workload makes of the applications, in order of time, one a line.",
+    form=WorkloadLine,
+    optional=True,
+)
+read_manifest, write_manifest = MANIFEST.read, MANIFEST.write
+read_workload, write_workload = WORKLOAD.read, WORKLOAD.write
 
 
 def is_private(run: RunLayout) -> bool:
@@ -113,6 +149,25 @@ def is_private(run: RunLayout) -> bool:
     return run.manifest.is_file() and read_manifest(run).get("private", False)
 
 
-def write_manifest(run: RunLayout, manifest: Manifest) -> None:
-    """Writes the manifest whole or not at all."""
-    write_json(run.manifest, manifest)
+def read_topology(run: RunLayout) -> Topology:
+    """Reads the topology.
+
+    Raises:
+        RunFolderError: the file is missing or is no valid topology.
+    """
+    text = read_text(run.topology)
+    try:
+        return from_json(text)
+    except TopologyError as error:
+        raise RunFolderError(f"{run.topology}: {error}") from error
+    except RecursionError as error:
+        raise RunFolderError(f"{run.topology}: is nested too deeply") from error
+
+
+def write_topology(run: RunLayout, topology: Topology) -> None:
+    """Writes the topology.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    run.topology.write_text(to_json(topology), encoding="utf-8")

@@ -1,0 +1,156 @@
+"""The measurements of a run: how late its parts were, and what bring-up, simulation and accounting took."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from captures.rundir.files import Document, RunFolderError
+from captures.rundir.layout import RunLayout
+from router.records.json_file import write_json
+
+PartName = Literal["router", "workload", "switches", "captures", "controller"]
+
+
+class PartLag(TypedDict):
+    """The lag of a part from `from_s` until the end of the workload.
+
+    Lag is how long something that the part had to do had waited: a frame in a router's socket, in Open
+    vSwitch or in a capture's ring, a deadline that had passed, an item of the workload after its time, a
+    request of the workload until its answer. That of the controller is not measured, and 0. A turn of a loop
+    goes from the end of a wait to the next wait.
+    """
+
+    part: Annotated[PartName, "the part"]
+    node: NotRequired[Annotated[int, "node of a router"]]
+    lag_s: Annotated[
+        float,
+        "greatest lag in experiment seconds: those that had passed since something was due on the clock, or "
+        "the wall seconds that something had waited at the rate of that time",
+    ]
+    lag_wall_s: Annotated[float, "greatest lag in wall seconds"]
+    lag_at_s: Annotated[float, "experiment second of the greatest lag"]
+    turn_s: NotRequired[Annotated[float, "longest turn of the part's loop, wall seconds"]]
+    turn_of: NotRequired[
+        Annotated[
+            str,
+            "what that turn of a router did last: type of a frame, `deadline`, `request`, or `compiled` "
+            "(messages and requests in compiled code alone); empty: nothing, or another part",
+        ]
+    ]
+    turn_at_s: NotRequired[Annotated[float, "experiment second at which that turn ended"]]
+    turn_cpu_s: NotRequired[
+        Annotated[
+            float,
+            "greatest CPU time of a turn, seconds; a turn in which other processes had the processor is "
+            "longer in wall time",
+        ]
+    ]
+
+
+class Answers(TypedDict):
+    """The delay of routers' answers: from the request of an application of the workload to its answer."""
+
+    median_s: Annotated[float, "median, wall seconds"]
+    p99_s: Annotated[float, "99 % of the answers came within these wall seconds"]
+    max_s: Annotated[float, "greatest delay, wall seconds"]
+
+
+class LagReport(TypedDict):
+    """How late the parts of the run were, and how late they may be."""
+
+    from_s: Annotated[
+        float, "experiment second from which lag counts: the opening predicates had spread, nothing waited"
+    ]
+    bound_s: Annotated[float, "greatest lag of a valid run, experiment seconds"]
+    bound_wall_s: Annotated[float, "greatest lag of a valid run, wall seconds"]
+    parts: Annotated[list[PartLag], "the parts that measure themselves"]
+    answers: Annotated[Answers | None, "the delay of routers' answers; null without a request"]
+
+
+class Timings(TypedDict):
+    """Measurements of a run; the summary repeats them."""
+
+    bring_up_s: NotRequired[Annotated[float, "wall seconds until every router could originate"]]
+    run_s: NotRequired[Annotated[float, "wall seconds of the workload, until the network was quiet"]]
+    teardown_s: NotRequired[Annotated[float, "wall seconds to take the network down"]]
+    workload_lateness_max_s: NotRequired[
+        Annotated[float, "wall seconds by which the latest request was sent after its time"]
+    ]
+    memory_per_router_bytes: NotRequired[Annotated[float, "mean bytes of memory of a router"]]
+
+
+class SimulationCost(TypedDict):
+    """The cost of a simulation."""
+
+    events: Annotated[int, "events of the agenda from the start of the workload to the end"]
+    set_up_cpu_s: Annotated[float, "CPU seconds of the set-up"]
+    cpu_s: Annotated[float, "CPU seconds of these events"]
+    events_per_cpu_s: Annotated[int | None, "events per CPU second; null if they took no time"]
+    virtual_s: Annotated[float, "virtual seconds from the beginning to the end"]
+    memory_per_router_bytes: Annotated[int, "resident bytes that the network added, per router"]
+    peak_memory_bytes: Annotated[int, "largest resident memory of the process, bytes"]
+
+
+class StageTime(TypedDict):
+    """A stage; stages overlap, and the time of one holds its waiting for others."""
+
+    name: Annotated[str, "name of a table, of a function that makes keys of the summary, or of other work"]
+    began_s: Annotated[float, "wall seconds from the start of the accounting to that of the stage"]
+    seconds: Annotated[float, "wall seconds of the stage"]
+
+
+class Accounting(TypedDict):
+    """The work of the accounting that made the tables."""
+
+    engine: Annotated[str, "`spark` or `duckdb`"]
+    master: Annotated[str | None, "Spark's master URL; null: another engine"]
+    seconds: Annotated[float, "wall seconds of all stages together"]
+    stages: Annotated[list[StageTime], "in the order in which they began"]
+
+
+LAG = Document(
+    lambda run: [run.lag],
+    "How late the parts of an emulation were (docs/clock.md); simulations do not have the file.",
+    (("", LagReport), ("`parts`", PartLag), ("`answers`", Answers)),
+    form=LagReport,
+)
+TIMINGS = Document(
+    lambda run: [run.timings],
+    "Measurements that the runner makes of itself, for the summary. The file is written last: a folder "
+    "without it is of a run that was killed, or interrupted before its workload, or still goes on.",
+    (("", Timings),),
+    form=dict[str, float],
+)
+SIMULATION = Document(
+    lambda run: [run.simulation],
+    "The cost of a simulation; emulations do not have the file.",
+    form=SimulationCost,
+)
+ACCOUNTING = Document(
+    lambda run: [run.accounting],
+    "The stages of the accounting that made the tables, with their times; replaced together with the tables.",
+    (("", Accounting), ("`stages`", StageTime)),
+    form=Accounting,
+)
+write_lag = LAG.write
+read_timings, write_timings = TIMINGS.read, TIMINGS.write
+read_simulation, write_simulation = SIMULATION.read, SIMULATION.write
+
+
+def read_lag(run: RunLayout) -> LagReport | None:
+    """Reads the report; None if the run has none.
+
+    Raises:
+        RunFolderError: a field is missing or malformed.
+    """
+    report = LAG.read_if_there(run)
+    for number, part in enumerate(report["parts"] if report else ()):
+        if part["part"] == "router" and "node" not in part:
+            raise RunFolderError(f"{run.lag}: parts: {number}: no field 'node'")
+    return report
+
+
+def write_accounting(tables: Path, accounting: Accounting) -> None:
+    """Writes the file into a folder of tables: of a run, or of new tables that will replace those."""
+    write_json(tables / RunLayout(tables).accounting.name, accounting)
