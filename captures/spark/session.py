@@ -36,6 +36,14 @@ _JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
 _MOST_SOCKET_FOLDER = 107 - 43
 #: Environment variable with options of the JVM, which precede those of Spark's settings.
 _FIRST_OPTIONS = "SPARK_SUBMIT_OPTS"
+#: Environment variable: the interpreter of workers.
+_PYTHON = "PYSPARK_PYTHON"
+#: Environment variables with settings of a Spark, or Hadoop, that the user has installed: for sessions on a
+#: cluster. A local session is that of the installed PySpark.
+_OF_THE_USER = (
+    *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_LOCAL_HOSTNAME"),
+    *("PYSPARK_SUBMIT_ARGS", _PYTHON, "PYSPARK_DRIVER_PYTHON", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
+)
 #: Environment variable: Python does not import from the working folder, as with `-P` (`router.children`).
 _SAFE_PATH = "PYTHONSAFEPATH"
 #: Lines in which Java says that it gets too little memory.
@@ -83,8 +91,6 @@ def spark_session(
     work = Path(tempfile.mkdtemp(prefix="session-", dir=folder.path))
     settings: dict[str, str] = {}
     try:
-        # Workers run this interpreter: the first in PATH need not have pyarrow and numpy.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings |= {
             "spark.master": master,
             "spark.app.name": "cbcb accounting",
@@ -128,7 +134,11 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
     # In a thread of its own, which no signal interrupts: PySpark, interrupted while it waits for the JVM,
     # loses the reference to the JVM, which then never ends.
     before = 0 if log is None or not log.exists() else log.stat().st_size
-    with _output_to(log), _environment_of_jvm(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
+    with (
+        _output_to(log),
+        _environment_of_jvm(folder.path, settings),
+        ThreadPoolExecutor(max_workers=1) as pool,
+    ):
         starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
         try:
             session = starting.result()
@@ -149,27 +159,37 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
 
 
 @contextmanager
-def _environment_of_jvm(folder: Path) -> Iterator[None]:
+def _environment_of_jvm(folder: Path, settings: Mapping[str, str]) -> Iterator[None]:
     """Within the context, a JVM that starts keeps its own temporary files in the folder, too, and no Python
-    that the JVM starts imports from the working folder.
+    that the JVM starts imports from the working folder; a local one takes no settings of the user's.
 
     PySpark makes a folder for the answer of the JVM and removes it when the JVM has started: a process that
     is killed before leaves it.
     """
     of_python, tempfile.tempdir = tempfile.tempdir, str(folder)
-    before = {name: os.environ.get(name) for name in (_FIRST_OPTIONS, _SAFE_PATH)}
+    names = (_FIRST_OPTIONS, _SAFE_PATH, *_OF_THE_USER)
+    before = {name: os.environ.get(name) for name in names}
     own = f'"-Djava.io.tmpdir={folder}" "-XX:ErrorFile={folder}/hs_err_pid%p.log"'
-    os.environ[_FIRST_OPTIONS] = f"{before[_FIRST_OPTIONS] or ''} {own}".strip()
-    os.environ[_SAFE_PATH] = "1"
+    changed: dict[str, str | None] = {_SAFE_PATH: "1"}
+    changed[_FIRST_OPTIONS] = f"{before[_FIRST_OPTIONS] or ''} {own}".strip()
+    if settings["spark.master"].startswith("local"):
+        changed |= dict.fromkeys(_OF_THE_USER)
+    # Workers run this interpreter: the first in PATH need not have pyarrow and numpy.
+    changed[_PYTHON] = changed.get(_PYTHON, before[_PYTHON]) or sys.executable
     try:
+        _set_environment(changed)
         yield
     finally:
         tempfile.tempdir = of_python
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        _set_environment(before)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _end_jvm(folder: SparkFolder) -> None:

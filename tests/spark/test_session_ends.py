@@ -190,3 +190,43 @@ def test_a_refusal_of_spark_names_its_log(tmp_path: Path, temporary: Path) -> No
         "nonsense" in (tmp_path / "spark.log").read_text() or "Master" in (tmp_path / "spark.log").read_text()
     )
     assert [*temporary.glob("*cbcb-spark-*")] == []
+
+
+@pytest.mark.root
+def test_a_local_session_takes_no_settings_of_a_spark_or_hadoop_of_the_user(tmp_path: Path) -> None:
+    """On a host whose name is not valid in a URL, and not in /etc/hosts either, with a umask of 077."""
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name>fs.defaultFS</name><value>hdfs://nowhere:1</value></property></configuration>"
+    )
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory nonsense\n")
+    names = ("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
+    users = dict.fromkeys(names, str(tmp_path)) | {
+        "PYSPARK_SUBMIT_ARGS": "--master spark://nowhere:7077 pyspark-shell",
+        "PYSPARK_PYTHON": "/nowhere/python",
+        "SPARK_LOCAL_HOSTNAME": "no_where",
+        "TZ": "Europe/Berlin",
+        "PYTHONPATH": str(ROOT),
+    }
+    driver = """
+import sys
+from pathlib import Path
+from captures.spark.session import spark_session
+with spark_session("local[1]", Path(sys.argv[1])) as spark:
+    print(spark.sparkContext.parallelize([20, 22], 1).map(lambda x: x).sum())
+    print(spark.sql("select timestamp '2026-07-01 12:00:00Z'").collect()[0][0].isoformat())
+"""
+    script = 'umask 077; echo my_host >/proc/sys/kernel/hostname && exec "$@"'
+    command = [
+        "unshare",
+        "--uts",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        sys.executable,
+        "-c",
+        driver,
+        str(tmp_path / "log"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **users}, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["42", "2026-07-01T14:00:00"], done.stderr
