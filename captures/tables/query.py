@@ -26,6 +26,8 @@ _T = TypeVar("_T")
 OutOfMemory = duckdb.OutOfMemoryException
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
+#: A query of a database, which runs where its rows are read.
+Relation: TypeAlias = duckdb.DuckDBPyRelation
 #: Statements that touch nothing but the database in memory.
 _STATEMENTS = frozenset(
     getattr(duckdb.StatementType, name)
@@ -44,8 +46,6 @@ _STATEMENTS = frozenset(
 _EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?", re.IGNORECASE)
 #: Errors of statements; others are of the tables that they read, or of the machine.
 _OF_STATEMENTS = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
-#: Rows of a batch of an answer.
-_BATCH_ROWS = 50_000
 #: Of the memory that the machine or the control group has: what is free depends on the moment.
 _MEMORY = "50%"
 
@@ -93,31 +93,30 @@ def _meaning(column: Column) -> str:
     return f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
 
 
-def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
-    """The answer to the last of one or several statements.
+@contextmanager
+def asked(run: Path, sql: str, folder: Path | None = None) -> Iterator[tuple[Database, Relation]]:
+    """The answer to the last of one or several statements, which DuckDB computes where the block reads it.
 
-    The first batch is empty.
+    Args:
+        folder: a folder into which the block may write the answer; None: into no file.
 
     Raises:
         QueryError: the run has no tables; the SQL is wrong, or fails.
         RunFolderError: a table cannot be read.
     """
-    with connect(run) as database:
+    with connect(run, folder) as database:
         try:
-            reader = interruptible(database, lambda: _reader(database, sql))
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-            while (batch := interruptible(database, lambda: next(reader, None))) is not None:
-                yield batch
+            yield database, interruptible(database, lambda: _relation(database, sql))
         except _OF_STATEMENTS as error:
             raise QueryError(str(error).strip()) from error
 
 
-def _reader(database: Database, sql: str) -> pa.RecordBatchReader:
+def _relation(database: Database, sql: str) -> Relation:
     _check(sql)
-    result = database.sql(sql)
-    if result is None:
+    relation = database.sql(sql)
+    if relation is None:
         raise QueryError("nothing was asked; expected SQL, such as SELECT * FROM messages")
-    return result.to_arrow_reader(_BATCH_ROWS)
+    return relation.select("*")  # with distinct names of columns
 
 
 def interruptible(database: Database, work: Callable[[], _T]) -> _T:
@@ -164,10 +163,10 @@ def new_database(folder: Path | None = None, **settings: str | int) -> Iterator[
 
 
 @contextmanager
-def connect(run: Path) -> Iterator[Database]:
+def connect(run: Path, folder: Path | None = None) -> Iterator[Database]:
     """A database in memory, as of `new_database`, with a view for each table of a run.
 
-    It reads the tables alone: no other file, and nothing from the network.
+    It reads the tables alone: no other file, and nothing from the network. `folder`: as of `asked`.
 
     Raises:
         QueryError: the run has no tables, or a table cannot be opened.
@@ -183,6 +182,10 @@ def connect(run: Path) -> Iterator[Database]:
     }
     with new_database(**settings) as database:
         _open_tables(database, run, names)
+        folders = [f"{each}/" for each in (store.folder(run, ""), folder) if each is not None]
+        database.execute("set allowed_directories = $folders", {"folders": folders})
+        database.execute("set enable_external_access = false")
+        database.execute("set lock_configuration = true")
         try:
             yield database
         except (duckdb.Error, pa.ArrowException) as error:
@@ -210,9 +213,6 @@ def _open_tables(database: Database, run: Path, names: Sequence[str]) -> None:
             )
         except duckdb.Error as error:
             raise QueryError(f"{store.folder(run, name)}: {error}; {store.remedy(run)}") from error
-    database.execute("set allowed_directories = [$folder]", {"folder": f"{store.folder(run, '')}/"})
-    database.execute("set enable_external_access = false")
-    database.execute("set lock_configuration = true")
 
 
 def table_names(run: Path) -> list[str]:

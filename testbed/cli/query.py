@@ -22,11 +22,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--format",
         choices=["table", "csv", "json", "parquet"],
         default="table",
-        help="aligned columns (table), or json: one object a line",
+        help="aligned columns (table), or json: an object a line",
     )
     parser.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
     parser.add_argument(
-        "--rows", type=not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
+        "--rows",
+        type=not_negative,
+        default=200,
+        metavar="N",
+        help="rows of a table, at most 9,990; 0: as many (200)",
     )
 
 
@@ -43,14 +47,14 @@ def main(arguments: Namespace) -> int:
         wanted, sql = None, wanted
     run = find_run(arguments.runs, wanted)
     # DuckDB and pyarrow take a third of a second to load.
-    from captures.tables.query import QueryError, ask, describe
-    from testbed.terminal.answers import described, write
+    from captures.tables.query import QueryError, describe
+    from testbed.terminal.answers import answer, described
 
     try:
         if arguments.tables or sql is None:
             put("\n".join(described(describe(run))))
             return 0
-        write(ask(run, sql), arguments.format, arguments.output, arguments.rows)
+        answer(run, sql, arguments.format, arguments.output, arguments.rows)
     except QueryError as error:
         raise InputError(str(error)) from error
     return 0

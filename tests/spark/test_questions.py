@@ -16,8 +16,8 @@ from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
-from captures.tables.query import ask
 from router.wire.addresses import port_addresses
+from tests.support.questions import ask
 from tests.support.run_folder import SEQ, START_NS, asked_run
 
 pytestmark = pytest.mark.spark
@@ -73,10 +73,6 @@ def run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     return folder
 
 
-def _asked(run: Path, sql: str) -> list[dict[str, Any]]:
-    return [row for batch in ask(run, sql) for row in batch.to_pylist()]
-
-
 def _plain(rows: list[dict[str, Any]]) -> list[str]:
     """The rows, with numbers up to rounding and without the type by which an engine returns them."""
     return [repr({name: _number(value) for name, value in row.items()}) for row in rows]
@@ -90,14 +86,14 @@ def _number(value: object) -> object:
 
 @pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
 def test_each_question_has_an_answer(run: Path, question: str, sql: str) -> None:
-    assert _asked(run, sql) or question.startswith("Which messages were missed")
+    assert ask(run, sql) or question.startswith("Which messages were missed")
 
 
 @pytest.mark.parametrize("question", _ANSWERS)
 def test_the_answers_are_those_of_the_run(run: Path, question: str) -> None:
     (sql,) = [sql for asked, sql in EXAMPLES if asked.startswith(question)]
     expected = _ANSWERS[question]
-    found = _asked(run, sql)
+    found = ask(run, sql)
     assert len(found) == len(expected)
     for row in expected:
         alike = [
@@ -113,9 +109,9 @@ def test_the_answers_are_those_of_the_run(run: Path, question: str) -> None:
 
 def test_utilisation_counts_idle_bins(run: Path) -> None:
     (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Utilisation")]
-    rows = _asked(run, sql)
+    rows = ask(run, sql)
     assert {(row["link"], row["from_node"]) for row in rows} == {(0, 0), (0, 1), (1, 1), (1, 2)}
-    (bins,) = _asked(
+    (bins,) = ask(
         run,
         "SELECT count(*) AS cells, count(DISTINCT bin_s) AS bins, sum(bytes) AS bytes, "
         "(SELECT sum(bytes) FROM link_totals) AS total, any_value(floor(last_s / width_s)) + 1 AS all_bins "
@@ -135,11 +131,11 @@ def test_the_stages_are_kept_with_their_times(run: Path) -> None:
 
 
 def test_the_run_has_its_clock(run: Path) -> None:
-    (row,) = _asked(run, "SELECT * FROM run")
+    (row,) = ask(run, "SELECT * FROM run")
     start_ns = START_NS + 1_000_000
     assert row["clock"] == [{"start_ns": start_ns, "experiment_s": 0.0, "rate": 10.0}]
     assert (row["start_ns"], row["time_scale"], row["datapath"]) == (start_ns, 10.0, "user")
-    (apart,) = _asked(
+    (apart,) = ask(
         run, "SELECT max(abs(time_s - (time_ns - start_ns) / 1e9 * time_scale)) AS s FROM frames, run"
     )
     assert apart["s"] < 1e-6
@@ -147,7 +143,7 @@ def test_the_run_has_its_clock(run: Path) -> None:
 
 def test_a_number_is_an_integer_or_a_double(run: Path) -> None:
     sql = "SELECT DISTINCT attributes['price'].number AS n, attributes['text'].number AS t FROM frames"
-    assert sorted(_asked(run, f"{sql} WHERE type = 'MSG'"), key=repr) == [
+    assert sorted(ask(run, f"{sql} WHERE type = 'MSG'"), key=repr) == [
         {"n": 150.0, "t": None},
         {"n": 50.0, "t": None},
     ]

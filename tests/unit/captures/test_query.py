@@ -24,12 +24,12 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import write_summary
 from captures.tables import query
-from captures.tables.query import ask
 from testbed.api import Result
 from testbed.cli.main import main
 from testbed.trace.find import listed
 from tests.support.command import CBCB
 from tests.support.polling import poll
+from tests.support.questions import ask
 from tests.support.run_folder import good_run
 
 _LONG = "select sum(a.range * b.range % 7) from range(100000000) a, range(100000) b"
@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> Path:
 
 def _settings(run: Path) -> dict[str, str]:
     sql = "select name, value from duckdb_settings() where name in ('memory_limit', 'temp_directory')"
-    return {row["name"]: row["value"] for batch in ask(run, sql) for row in batch.to_pylist()}
+    return {row["name"]: row["value"] for row in ask(run, sql)}
 
 
 def test_a_query_spills_into_a_temporary_folder_that_goes(

@@ -13,8 +13,8 @@ import pytest
 from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
 from captures.tables.document import EXAMPLES
-from captures.tables.query import ask
 from router.wire.addresses import node_address
+from tests.support.questions import ask
 from tests.support.run_folder import NODES, START_NS, TIME_SCALE, RunBuilder
 
 _WIDTH_S = 0.1
@@ -43,7 +43,7 @@ def test_percentiles_of_utilisation_are_over_busy_and_idle_bins(tmp_path: Path) 
     bits = [carried[number] * 8 * TIME_SCALE / _WIDTH_S for number in range(bin_of(built.now_ns) + 1)]
     assert 0 < sum(each == 0 for each in bits) < len(bits) - len(carried) + 1
     (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Utilisation")]
-    rows = [row for batch in ask(run.path, sql) for row in batch.to_pylist()]
+    rows = ask(run.path, sql)
     found = {(row["link"], row["from_node"]): (row["p95"], row["bits_p95"]) for row in rows}
     p95 = np.percentile(bits, 95)
     assert p95 > 0

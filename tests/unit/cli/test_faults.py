@@ -12,12 +12,10 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from captures.tables.catalogue import TABLES
 from testbed.cli import arguments
 from testbed.cli.main import main
 from testbed.errors import InputError, MachineError, RunError, naming_a_full_disk
@@ -25,6 +23,7 @@ from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 from tests.support.paths import ROOT
+from tests.support.questions import empty_tables
 
 _CBCB = [sys.executable, "-m", "testbed.cli.main"]
 _RING = 'duration_s = 10\n[topology]\ngenerator = "ring"\nnodes = 5\n'
@@ -74,11 +73,7 @@ def test_names_that_are_too_long_are_refused(capsys: pytest.CaptureFixture[str],
 def test_an_answer_does_not_go_into_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    for table in TABLES:
-        (tmp_path / "run" / "parquet" / table).mkdir(parents=True)
-        pq.write_table(pa.table({"a": [1]}), tmp_path / "run" / "parquet" / table / "part.parquet")
-    (tmp_path / "run" / "manifest.json").write_text("{}")
-    query = ["query", str(tmp_path / "run"), "select 1 as a", "--format", form, "-o"]
+    query = ["query", str(empty_tables(tmp_path / "run")), "select 1 as a", "--format", form, "-o"]
     assert main([*query, str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"cbcb: {tmp_path}: Is a directory\n"
     assert main([*query, str(tmp_path / "answer")]) == 0

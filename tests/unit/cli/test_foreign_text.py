@@ -9,20 +9,20 @@ import os
 import tarfile
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
-from testbed.terminal.answers import write
+from testbed.terminal.answers import answer
 from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 from testbed.trace.model import Receiver, Stop, Trace
 from testbed.trace.show import lines
 from tests.support.paths import ROOT
+from tests.support.questions import empty_tables
 
 #: Sets the title of a terminal window; and a closing tag, on which rich raises MarkupError.
 _TITLE, _TAG = "\x1b]0;own\x07", "[/bold]x"
@@ -81,23 +81,25 @@ def test_runs_beside_each_other_show_any_value(tmp_path: Path, capsys: pytest.Ca
     assert "\x1b" not in printed
 
 
-def test_a_terminal_gets_no_control_characters_in_csv_and_a_file_gets_the_values(tmp_path: Path) -> None:
-    def answer() -> pa.RecordBatchReader:
-        batch = pa.RecordBatch.from_pydict({f"c{_TITLE}": [f"v{_TITLE}"]})
-        return iter([batch.slice(0, 0), batch])
-
-    write(answer(), "csv", tmp_path / "a.csv", 0)
-    assert (tmp_path / "a.csv").read_bytes() == f"c{_TITLE}\r\nv{_TITLE}\r\n".encode()
+@pytest.mark.parametrize(
+    ("form", "shown"), [("table", "\\e]0;own\\a"), ("csv", _SHOWN), ("json", "\\u001b]0;own\\u0007")]
+)
+def test_a_terminal_gets_no_control_characters_and_a_file_gets_the_values(
+    tmp_path: Path, form: str, shown: str
+) -> None:
+    run = empty_tables(tmp_path / "run")
+    sql = f"select 'v{_TITLE}' as \"c{_TITLE}\""
+    answer(run, sql, "csv", tmp_path / "a.csv", 0)
+    assert (tmp_path / "a.csv").read_bytes() == f"c{_TITLE}\nv{_TITLE}\n".encode()
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "w") as terminal, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", terminal)
-        write(answer(), "csv", None, 0)
+        answer(run, sql, form, None, 0)
         terminal.flush()
-        printed = ""
-        while printed.count("\n") < 2:
-            printed += os.read(ours, 4096).decode()
+        printed = os.read(ours, 4096).decode()
     os.close(ours)
-    assert printed.split() == [f"c{_SHOWN}", f"v{_SHOWN}"]
+    assert printed.lower().count(f"v{shown}") == printed.lower().count(f"c{shown}") == 1
+    assert printed.replace("\r\n", "").isprintable()
 
 
 def test_progress_and_the_summary_show_any_text() -> None:

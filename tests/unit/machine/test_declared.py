@@ -85,7 +85,8 @@ def _locked(file: str) -> dict[str, list[str]]:
 def test_every_package_that_a_run_or_a_test_needs_is_locked() -> None:
     locked = _locked("requirements.lock")
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    required = [*required_packages(), *declared["project"]["optional-dependencies"]["dev"]]
+    tests = map(Requirement, declared["project"]["optional-dependencies"]["dev"])
+    required = [*required_packages(), *(each.name for each in tests)]
     assert [name for name in required if name.lower() not in locked] == []
 
 
