@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from router.predicates.model import INTEGER_MAX, INTEGER_MIN, STRING_MAX_BYTES, Operator, Value
 
@@ -45,8 +45,7 @@ class TokenKind(Enum):
     END = "the end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token: its text, position and value.
 
     `value` is the value of a STRING, INTEGER or DOUBLE, and None for every other kind.

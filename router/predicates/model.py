@@ -85,7 +85,7 @@ def type_of(value: Value) -> Type:
 
 
 def _check_name(name: str) -> None:
-    length = len(name.encode("utf-8", "strict"))
+    length = len(name) if name.isascii() else len(name.encode("utf-8", "strict"))
     if not 1 <= length <= NAME_MAX_BYTES:
         raise ValueError(f"attribute name of {length} bytes; expected 1 to {NAME_MAX_BYTES}")
 
@@ -96,8 +96,8 @@ def _check_value(name: str, value: Value) -> Type:
         raise ValueError(f"{name}: integer {value} does not fit in 64 bits, signed")
     if kind is Type.DOUBLE and not math.isfinite(value):  # type: ignore[arg-type]
         raise ValueError(f"{name}: double {value} is not finite")
-    if kind is Type.STRING:
-        length = len(value.encode("utf-8", "strict"))  # type: ignore[union-attr]
+    if isinstance(value, str):
+        length = len(value) if value.isascii() else len(value.encode("utf-8", "strict"))
         if length > STRING_MAX_BYTES:
             raise ValueError(f"{name}: string of {length} bytes; at most {STRING_MAX_BYTES}")
     return kind

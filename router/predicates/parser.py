@@ -46,7 +46,8 @@ from router.predicates.model import (
 
 __all__ = ["LazyTokens", "Most", "ParseError", "Parser", "parse_message", "parse_predicate"]
 
-_VALUE_KINDS = frozenset({TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE})
+#: A tuple: the hash of an enumeration is computed in Python.
+_VALUE_KINDS = (TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE)
 TYPE_NAMES = {
     "string": Type.STRING,
     "integer": Type.INTEGER,

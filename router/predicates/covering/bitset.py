@@ -79,6 +79,8 @@ class Thresholds:
 
     Keys are kept in ascending order, in blocks of at most 256. With n different keys, a query takes one
     bisection and at most 128 steps; the first query after keys were added takes at most n/128 unions more.
+    A query steps from where the last query ended, if that was in the same block: queries for many bounds in
+    ascending order take few steps each.
     """
 
     def __init__(self) -> None:
@@ -91,9 +93,12 @@ class Thresholds:
         #: The members with keys in earlier blocks, for the first `_valid` blocks.
         self._before: list[Bits] = []
         self._valid = 0
+        #: Block and position of the last query, and its answer.
+        self._last: tuple[int, int, Bits] = (-1, 0, 0)
 
     def add(self, key: Key, bit: Bits) -> None:
         """Adds a member that the index does not hold yet."""
+        self._last = (-1, 0, 0)
         if not self._firsts:
             self._keys, self._held, self._firsts = [[key]], [[bit.bit_length() - 1]], [key]
             self._totals, self._before, self._valid = [bit], [0], 1
@@ -114,6 +119,7 @@ class Thresholds:
 
     def remove(self, gone: Bits) -> None:
         """Removes members."""
+        self._last = (-1, 0, 0)
         number = 0
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
         while number < len(self._keys):
@@ -153,10 +159,18 @@ class Thresholds:
             self._before[self._valid] = self._before[last] | self._totals[last]
             self._valid += 1
         held = self._held[number]
-        if 2 * position > len(held):
-            # Fewer are left out.
-            return self._before[number] | self._totals[number] & ~_union(held[position:])
-        return self._before[number] | _union(held[:position])
+        block, at, found = self._last
+        if block != number:
+            at, found = 0, self._before[number]
+            if 2 * position > len(held):
+                # Fewer are left out.
+                at, found = len(held), found | self._totals[number]
+        if at < position:
+            found |= _union(held[at:position])
+        elif at > position:
+            found &= ~_union(held[position:at])
+        self._last = (number, position, found)
+        return found
 
     def _split(self, number: int) -> None:
         keys, held = self._keys[number], self._held[number]

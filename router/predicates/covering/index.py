@@ -11,8 +11,9 @@ verify each member with `NormalFilter.failures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from operator import itemgetter
 
 from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
 from router.predicates.covering.canonical_order import CanonicalOrder
@@ -62,9 +63,15 @@ class AttributeIndex:
         if self.patterns is not None:
             self.patterns.remove(gone)
 
-    def overlapping(self, values: ValueSet) -> Bits:
-        """Returns the members whose range of values overlaps that of `values`."""
-        return self._lows.below(values.intervals[-1][1]) & ~self._highs.at_most(values.intervals[0][0])
+    def overlapping(self, sets: Sequence[ValueSet]) -> list[Bits]:
+        """Returns, for each set of values, the members whose range of values overlaps its range."""
+        found: list[Bits] = [0] * len(sets)
+        ranges = [(each.intervals[0][0], each.intervals[-1][1], place) for place, each in enumerate(sets)]
+        for _, high, place in sorted(ranges, key=itemgetter(1)):
+            found[place] = self._lows.below(high)
+        for low, _, place in sorted(ranges, key=itemgetter(0)):
+            found[place] &= ~self._highs.at_most(low)
+        return found
 
     def overlapping_or_adjacent(self, values: ValueSet) -> Bits:
         """Returns the members whose range of values overlaps that of `values` or is next to it."""
@@ -201,28 +208,32 @@ class FilterIndex:
                 found |= self._signatures.get(frozenset(some), 0)
         return found
 
-    def related(self, filter_: NormalFilter) -> tuple[Bits, Bits]:
-        """Returns the members that can cover a filter, alone or together with others, and those it can cover.
+    def related(self, filters: Sequence[NormalFilter]) -> list[tuple[Bits, Bits]]:
+        """Returns, for each filter, the members that can cover it, perhaps together, and those it can cover.
 
         Possible covers constrain no attribute that the filter does not constrain, overlap it on each, and
         require no pattern that some of its values lack. It can cover those of which it is a possible cover.
         """
-        covers, covered = self.constraining_at_most(filter_), self.members
-        for attribute, values in filter_.items():
+        covers = [self.constraining_at_most(filter_) for filter_ in filters]
+        covered = [self.members] * len(filters)
+        constraining: dict[Attribute, list[tuple[int, ValueSet]]] = {}
+        for place, filter_ in enumerate(filters):
+            for attribute, values in filter_.items():
+                constraining.setdefault(attribute, []).append((place, values))
+        for attribute, places in constraining.items():
             index = self._attributes.get(attribute)
             if index is None:
-                covered = 0
+                for place, _ in places:
+                    covered[place] = 0
                 continue
-            constrained = covers & index.members
-            if not constrained and not covered:
-                continue
-            overlapping = index.overlapping(values)
-            if constrained:
-                covers &= overlapping & ~index.requiring_others(values) | ~index.members
-            covered &= overlapping
-            if not values.is_plain and covered and index.patterns is not None:
-                covered &= index.patterns.with_patterns_of(values)
-        return covers, covered
+            overlapping = index.overlapping([values for _, values in places])
+            for (place, values), found in zip(places, overlapping, strict=True):
+                if covers[place] & index.members:
+                    covers[place] &= found & ~index.requiring_others(values) | ~index.members
+                covered[place] &= found
+                if not values.is_plain and covered[place] and index.patterns is not None:
+                    covered[place] &= index.patterns.with_patterns_of(values)
+        return list(zip(covers, covered, strict=True))
 
     def ranges_around(self, filter_: NormalFilter) -> Bits:
         """Returns the members that cover the filter and constrain single intervals only."""

@@ -41,18 +41,19 @@ class _Grams:
         self._few: dict[str, int | list[int]] = {}
         self._many: dict[str, Bits] = {}
 
-    def add(self, gram: str, number: int) -> None:
-        """Adds a member."""
-        few = self._few.get(gram)
-        if few is None:
-            self._few[gram] = number
-        elif isinstance(few, int):
-            self._few[gram] = [few, number]
-        else:
-            few.append(number)
-            if len(few) == _FEW:
-                self._many[gram] = self._many.get(gram, 0) | bits_of(few)
-                del self._few[gram]
+    def add(self, grams: Iterable[str], number: int) -> None:
+        """Adds a member with grams that differ."""
+        for gram in grams:
+            few = self._few.setdefault(gram, number)
+            if few is number:
+                continue
+            if isinstance(few, int):
+                self._few[gram] = [few, number]
+            else:
+                few.append(number)
+                if len(few) == _FEW:
+                    self._many[gram] = self._many.get(gram, 0) | bits_of(few)
+                    del self._few[gram]
 
     def get(self, gram: str) -> Bits:
         """Returns the members with a gram."""
@@ -93,13 +94,11 @@ class PatternIndex:
         """Adds a member that allows these values."""
         number = bit.bit_length() - 1
         tail, texts = common_texts(values)
-        for gram in (tail[-size:] for size in _SIZES if len(tail) >= size):
-            self._tails.add(gram, number)
+        self._tails.add([tail[-size:] for size in _SIZES if len(tail) >= size], number)
         if _are_long(texts):
             self._long |= bit
         else:
-            for gram in _grams(texts):
-                self._texts.add(gram, number)
+            self._texts.add(_grams(texts), number)
         if values.suffix:
             self._suffixed |= bit
             _put(self._suffixes, gram_of(values.suffix), bit)
@@ -154,9 +153,9 @@ def _are_long(texts: tuple[str, ...]) -> bool:
 
 def _grams(texts: tuple[str, ...]) -> Iterable[str]:
     """All parts of the texts that have the size of a gram, each once, in an order that is always the same."""
-    return dict.fromkeys(
-        text[at : at + size] for text in texts for size in _SIZES for at in range(len(text) - size + 1)
-    )
+    return {
+        text[at : at + size]: None for text in texts for size in _SIZES for at in range(len(text) - size + 1)
+    }
 
 
 def _put(table: dict[str, Bits], key: str, bit: Bits) -> None:

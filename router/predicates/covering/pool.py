@@ -13,7 +13,7 @@ the filters to be considered and not those that this process has yet to compare.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
@@ -253,7 +253,11 @@ class FilterPool:
         Args:
             jointly: as for `covers`.
         """
-        for number in numbers:
+        given = tuple(numbers)
+        if len(given) > 1:
+            whole, known = members | bits_of(given), map(self._relations.__getitem__, given)
+            self._search([relations for relations in known if whole & ~relations.searched])
+        for number in given:
             relations = self._related(number, members)
             near = members & relations.related
             if not near:
@@ -451,17 +455,23 @@ class FilterPool:
         relations = self._relations[number]
         # The same object if no filter was interned since.
         if relations.searched is not self._index.members and members & ~relations.searched:
-            filter_, index = self.filter(number), self._index
+            self._search([relations])
+        return relations
+
+    def _search(self, several: Sequence[Relations]) -> None:
+        """Looks up the relations of filters in the index, which takes less time for many at once."""
+        index = self._index
+        filters = [index.filter(relations.number) for relations in several]
+        found = index.related(filters)
+        for relations, filter_, (covers, covered) in zip(several, filters, found, strict=True):
             others = index.members & ~relations.bit
-            covers, covered = index.related(filter_)
             relations.possible_covers = covers & others
             relations.possibly_covered = covered & others
             relations.related = (covers | covered) & others | relations.bit
             for attribute in relations.mergeable:
-                found = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
-                relations.related |= found
+                mergeable = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
+                relations.related |= mergeable
             relations.searched = index.members
-        return relations
 
     def _held(self) -> Bits:
         live: Bits = 0

@@ -196,7 +196,7 @@ def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
     for low, high in values.intervals:
         if not (high.startswith(low) and not high[len(low) :].strip(b"\0")):
             # The interval has cones, in which any text can follow the prefix: see `_has_patterns`.
-            parts = take_apart(low, high)
+            parts = take_apart(low, high) if high.startswith(low) else Parts((), (low.decode(),))
             stems = parts.stems[:1] if parts else ()
             return values.suffix, (values.suffix, *values.substrings, *stems)
     text = values.intervals[0][0].decode()

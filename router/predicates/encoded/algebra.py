@@ -12,13 +12,13 @@ from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 
+from router.predicates.covering.bitset import numbers_in
 from router.predicates.encoded.model import (
     ANY_FILTER,
     ENCODED_EVERYTHING,
     BloomFilter,
     BloomPredicate,
     Suite,
-    positions,
 )
 
 #: Filters of which each pair is compared.
@@ -36,12 +36,12 @@ def minimal(filters: Iterable[BloomFilter]) -> tuple[BloomFilter, ...]:
             if not any(other.covers(filter_) for other in kept):
                 kept.append(filter_)
         return tuple(kept)
-    frequency = Counter(position for filter_ in given for position in positions(filter_.bits))
+    frequency = Counter(position for filter_ in given for position in numbers_in(filter_.bits))
     # By suite and their rarest bit, which each filter that they cover has; -1 without bits.
     filed: dict[tuple[Suite, int], list[BloomFilter]] = {}
     # A filter can only be covered by filters of fewer bits, which come first.
     for filter_ in sorted(given, key=order):
-        own = [-1, *positions(filter_.bits)]
+        own = [-1, *numbers_in(filter_.bits)]
         if not any(other.covers(filter_) for place in own for other in filed.get((filter_.suite, place), ())):
             kept.append(filter_)
             filed.setdefault((filter_.suite, min(own[1:], key=frequency.__getitem__, default=-1)), []).append(

@@ -11,7 +11,7 @@ word i div 64.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
@@ -193,11 +193,3 @@ class BloomMessage(Message):
     def row(self) -> bytes:
         """The set as m/8 bytes in little-endian order."""
         return self.bits.to_bytes(self.suite.octets, "little")
-
-
-def positions(bits: int) -> Iterator[int]:
-    """Yields the positions of the bits of a set, in ascending order."""
-    while bits:
-        lowest = bits & -bits
-        bits ^= lowest
-        yield lowest.bit_length() - 1

@@ -24,7 +24,6 @@ from router.predicates.encoded.model import (
     BloomMessage,
     BloomPredicate,
     Suite,
-    positions,
 )
 from router.predicates.model import Filter, Message, Predicate
 
@@ -70,7 +69,7 @@ class _SuiteIndex:
         bit = 1 << place
         self.members |= 1 << number
         self._used |= bit
-        for position in positions(changed):
+        for position in numbers_in(changed):
             self._having[position] ^= bit
 
     def remove(self, number: int) -> None:
@@ -82,7 +81,7 @@ class _SuiteIndex:
     def supersets(self, bits: int) -> Bits:
         """The filters that have all of these bits."""
         found = self._used
-        for position in positions(bits):
+        for position in numbers_in(bits):
             found &= self._having[position]
             if not found:
                 return 0

@@ -7,10 +7,11 @@ import random
 import numpy as np
 import pytest
 
+from router.predicates.covering.bitset import numbers_in
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS, Slides
 from router.predicates.encoded.hashing import StringHash
-from router.predicates.encoded.model import Suite, positions
+from router.predicates.encoded.model import Suite
 from router.predicates.encoded.strings import equal
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
 from testbed.attacks.frequency import Frequency
@@ -66,7 +67,7 @@ def test_a_fill_hides_the_number_of_attributes() -> None:
 
 def test_a_fill_leaves_the_bits_of_a_frequent_string_together() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(fill=0.5), 1)
-    bits = list(positions(truth.bits_of(equal("x0", 1))))
+    bits = list(numbers_in(truth.bits_of(equal("x0", 1))))
     rows = np.array([[message >> bit & 1 for bit in bits] for message in seen.messages])
     together = np.corrcoef(rows.T)[np.triu_indices(len(bits), 1)]
     # In standard deviations of unrelated bits.

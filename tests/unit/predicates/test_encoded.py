@@ -8,6 +8,7 @@ import struct
 
 import pytest
 
+from router.predicates.covering.bitset import numbers_in
 from router.predicates.encoded import strings
 from router.predicates.encoded.algebra import minimal
 from router.predicates.encoded.encoder import Encoder, Hardening
@@ -19,7 +20,6 @@ from router.predicates.encoded.model import (
     BloomMessage,
     BloomPredicate,
     Suite,
-    positions,
 )
 from router.predicates.model import Filter, Message, Predicate, Type
 from router.predicates.parser import parse_predicate
@@ -60,7 +60,7 @@ def test_bits_are_the_words_of_a_keyed_digest() -> None:
     digest = hashlib.blake2b(string, key=KEY, person=b"cbcb-bloom").digest()
     expected = {word % 512 for word in struct.unpack("<16I", digest)[:8]}
     made = encoder().filter(only('dest = "ORD"'))
-    assert set(positions(made.bits)) == expected
+    assert set(numbers_in(made.bits)) == expected
     assert made.row == made.bits.to_bytes(64, "little")
 
 
