@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import TypeVar
 
-from router.predicates.covering.budget import weight_of, widen
+from router.predicates.covering.budget import MERGED_MAX, weight_of, widen
 from router.predicates.encoded import budget as bloom_budget
 from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
@@ -23,7 +23,7 @@ from router.wire.predicate import encode_predicate, filters_of
 _FEW_CONSTRAINTS = 10
 #: Weight of the predicate of each of many applications.
 _SMALL_WEIGHT = 400
-_F = TypeVar("_F")
+_F = TypeVar("_F", Filter, BloomFilter)
 _Draw = Callable[[random.Random, int], Filter]
 
 
@@ -163,31 +163,42 @@ SINGLE: dict[str, Callable[[random.Random, int], Constraint]] = {
 }
 
 
+#: The size of a bomb that has as many filters as a router reads: with more, it takes the bomb as ``*``.
+AT_BOUNDS = 0
+
+
 def bomb(shape: str, size: int) -> bytes:
-    """The encoded predicate of this shape, of at most `size` bytes."""
+    """The encoded predicate of this shape, of at most `size` bytes, or `AT_BOUNDS`."""
     rng = random.Random(shape)
     if shape in SINGLE:
         constraints: list[Constraint] = []
-        draw, length = SINGLE[shape], 0
-        while length < size - 50:
-            constraints.append(draw(rng, len(constraints)))
-            length += len(encode_predicate(Predicate((Filter((constraints[-1],)),)))) - 5
+        draw = SINGLE[shape]
+        single = (Filter((draw(rng, number),)) for number in count())
+        limit = DEFAULT_LIMITS.filter_weight - 1
+        for filter_, _ in _cut(single, size - 50 if size else 0, lambda each: weight_of(each) - 1, limit):
+            constraints += filter_
         return encode_predicate(Predicate((Filter(tuple(constraints)),)))
+    limit = DEFAULT_LIMITS.predicate_weight
     if shape in ENCODED:
-        filters: list[BloomFilter] = []
-        length = 0
-        while length < size - 1_000:
-            filters.append(ENCODED[shape](rng, len(filters)))
-            length += len(private.encode_predicate(BloomPredicate(filters[-1:]))) - 12 * (len(filters) > 1)
+        bits = (ENCODED[shape](rng, number) for number in count())
+        filters = [each for each, _ in _cut(bits, size, bloom_budget.weight_of, limit)]
         return private.encode_predicate(BloomPredicate(filters))
-    parts, length = [], 0
-    for filter_ in SHAPES[shape](rng):
-        part = encode_predicate(Predicate((filter_,)))
-        if length + len(part) > size:
-            break
-        parts.append(part)
-        length += len(part)
-    return b"".join(parts)
+    return b"".join(part for _, part in _cut(SHAPES[shape](rng), size, weight_of, limit))
+
+
+def _cut(
+    filters: Iterator[_F], size: int, weigh: Callable[[_F], int], limit: int
+) -> Iterator[tuple[_F, bytes]]:
+    """The leading filters of at most so many bytes, or at the bounds, each with its encoded form."""
+    length = weight = number = excess = 0
+    for filter_ in filters:
+        alone = BloomPredicate((filter_,)) if isinstance(filter_, BloomFilter) else Predicate((filter_,))
+        part = encoded(alone)
+        length, weight, number = length + len(part), weight + weigh(filter_), number + 1
+        excess += weight > limit or number > DEFAULT_LIMITS.predicate_filters
+        if length > size if size else excess > MERGED_MAX:
+            return
+        yield filter_, part
 
 
 def messages(shape: str) -> Iterator[Message]:
@@ -252,7 +263,7 @@ def small(shape: str, size: int, most: int) -> list[Predicate]:
         predicates = (Predicate(tuple(group)) for group in _groups(SHAPES[shape](rng), weight_of))
     found: list[Predicate] = []
     length = 0
-    while length < size and len(found) < most:
+    while len(found) < most and (length < size or size == AT_BOUNDS):
         found.append(next(predicates))
         length += len(encoded(found[-1]))
     return found

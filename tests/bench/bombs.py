@@ -11,6 +11,8 @@ application of a third router sets the predicate, and the router issues an RA wi
 the same messages, for that application (*own*). At a fourth router, many applications set small predicates of
 the shape, about as many bytes in all; then one of them narrows its predicate, and all leave at once (*apps*).
 
+A bomb of 0 bytes has as many filters as a router reads with its default bounds.
+
 The shapes whose names begin with *bits* are of encoded predicates and messages (`[privacy] mode = "bloom"`).
 
 A turn goes from the end of a wait of the router's loop to its next wait; its time is that of the processor,
@@ -49,12 +51,22 @@ from router.wire import private
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Body, Commit, EncodedPredicate, Frame, FrameType, SenderRequest
-from tests.bench.bomb_shapes import ENCODED, SHAPES, SINGLE, bomb, declared, messages, narrower, small
+from tests.bench.bomb_shapes import (
+    AT_BOUNDS,
+    ENCODED,
+    SHAPES,
+    SINGLE,
+    bomb,
+    declared,
+    messages,
+    narrower,
+    small,
+)
 from tests.support.live_routers import Routers
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, socket_in
 from tests.support.tree_entries import TreeEntry, table_of
 
-_SIZES = (20_000, 200_000, 2_000_000)
+_SIZES = (20_000, 200_000, 2_000_000, AT_BOUNDS)
 _COLUMNS = ("RA", "MSG", "UR", "max", "p0", "own", "apps")
 #: `max_filters` of the column *max*; applications of the column *apps* at most.
 _MAX_FILTERS, _APPLICATIONS = 50, 300
