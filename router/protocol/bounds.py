@@ -1,8 +1,7 @@
 """The bounds on what other routers send, and on what applications declare: all of them, in one place.
 
 A frame meets the bounds as it comes in, before any algebra: the core behind them handles each frame whole, in
-the turn in which it comes in. What a body costs that the bounds admit, docs/adr/0033 says: less than 100 ms
-for most predicates made to be expensive, and up to a second for some thousands of ranges or texts.
+the turn in which it comes in. A body that the default bounds admit takes at most 150 ms (docs/adr/0033).
 
 A predicate that exceeds a bound is widened and counted (`router.predicates.covering.budget`): it matches more
 messages, so no receiver is lost. It goes on widened, since the RA filter of this router relies on what the
@@ -51,8 +50,8 @@ class PredicateLimits:
     """
 
     filter_weight: int = 512
-    predicate_weight: int = 110_000
-    predicate_filters: int = 10_000
+    predicate_weight: int = 4_000
+    predicate_filters: int = 1_000
     burst: int = 440_000
     rate: int = 10_000
     table_filters: int = 50_000
@@ -68,7 +67,7 @@ class PredicateLimits:
         return Most(self.predicate_filters, self.filter_weight, self.predicate_weight)
 
 
-#: Predicates of 10,000 filters of up to ten equalities, orders and prefixes each are exact.
+#: Predicates of 1,000 filters of up to three equalities, orders and prefixes each are exact.
 DEFAULT_LIMITS = PredicateLimits()
 
 

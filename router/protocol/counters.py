@@ -89,7 +89,8 @@ class Counters:
     `urs_applied` are URs to SRs issued here, `urs_reused` those to others' that replaced an entry of this
     router's table; `urs_missed` are interfaces from which none came in time.
 
-    `predicates_widened` counts RAs and URs whose predicate exceeded a limit and was widened.
+    `predicates_widened` counts RAs and URs whose predicate exceeded a limit and was widened, and changes of a
+    p0 that the predicates of the applications exceed together.
 
     With `reliable_control`, `control_repeated` counts RAs, SRs and URs that were sent again, whatever their
     fan-out, `control_copies` those that came again, and `control_unconfirmed` interfaces on which a frame was

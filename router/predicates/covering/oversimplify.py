@@ -33,7 +33,7 @@ from router.predicates.model import Predicate
 
 _PRESENT = 0.5
 #: Filters up to which the closest two are searched for among all, if `max_filters` is not greater.
-_CLOSEST = 256
+_CLOSEST = 128
 _Row = NDArray[np.float64]
 
 

@@ -11,14 +11,14 @@ from router.predicates.covering.budget import MERGED_MAX
 from router.predicates.encoded.model import ANY_FILTER, BloomFilter, Suite
 
 #: The weight of a filter without its bits.
-_FILTER = 32
+_FILTER, _OCTETS = 2, 16
 #: Suites for which the widened part of a predicate has a filter of its own.
 _SUITES = 64
 
 
 def weight_of(filter_: BloomFilter) -> int:
     """The weight of a filter: 32, plus one for each byte."""
-    return _FILTER + filter_.suite.octets
+    return _FILTER + filter_.suite.octets // _OCTETS
 
 
 def widen(filters: Iterable[BloomFilter], weight: int, most: int) -> tuple[list[BloomFilter], int, bool]:

@@ -27,7 +27,8 @@ class Exhaustive(Service):
 
     p0 grows at once. A large p0 is narrowed at the next `Tick`, which is due at once: p0 is united once, and
     makes one RA, however many applications leave before that. Until then p0 is wider than what applications
-    ask for, which loses no receiver.
+    ask for, which loses no receiver. A p0 beyond the bounds of an RA is widened, since every other router
+    would widen it.
     """
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
@@ -46,6 +47,7 @@ class Exhaustive(Service):
     def tick(self, now: float) -> list[Action]:
         """Narrows p0, if an application has left or narrowed its predicate."""
         self._wide_since = None
+        self.context.counters.predicates_widened += self.predicates.exceed
         return self.context.parts.local_changed(now) if self.predicates.narrow() else []
 
     def set_predicate(self, event: SetPredicate, now: float) -> list[Action]:
@@ -90,8 +92,9 @@ class ApplicationPredicates:
         self._routing = routing
         self._content = content
         self._limits = limits
-        #: Application -> its predicate, which is not empty.
+        #: Application -> its predicate, which is not empty, and its weight.
         self._predicates: dict[int, Predicate] = {}
+        self._weights: dict[int, int] = {}
         #: p0 as it was before it became wider than the disjunction; None: it is not wider.
         self._before: PredicateBuilder | None = None
 
@@ -99,6 +102,18 @@ class ApplicationPredicates:
     def wide(self) -> bool:
         """Whether p0 may be wider than the disjunction, until `narrow` is called."""
         return self._before is not None
+
+    @property
+    def exceed(self) -> bool:
+        """Whether the predicates together are beyond the bounds of an RA."""
+        limits = self._limits
+        return self._content.widens and (
+            sum(self._weights.values()) > limits.predicate_weight or self._filters > limits.predicate_filters
+        )
+
+    @property
+    def _filters(self) -> int:
+        return sum(map(len, self._predicates.values()))
 
     def set(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of an application; a large p0 grows by it, and is not narrowed.
@@ -112,15 +127,16 @@ class ApplicationPredicates:
         before = self._predicates.get(app, self._content.nothing)
         if before == predicate:
             return False
-        self._check(predicate)
+        weight = self._checked_weight(predicate)
         if predicate:
-            self._predicates[app] = predicate
+            self._predicates[app], self._weights[app] = predicate, weight
         else:
-            del self._predicates[app]
+            del self._predicates[app], self._weights[app]
         fresh, gone = self._without(predicate, before), self._without(before, predicate)
-        if not self.wide and gone and not self._content.builder(fresh).covers(gone):
-            if sum(map(len, self._predicates.values())) <= FEW_FILTERS:
-                return self._routing.replace(LOCAL_INTERFACE, self._disjunction())
+        narrower = not self.wide and gone and not self._content.builder(fresh).covers(gone)
+        if narrower and self._filters <= FEW_FILTERS:
+            return self._routing.replace(LOCAL_INTERFACE, self._disjunction())
+        if narrower or (not self.wide and self.exceed):
             self._before = self._routing.copy_of(LOCAL_INTERFACE)
         # With each subscription p0 grows, in a time that does not depend on its size.
         local = self._routing.copy_of(LOCAL_INTERFACE)
@@ -141,8 +157,13 @@ class ApplicationPredicates:
         return local.members != before.members
 
     def _disjunction(self) -> PredicateBuilder:
-        """The disjunction of all predicates."""
-        whole = self._content.builder()
+        """The disjunction of all predicates, widened to the bounds of an RA."""
+        whole, limits = self._content.builder(), self._limits
+        if self.exceed:
+            given = self._content.predicate(chain.from_iterable(self._predicates.values()))
+            bounds = limits.filter_weight, limits.predicate_weight, limits.predicate_filters
+            whole.add(self._content.within(given, *bounds)[0])
+            return whole
         for each in self._predicates.values():
             whole.add(each)
         return whole
@@ -152,11 +173,14 @@ class ApplicationPredicates:
         selects = self._content.selects
         return tuple(app for app, predicate in self._predicates.items() if selects(predicate, message))
 
-    def _check(self, predicate: Predicate) -> None:
-        """Raises ValueError: other routers would widen the predicate."""
+    def _checked_weight(self, predicate: Predicate) -> int:
+        """The weight of a predicate.
+
+        Raises ValueError: other routers would widen the predicate.
+        """
         limits = self._limits
         if not self._content.widens:
-            return
+            return 0
         if len(predicate) > limits.predicate_filters:
             raise ValueError(
                 f"{len(predicate)} filters; at most {limits.predicate_filters} ([protocol] predicate_filters)"
@@ -172,6 +196,7 @@ class ApplicationPredicates:
                 f"the predicate has the weight {sum(weights)}; "
                 f"at most {limits.predicate_weight} ([protocol] predicate_weight)"
             )
+        return sum(weights)
 
     def _without(self, predicate: Predicate, other: Predicate) -> Predicate:
         """The filters of `predicate` that `other` lacks, in order."""

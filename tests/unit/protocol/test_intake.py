@@ -9,13 +9,21 @@ import pytest
 from router.options import options_of
 from router.predicates.covering.algebra import covers
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.model import EVERYTHING, NOTHING, Predicate
+from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol import bounds
 from router.protocol.advertising.ingress import SubtreeFilter
 from router.protocol.bounds import PredicateLimits
 from router.protocol.core.router import Router
-from router.protocol.events import FrameReceived, RequestUpdate
+from router.protocol.events import (
+    ApplicationGone,
+    Deliver,
+    FrameReceived,
+    RequestUpdate,
+    SendMessage,
+    SetPredicate,
+    Tick,
+)
 from router.protocol.options import ChosenOptions, RouterOptions
 from router.protocol.schemes.per_interface import PerInterface
 from router.wire import predicate as wire_predicate
@@ -303,3 +311,25 @@ def test_what_an_issuer_sends_by_several_neighbours_counts_in_sum() -> None:
     router.handle(FrameReceived(11, frame), 1.0)
     assert router.counters.predicates_widened == 1
     assert len(_table(router, 1)) == 80
+
+
+def test_applications_that_exceed_the_bounds_together_widen_p0_and_get_what_they_ask_for() -> None:
+    router = set_up(_options(replace(_SMALL, predicate_filters=10)))
+    for app in range(3):
+        router.handle(SetPredicate(app, parse_predicate(_points(5 * app, 5))), 1.0)
+    router.handle(Tick(), 1.0)
+    p0 = _table(router, 0)
+    assert router.counters.predicates_widened == 1
+    assert len(p0) <= 11
+    assert covers(p0, parse_predicate(_points(0, 15)))
+    deliveries = [
+        action.apps
+        for x in (0, 20, 21)
+        for action in router.handle(SendMessage(9, Message({"x": x})), 1.0)
+        if isinstance(action, Deliver)
+    ]
+    assert deliveries == [(0,), (2,)]
+    router.handle(ApplicationGone(2), 2.0)
+    router.handle(Tick(), 2.0)
+    assert _table(router, 0) == parse_predicate(_points(0, 10))
+    assert router.counters.predicates_widened == 1
