@@ -31,11 +31,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from captures.datasource.bounds import bounds_of
-from captures.datasource.options import OptionError, ReadOptions, read_options
+from captures.datasource.opening import options_and_view
+from captures.datasource.options import OptionError, ReadOptions, errors_in_one_line, read_options
 from captures.datasource.packet_writer import packet_writer
+from captures.datasource.pushdown import bounds_of
 from captures.datasource.streaming import GrowingCaptures, PartGroup
-from captures.datasource.user_errors import errors_in_one_line
 from captures.datasource.views import (
     CBCB_VIEWS,
     FILES,
@@ -45,13 +45,11 @@ from captures.datasource.views import (
     View,
     Views,
     spark_schema,
-    view_of,
 )
 from captures.frames.columns import COLUMNS
-from captures.frames.identity import CaptureIdentity
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
-from captures.pcap.listing import FileEntry, is_capture_name, local_matches
+from captures.pcap.listing import FileEntry
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
 from captures.spark.internals import activate, classic_context
@@ -178,7 +176,7 @@ class PcapSource(DataSource):
 
     def schema(self) -> str:
         with errors_in_one_line():
-            options = self._read_options()
+            options = read_options(self.name(), self.options, self._views)
             return spark_schema(self._views, options.view, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -219,17 +217,13 @@ class PcapSource(DataSource):
                 raise OptionError(f"{self.name()}: schema: {column.name} is {found}; expected {expected}")
         return options, replace(view, columns=tuple(column.name for column in schema.fields))
 
-    def _read_options(self) -> ReadOptions:
-        return read_options(self.name(), self.options, self._views)
-
     def options_and_view(self) -> tuple[ReadOptions, View]:
         """The checked options, and the table that they describe.
 
         Raises:
             OptionError: an option is unknown, missing or malformed.
         """
-        options = self._read_options()
-        return options, view_of(options)
+        return options_and_view(self.name(), self.options)
 
 
 class CbcbSource(PcapSource):
@@ -240,21 +234,6 @@ class CbcbSource(PcapSource):
     @classmethod
     def name(cls) -> str:
         return "cbcb"
-
-    def options_and_view(self) -> tuple[ReadOptions, View]:
-        options, view = super().options_and_view()
-        paths: list[str] = []
-        identities: dict[str, CaptureIdentity] = {}
-        for path in options.paths:
-            for run in (runs := run_folders(path)):
-                paths.append(str(run.captures_folder))
-                identities |= capture_paths(run)
-            if not runs:
-                paths.append(path)
-        # The folder of a run's captures need not exist yet.
-        of_runs = frozenset(paths) - frozenset(options.paths)
-        options = replace(options, paths=tuple(paths), may_be_missing=of_runs)
-        return options, replace(view, captures=identities)
 
 
 class PushingPcapSource(PcapSource):
@@ -267,22 +246,3 @@ class PushingCbcbSource(CbcbSource):
     """For sessions whose filters reach Python data sources."""
 
     _reader = PushingReader
-
-
-def run_folders(path: str) -> list[RunLayout]:
-    """The run folders that a path names: the path itself, or all that a glob matches.
-
-    May be none.
-
-    Raises:
-        OptionError: a glob matches run folders, and also captures or folders outside of them.
-    """
-    matches = local_matches(path)
-    runs = {match for match, folder in matches if folder and RunLayout(Path(match)).topology.is_file()}
-    above = {str(parent) for run in runs for parent in Path(run).parents}
-    for match, folder in matches if runs else []:
-        inside = any(str(parent) in runs for parent in Path(match).parents)
-        read = folder or is_capture_name(Path(match).name, None)
-        if match not in runs | above and not inside and read:
-            raise OptionError(f"cbcb: {path}: matches run folders and also {match}, which is no run folder")
-    return [RunLayout(Path(run)) for run in sorted(runs)]

@@ -1,22 +1,24 @@
-"""The options of the data sources, and their checks."""
+"""The options of the data sources, their checks, and errors of users."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from pyspark.sql.datasource import In, IsNotNull
-
 from captures.datasource.bounds import Bounds
 from captures.frames.columns import TYPES
 from captures.frames.index import DEFAULT_PART_BYTES
+from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry, list_captures
+from captures.rundir.files import RunFolderError
 
 #: Option -> meaning; Spark ignores the case of names. docs/pcap-source.md explains them.
 OPTIONS = {
@@ -47,8 +49,27 @@ PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "F
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
+#: The variable by which Spark's Python processes leave out the traceback of the exception that ends them.
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+
+
 class OptionError(ValueError):
     """An option of a data source is missing, unknown or malformed; the message names the option."""
+
+
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """In a Python process of Spark: shows errors about options and files without traceback.
+
+    The process ends with the exception, so the setting applies to that exception alone.
+    """
+    try:
+        yield
+    except (OptionError, PcapError, RunFolderError, OSError):
+        main = sys.modules["__main__"].__spec__
+        if main is not None and main.name.startswith(("pyspark.", "captures.spark.")):
+            os.environ[_HIDE_TRACEBACK] = "1"
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +201,12 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
     )
 
 
+def options_table() -> str:
+    """The table of the options."""
+    lines = ["| option | meaning |", "|---|---|"]
+    return "\n".join(lines + [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]) + "\n"
+
+
 def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterable[str]) -> Bounds:
     """The bounds that `fromNs`, `untilNs`, `types` and `links` set."""
 
@@ -210,8 +237,7 @@ def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterabl
         numbers = [number.strip() for number in links.split(",")]
         if not all(number.isdecimal() for number in numbers):
             raise OptionError(f"{source}: option links: {links!r}; expected indices of links, such as 0,3")
-        of_link = (IsNotNull(("link",)), In(("link",), tuple(map(int, numbers))))
-        bounds = bounds.both(Bounds(of_file=of_link))
+        bounds = bounds.both(Bounds(of_file=(("link", frozenset(map(int, numbers)).__contains__),)))
     return bounds
 
 

@@ -14,8 +14,7 @@ from pyarrow import fs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from captures.datasource.options import OptionError
-from captures.datasource.user_errors import errors_in_one_line
+from captures.datasource.options import OptionError, errors_in_one_line
 from captures.pcap.formats import LINKTYPE_ETHERNET, file_header, record_header
 from captures.pcap.listing import is_capture_name
 from captures.pcap.uris import place_of

@@ -18,8 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from captures.datasource.options import ReadOptions
-from captures.datasource.user_errors import errors_in_one_line
+from captures.datasource.options import ReadOptions, errors_in_one_line
 from captures.datasource.views import MalformedPacketError, View
 from captures.frames.parts import FilePart, PartState, as_tuples, group_parts
 from captures.pcap.formats import PcapError

@@ -13,9 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.datasource.bounds import Bounds
-from captures.datasource.file_view import FILE_COLUMNS, file_health
 from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, ReadOptions
-from captures.datasource.packet_view import NOT_ETHERNET, PACKET_COLUMNS, PacketDecoder
+from captures.datasource.packet_view import (
+    FILE_COLUMNS,
+    NOT_ETHERNET,
+    PACKET_COLUMNS,
+    PacketDecoder,
+    file_health,
+)
 from captures.frames.columns import COLUMNS
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
@@ -247,3 +252,16 @@ def _stem(path: str) -> str:
     path = split_uri(path).path if is_uri(path) else path
     name = path.rpartition("/")[2].removesuffix(".gz").removesuffix(".zst")
     return name.rsplit(".", 1)[0] or name
+
+
+def columns_tables() -> str:
+    """A heading and a table of columns for each view."""
+    views = {f"`pcap`, view `{view}`": columns for view, columns in PCAP_VIEWS.items() if view != FILES}
+    views |= {f"`cbcb`, view `{view}`": columns for view, columns in CBCB_VIEWS.items() if view != FILES}
+    views["Both formats, view `files`"] = PCAP_VIEWS[FILES]
+    parts = []
+    for heading, columns in views.items():
+        lines = [f"### {heading}", "", "| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{name}` | `{sql}` | {meaning} |" for name, (_, sql, meaning) in columns.items()]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import captures.datasource.document
+import captures.datasource.options
+import captures.datasource.views
 import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
@@ -73,12 +74,12 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "topology-file.md", topology_file.document),
     Document(
         _DOCS / "pcap-source.md",
-        lambda: f"\n{captures.datasource.document.options_table()}\n",
+        lambda: f"\n{captures.datasource.options.options_table()}\n",
         "options of the formats",
     ),
     Document(
         _DOCS / "pcap-source.md",
-        lambda: f"\n{captures.datasource.document.columns_tables()}\n",
+        lambda: f"\n{captures.datasource.views.columns_tables()}\n",
         "columns of the formats",
     ),
     Document(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from captures.datasource.file_view import file_health
+from captures.datasource.packet_view import file_health
 from captures.frames.index import index_file
 from captures.frames.parts import FilePart
 from captures.pcap.formats import PcapError

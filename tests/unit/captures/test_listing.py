@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from pyarrow import fs
 
-from captures.datasource.formats import run_folders
+from captures.datasource.opening import run_folders
 from captures.datasource.options import OptionError
 from captures.frames.index import write_index
 from captures.pcap import listing

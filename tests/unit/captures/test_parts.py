@@ -28,9 +28,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from captures.datasource.bounds import Bounds, bounds_of
+from captures.datasource.bounds import Bounds
 from captures.datasource.options import read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
+from captures.datasource.pushdown import bounds_of
 from captures.datasource.streaming import GrowingCaptures
 from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
 from captures.frames.columns import COLUMNS

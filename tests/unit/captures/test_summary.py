@@ -11,7 +11,7 @@ import pytest
 from captures.accounting.direct import Direct
 from captures.accounting.log_tables import application_tables
 from captures.accounting.verdict import verdict
-from captures.datasource import document
+from captures.datasource import options, views
 from captures.frames.parts import balance
 from captures.rundir import summary as summary_module
 from captures.rundir.files import RunFolderError
@@ -212,8 +212,8 @@ def test_groups_of_files_are_of_about_equal_size() -> None:
 
 def test_the_page_of_the_data_sources_has_their_options_and_columns() -> None:
     page = (DOCS / "pcap-source.md").read_text()
-    assert document.options_table() in page
-    assert document.columns_tables() in page
+    assert options.options_table() in page
+    assert views.columns_tables() in page
 
 
 def test_convergence_counts_from_the_first_predicate_of_a_session(tmp_path: Path) -> None:
