@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Self
 
-from router.predicates.model import Message, Predicate
-from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, Request
+from router.runtime import commands
+from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, P, T
+from router.runtime.commands import Command
 
 if TYPE_CHECKING:
     from router.privacy.application import PrivateApplication
     from router.privacy.keys import KeyRing
+
+
+def _awaits(
+    command: Callable[P, Command[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    @wraps(command)
+    async def call(client: AsyncClient, /, *args: P.args, **fields: P.kwargs) -> T:
+        return await client.call(command(*args, **fields))
+
+    return call
 
 
 class AsyncClient:
@@ -79,22 +91,32 @@ class AsyncClient:
         """The application's name."""
         return self._connected.app
 
-    async def send_message(self, message: Message | str) -> tuple[int, int]:
-        """As `Client.send_message`."""
-        answer = await self._answer(self._connected.request_send_message(message))
-        return int(answer["source"]), int(answer["seq"])
+    send_message = _awaits(commands.send_message)
+    set_predicate = _awaits(commands.set_predicate)
+    subscribe = _awaits(commands.subscribe)
+    unsubscribe = _awaits(commands.unsubscribe)
+    register = _awaits(commands.register)
+    refresh = _awaits(commands.refresh)
+    unregister = _awaits(commands.unregister)
+    publish = _awaits(commands.publish)
+    status = _awaits(commands.status)
+    request_update = _awaits(commands.request_update)
+    settle = _awaits(commands.settle)
 
-    async def set_predicate(self, predicate: Predicate | str) -> None:
-        """As `Client.set_predicate`."""
-        await self._answer(self._connected.request_set_predicate(predicate))
-
-    async def subscribe(self, predicate: Predicate | str) -> int:
-        """As `Client.subscribe`."""
-        return int((await self._answer(self._connected.request_subscribe(predicate)))["subscription"])
-
-    async def unsubscribe(self, subscription: int) -> None:
-        """As `Client.unsubscribe`."""
-        await self._answer(self._connected.request_unsubscribe(subscription))
+    async def call(self, command: Command[T]) -> T:
+        """As `Client.call`."""
+        request = self._connected.start(command)
+        self._write()
+        try:
+            async with asyncio.timeout(self._timeout):
+                while request.answer is None:
+                    if self._error is not None:
+                        raise self._error
+                    self._answered.clear()
+                    await self._answered.wait()
+        except TimeoutError as error:
+            raise ClientError(f"{self._path}: no answer to {command.op} in {self._timeout:g} s") from error
+        return self._connected.value(request)
 
     async def __aiter__(self) -> AsyncIterator[Delivery]:
         """Yields deliveries as they arrive.
@@ -116,22 +138,6 @@ class AsyncClient:
         if self._client is None:
             raise ClientError(f"{self._path}: not connected; expected `async with`")
         return self._client
-
-    async def _answer(self, request: Request) -> dict[str, Any]:
-        """Waits for the answer to a request that must be served."""
-        self._write()
-        try:
-            async with asyncio.timeout(self._timeout):
-                while request.answer is None:
-                    if self._error is not None:
-                        raise self._error
-                    self._answered.clear()
-                    await self._answered.wait()
-        except TimeoutError as error:
-            raise ClientError(f"{self._path}: no answer to {request.op} in {self._timeout:g} s") from error
-        if not request.answer.get("ok"):
-            raise ClientError(f"{self._path}: {request.op}: {request.answer.get('error')}")
-        return request.answer
 
     def _write(self) -> None:
         """Has the loop send queued requests once the socket takes them."""

@@ -1,27 +1,26 @@
 """The application's side of the application socket.
 
-`Client` serves two kinds of caller. A program that waits calls `send_message`, `set_predicate`, `subscribe`,
-`deliveries` and `status`. A driver that holds many clients registers each with its selector, queues requests
-with `request`, and calls `read_events` and `flush` when the selector reports the socket ready; no call of a
-driver waits. Both may be mixed.
+`Client` serves two kinds of caller. A program that waits calls its commands (`router.runtime.commands`) and
+`deliveries`. A driver of many clients registers each with its selector, queues commands with `start`, and
+calls `read_events` and `flush` when the selector reports the socket ready; no call of a driver waits.
 """
 
 from __future__ import annotations
 
-import math
 import select
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from router.predicates.model import Message, Predicate, Value
-from router.predicates.parser import parse_message, parse_predicate
-from router.predicates.printer import format_predicate
+from router.predicates.model import Predicate, Value
+from router.runtime import commands
+from router.runtime.commands import Command
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, json_line, parse_object
 
 if TYPE_CHECKING:
@@ -36,15 +35,8 @@ _LINE_LIMIT = 64 * 1024 * 1024
 _OUTCOMES_MAX = 10_000
 #: Operations of a service that has no encoded form: with keys, nothing goes to a router in the clear.
 _READ_BY_ROUTERS = frozenset({"register", "publish"})
-#: Operation -> the fields of its answer, if the request was served.
-_ANSWERS = {
-    "hello": ("app", "node"),
-    "send_message": ("source", "seq"),
-    "subscribe": ("subscription",),
-    "register": ("subscription", "round"),
-    "refresh": ("round",),
-    "publish": ("source", "seq"),
-}
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ClientError(Exception):
@@ -86,17 +78,19 @@ class RoundOver:
 
 
 @dataclass(slots=True)
-class Request:
-    """A request that has been queued or sent.
+class Request(Generic[T]):
+    """A command that has been queued or sent.
 
     Attributes:
-        answer: the router's answer, or None before it arrives. `answer["ok"]` is true if the request was
+        answer: the router's answer, or None before it arrives. `answer["ok"]` is true if the command was
             served.
+        value: what the answer means; None before it arrives.
     """
 
     id: int
-    op: str
+    command: Command[T]
     answer: dict[str, Any] | None = None
+    value: T | None = None
 
 
 def _private(key: KeyRing | PrivateApplication) -> PrivateApplication:
@@ -105,6 +99,14 @@ def _private(key: KeyRing | PrivateApplication) -> PrivateApplication:
     from router.privacy.member import Member
 
     return key if isinstance(key, PrivateApplication) else PrivateApplication(Member(key))
+
+
+def _waits(command: Callable[P, Command[T]]) -> Callable[Concatenate[Client, P], T]:
+    @wraps(command)
+    def call(client: Client, /, *args: P.args, **fields: P.kwargs) -> T:
+        return client.call(command(*args, **fields))
+
+    return call
 
 
 class Client:
@@ -138,7 +140,7 @@ class Client:
         self.private = None if key is None else _private(key)
         self._path = path
         self._timeout = timeout
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, Request[Any]] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
         #: Rounds that are over and that `outcomes` has not returned; the driver of a workload reads none.
@@ -153,14 +155,11 @@ class Client:
             raise ClientError(f"{path}: {error.strerror or error}") from error
         self._lines = LineSocket(connection, _LINE_LIMIT)
         try:
-            answer = self._wait(self.request("hello", **({} if app is None else {"app": app})))
+            self.app, self.node, self.commands = self.call(commands.hello(app))
         except ClientError:
             self._lines.close()
             self._close_private()
             raise
-        self.app = str(answer["app"])
-        self.node = int(answer["node"])
-        self.commands = frozenset(answer.get("commands", ()))
         if self.private is not None:
             self.private.connected(self.node, self.app)
 
@@ -174,103 +173,38 @@ class Client:
 
     # Calls that wait.
 
-    def send_message(self, message: Message | str) -> tuple[int, int]:
-        """Sends a message (text: readable notation).
+    send_message = _waits(commands.send_message)
+    set_predicate = _waits(commands.set_predicate)
+    subscribe = _waits(commands.subscribe)
+    unsubscribe = _waits(commands.unsubscribe)
+    register = _waits(commands.register)
+    refresh = _waits(commands.refresh)
+    unregister = _waits(commands.unregister)
+    publish = _waits(commands.publish)
+    status = _waits(commands.status)
+    request_update = _waits(commands.request_update)
+    settle = _waits(commands.settle)
 
-        Returns its (source, seq).
-
-        Raises:
-            ClientError: the router refused it or did not answer.
-            ValueError: the text is not a message.
-        """
-        answer = self._wait(self.request_send_message(message))
-        return int(answer["source"]), int(answer["seq"])
-
-    def set_predicate(self, predicate: Predicate | str) -> None:
-        """Declares this application's predicate, in place of the last predicate that it declared.
-
-        Raises:
-            ClientError: the router refused it or did not answer.
-            ValueError: the text is not a predicate.
-        """
-        self._wait(self.request_set_predicate(predicate))
-
-    def subscribe(self, predicate: Predicate | str) -> int:
-        """Subscribes to the messages of `predicate`.
-
-        Returns the number of the subscription.
-
-        An application receives the messages that its declared predicate or any of its subscriptions selects,
-        each message once.
+    def call(self, command: Command[T]) -> T:
+        """Sends a command and returns the value of its answer.
 
         Raises:
-            ClientError: the router refused it or did not answer.
-            ValueError: the text is not a predicate.
+            ClientError: the router refused the command, or did not answer.
         """
-        return int(self._wait(self.request_subscribe(predicate))["subscription"])
+        request = self.start(command)
+        self._await(request)
+        return self.value(request)
 
-    def unsubscribe(self, subscription: int) -> None:
-        """Revokes a subscription.
+    def value(self, request: Request[T]) -> T:
+        """Returns the value of a request that was answered.
 
         Raises:
-            ClientError: this application has no subscription of that number, or the router did not answer.
+            ClientError: the router refused the command.
         """
-        self._wait(self.request_unsubscribe(subscription))
-
-    def register(
-        self,
-        predicate: Predicate | str,
-        max: int,
-        lifetime_s: float,
-        freshness_s: float,
-        refreshed: bool = False,
-    ) -> int:
-        """Registers a subscription with the attention-limited service.
-
-        Returns its number.
-
-        Args:
-            max: greatest number of publications of a round.
-            lifetime_s: duration of a round, experiment seconds.
-            freshness_s: greatest age of a publication, experiment seconds.
-            refreshed: it continues a subscription that the router forgot; no publication comes twice.
-
-        Raises:
-            ClientError: the router refused it or did not answer.
-            ValueError: the text is not a predicate, or a duration is not finite.
-        """
-        request = self.request_register(predicate, max, lifetime_s, freshness_s, refreshed)
-        return int(self._wait(request)["subscription"])
-
-    def refresh(self, subscription: int) -> int:
-        """Refreshes a subscription whose round is over.
-
-        Returns the number of the round.
-
-        Raises:
-            ClientError: the router refused it or did not answer.
-        """
-        return int(self._wait(self.request_refresh(subscription))["round"])
-
-    def unregister(self, subscription: int) -> None:
-        """Withdraws a subscription of the attention-limited service.
-
-        Raises:
-            ClientError: this application has no subscription of that number, or the router did not answer.
-        """
-        self._wait(self.request_unregister(subscription))
-
-    def publish(self, message: Message | str) -> tuple[int, int]:
-        """Uploads a publication (text: readable notation) to the attention-limited service.
-
-        Returns its (source, seq).
-
-        Raises:
-            ClientError: the router refused it or did not answer.
-            ValueError: the text is not a message.
-        """
-        answer = self._wait(self.request_publish(message))
-        return int(answer["source"]), int(answer["seq"])
+        assert request.answer is not None
+        if not request.answer.get("ok"):
+            raise ClientError(f"{self._path}: {request.command.op}: {request.answer.get('error')}")
+        return request.value  # type: ignore[return-value]  # set with the answer
 
     def outcomes(self) -> list[RoundOver]:
         """Returns the rounds that the lines read so far have ended, since the last call; does not wait."""
@@ -279,11 +213,8 @@ class Client:
         return found
 
     def subscriptions(self) -> dict[int, Predicate]:
-        """Returns this application's subscriptions at the router, by number."""
-        if self.private is not None:
-            return self.private.subscriptions
-        answer = self._wait(self.request("subscriptions"))
-        return {int(number): parse_predicate(text) for number, text in answer["subscriptions"].items()}
+        """Returns this application's subscriptions, by number."""
+        return self.call(commands.subscriptions()) if self.private is None else self.private.subscriptions
 
     def set_keys(self, ring: KeyRing) -> None:
         """Uses other keys of the private network from now on: a step of a rotation (`router.privacy.keys`).
@@ -295,23 +226,7 @@ class Client:
         if self.private is None:
             raise ValueError("an application without keys has none to replace")
         self.private.member.set_keys(ring)
-        self._wait(self._request("set_predicate", {"predicate": self.private.declared}))
-
-    def status(self, tables: bool = True) -> dict[str, Any]:
-        """Returns counters and tables of the router: see `router.runtime.loop.RouterLoop.status`.
-
-        Args:
-            tables: False leaves out the predicates and interfaces, for callers that ask often.
-        """
-        return self._wait(self.request("status", tables=tables))
-
-    def request_update(self) -> None:
-        """Makes the router send an SR through every interface (paper, section 3.5.2)."""
-        self._wait(self.request("request_update"))
-
-    def settle(self) -> None:
-        """Stops the router's periodic sending, so that the network becomes quiet."""
-        self._wait(self.request("settle"))
+        self.set_predicate(self.private.declared)
 
     def deliveries(self, timeout: float | None = None) -> Iterator[Delivery]:
         """Yields deliveries as they arrive, until none has arrived for `timeout` seconds (None: never ends).
@@ -336,7 +251,7 @@ class Client:
         self._open = False
         try:
             for request in list(self._requests.values()):
-                if request.op in ("send_message", "publish"):
+                if request.command.op in ("send_message", "publish"):
                     self._await(request)
         except ClientError:
             # The router is gone or blocked: it takes nothing more in either case.
@@ -360,57 +275,12 @@ class Client:
         """Returns the number of requests that have not been answered."""
         return len(self._requests)
 
-    def request_send_message(self, message: Message | str) -> Request:
-        """As `send_message`, without waiting; the answer holds `source` and `seq`."""
-        return self._request_message("send_message", message)
+    def request(self, op: str, **fields: Any) -> Request[dict[str, Any]]:
+        """As `start`, of any operation and fields; the value is the answer."""
+        return self.start(Command(op, dict, fields))
 
-    def request_register(
-        self,
-        predicate: Predicate | str,
-        max: int,
-        lifetime_s: float,
-        freshness_s: float,
-        refreshed: bool = False,
-    ) -> Request:
-        """As `register`, without waiting; the answer holds `subscription` and `round`."""
-        if not math.isfinite(lifetime_s) or not math.isfinite(freshness_s):
-            raise ValueError(f"lifetime_s, freshness_s: {lifetime_s}, {freshness_s}; JSON has finite numbers")
-        if isinstance(predicate, str):
-            predicate = parse_predicate(predicate)
-        fields: dict[str, Any] = {
-            "predicate": format_predicate(predicate),
-            "max": max,
-            "lifetime_s": lifetime_s,
-            "freshness_s": freshness_s,
-        }
-        return self._request("register", fields | ({"refreshed": True} if refreshed else {}))
-
-    def request_refresh(self, subscription: int) -> Request:
-        """As `refresh`, without waiting; the answer holds `round`."""
-        return self._request("refresh", {"subscription": subscription})
-
-    def request_unregister(self, subscription: int) -> Request:
-        """As `unregister`, without waiting."""
-        return self._request("unregister", {"subscription": subscription})
-
-    def request_publish(self, message: Message | str) -> Request:
-        """As `publish`, without waiting; the answer holds `source` and `seq`."""
-        return self._request_message("publish", message)
-
-    def request_set_predicate(self, predicate: Predicate | str) -> Request:
-        """As `set_predicate`, without waiting."""
-        return self._request_predicate("set_predicate", predicate)
-
-    def request_subscribe(self, predicate: Predicate | str) -> Request:
-        """As `subscribe`, without waiting; the answer holds `subscription`."""
-        return self._request_predicate("subscribe", predicate)
-
-    def request_unsubscribe(self, subscription: int) -> Request:
-        """As `unsubscribe`, without waiting."""
-        return self._request("unsubscribe", {"subscription": subscription})
-
-    def request(self, op: str, **fields: Any) -> Request:
-        """Queues any request and sends what the socket takes.
+    def start(self, command: Command[T]) -> Request[T]:
+        """Queues a command and sends what the socket takes.
 
         Its answer comes with `read_events`.
 
@@ -418,7 +288,21 @@ class Client:
             ClientError: the connection is closed.
             ValueError: the request is longer than a router accepts.
         """
-        return self._request(op, fields)
+        number, op, fields = self._next_id, command.op, command.fields
+        if self.private is not None:
+            if op in _READ_BY_ROUTERS:
+                raise ClientError(f"{op}: routers read what this service is given; connect without keys")
+            fields = self.private.request(number, op, fields)
+        line = json_line({"id": number, "op": op, **fields})
+        if len(line) - 1 > REQUEST_LIMIT:
+            if self.private is not None:
+                self.private.answered(number, {"ok": False})
+            raise ValueError(f"{op}: a request of {len(line) - 1} bytes; a router accepts {REQUEST_LIMIT}")
+        self._next_id += 1
+        request = self._requests[number] = Request(number, command)
+        if not self._lines.send(line):
+            raise self._closed()
+        return request
 
     def flush(self) -> None:
         """Sends queued requests, as far as the socket accepts them.
@@ -447,48 +331,13 @@ class Client:
         if self.private is not None:
             self.private.close()
 
-    def _request_message(self, op: str, message: Message | str) -> Request:
-        if isinstance(message, str):
-            message = parse_message(message)
-        return self._request(op, {"attributes": message})
-
-    def _request_predicate(self, op: str, predicate: Predicate | str) -> Request:
-        if isinstance(predicate, str):
-            predicate = parse_predicate(predicate)
-        return self._request(op, {"predicate": format_predicate(predicate)})
-
-    def _request(self, op: str, fields: Mapping[str, Any]) -> Request:
-        number = self._next_id
-        if self.private is not None and op in _READ_BY_ROUTERS:
-            raise ClientError(f"{op}: routers read what this service is given; connect without keys")
-        if self.private is not None:
-            fields = self.private.request(number, op, fields)
-        line = json_line({"id": number, "op": op, **fields})
-        if len(line) - 1 > REQUEST_LIMIT:
-            if self.private is not None:
-                self.private.answered(number, {"ok": False})
-            raise ValueError(f"{op}: a request of {len(line) - 1} bytes; a router accepts {REQUEST_LIMIT}")
-        self._next_id += 1
-        request = self._requests[number] = Request(number, op)
-        if not self._lines.send(line):
-            raise self._closed()
-        return request
-
-    def _wait(self, request: Request) -> dict[str, Any]:
-        """Waits for the answer to a request that must be served."""
-        answer = self._await(request)
-        if not answer.get("ok"):
-            raise ClientError(f"{self._path}: {request.op}: {answer.get('error')}")
-        return answer
-
-    def _await(self, request: Request) -> dict[str, Any]:
+    def _await(self, request: Request[Any]) -> None:
         """Waits for the answer to a request, whether or not the request is served."""
         deadline = time.monotonic() + self._timeout
         while request.answer is None:
             if not self._poll(deadline - time.monotonic()):
-                raise ClientError(f"{self._path}: no answer to {request.op} in {self._timeout:g} s")
+                raise ClientError(f"{self._path}: no answer to {request.command.op} in {self._timeout:g} s")
             self._deliveries.extend(self._read())
-        return request.answer
 
     def _poll(self, timeout: float | None) -> bool:
         """Waits until input arrives, and sends queued requests. Returns False after the timeout."""
@@ -507,56 +356,43 @@ class Client:
                 return True
 
     def _read(self) -> list[Delivery]:
-        found: list[Delivery] = []
         lines, open_ = self._lines.receive()
-        for line in lines:
-            if isinstance(line, LineTooLongError):
-                raise ClientError(f"{self._path}: {line}")
-            content = self._parsed(line)
-            if isinstance(content, Delivery):
-                found.append(content)
-            elif isinstance(content, RoundOver):
-                self._outcomes.append(content)
-            elif content is not None:
-                if self.private is not None:
-                    self.private.answered(content["id"], content)
-                self._requests.pop(content["id"]).answer = content
+        found = [delivery for line in lines if (delivery := self._take(line)) is not None]
         # Lines that arrived before the end are returned first; the next read finds the end.
         if not open_ and not lines:
             raise self._closed()
         return found
 
-    def _parsed(self, line: bytes) -> Delivery | RoundOver | dict[str, Any] | None:
-        """Parses a line from the router: a delivery, the end of a round, or the answer to an outstanding
-        request with all its fields.
-
-        None: a delivery of a message that is not for this application.
-        """
+    def _take(self, line: bytes | LineTooLongError) -> Delivery | None:
+        """Takes a line from the router: a delivery, which it returns, the end of a round, or an answer."""
+        if isinstance(line, LineTooLongError):
+            raise ClientError(f"{self._path}: {line}")
         try:
             content = parse_object(line)
-            message: Mapping[str, Value] | None
-            if content.get("event") == "deliver" and self.private is not None:
-                source, seq = content["source"], content["seq"]
-                message = self.private.delivered(source, seq, content["encoded"])
-                return None if message is None else Delivery(source, seq, message)
-            if content.get("event") == "deliver":
-                return Delivery(
-                    content["source"],
-                    content["seq"],
-                    content["attributes"],
-                    content.get("subscription"),
-                    content.get("round"),
-                    content.get("age_s"),
-                )
-            if content.get("event") == "outcome":
-                return RoundOver(*(content[name] for name in ("subscription", "round", "outcome", "got")))
+            match content.get("event"):
+                case "deliver" if self.private is not None:
+                    source, seq = content["source"], content["seq"]
+                    message = self.private.delivered(source, seq, content["encoded"])
+                    return None if message is None else Delivery(source, seq, message)
+                case "deliver":
+                    limited = (content.get(name) for name in ("subscription", "round", "age_s"))
+                    return Delivery(content["source"], content["seq"], content["attributes"], *limited)
+                case "outcome":
+                    self._outcomes.append(
+                        RoundOver(*(content[name] for name in ("subscription", "round", "outcome", "got")))
+                    )
+                    return None
             request = self._requests[content["id"]]
-            for name in _ANSWERS.get(request.op, ()) if content["ok"] else ():
-                content[name]
+            if content["ok"]:
+                request.value = request.command.value(content)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             said = line[:80].decode(errors="replace")
             raise ClientError(f"{self._path}: unexpected line from the router: {said}") from error
-        return content
+        if self.private is not None:
+            self.private.answered(request.id, content)
+        request.answer = content
+        del self._requests[request.id]
+        return None
 
     def _closed(self) -> ClientError:
         return ClientError(f"{self._path}: the router closed the connection")

@@ -16,19 +16,22 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from router.clock.clock import ExperimentClock
 from router.clock.meter import NOTHING, Meter
 from router.predicates.model import Message, Value
 from router.privacy.application import PrivateApplication
 from router.records.applications import ApplicationRecords
+from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
+from router.runtime.commands import Command
 from testbed.errors import RunError
 from testbed.events.applications import APPLICATION, Place
 from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Item, Workload
 
+T = TypeVar("T")
 #: Called with experiment seconds since the start, messages sent and deliveries received.
 Progress = Callable[[float, int, int], None]
 #: Requests of second 0 that may be unanswered at once: routers advertise as they answer.
@@ -125,7 +128,7 @@ class Driver:
         self.delivered = 0
         self._answers: Counter[str] = Counter()
         #: (application, name) -> the request that subscribed; the router numbers subscriptions.
-        self._subscriptions: dict[tuple[Place, str], Request] = {}
+        self._subscriptions: dict[tuple[Place, str], Request[int]] = {}
         self._outstanding = 0
         #: Wall seconds from each request to its answer.
         self.answer_delays_s = array("d")
@@ -137,7 +140,7 @@ class Driver:
         self._asked: defaultdict[Place, deque[float]] = defaultdict(deque)
         self._stopping = False
         self._clients: dict[Place, Client] = {}
-        self._waiting: dict[Place, deque[Request]] = {}
+        self._waiting: dict[Place, deque[Request[Any]]] = {}
         self._selector = selectors.DefaultSelector()
         try:
             for place in wanted:
@@ -393,46 +396,44 @@ class Driver:
     # `testbed.events.applications.ApplicationControl`: each sends a request and returns before the answer.
 
     def set_predicate(self, place: Place, predicate: str) -> None:
-        self._await_answer(place, self._clients[place].request_set_predicate(predicate))
+        self._start(place, commands.set_predicate(predicate))
 
     def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
-        request = self._clients[place].request_subscribe(predicate)
-        self._subscriptions[place, subscription] = request
-        self._await_answer(place, request)
+        self._subscriptions[place, subscription] = self._start(place, commands.subscribe(predicate))
 
     def unsubscribe(self, place: Place, subscription: str) -> None:
         number = self._number_of(place, subscription)
         del self._subscriptions[place, subscription]
-        self._await_answer(place, self._clients[place].request_unsubscribe(number))
+        self._start(place, commands.unsubscribe(number))
 
     def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        self._await_answer(place, self._clients[place].request_send_message(Message(attributes)))
+        self._start(place, commands.send_message(Message(attributes)))
 
     def register(
         self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
     ) -> None:
-        request = self._clients[place].request_register(predicate, max, lifetime_s, freshness_s)
-        self._subscriptions[place, subscription] = request
-        self._await_answer(place, request)
+        command = commands.register(predicate, max, lifetime_s, freshness_s)
+        self._subscriptions[place, subscription] = self._start(place, command)
 
     def refresh(self, place: Place, subscription: str) -> None:
-        number = self._number_of(place, subscription)
-        self._await_answer(place, self._clients[place].request_refresh(number))
+        self._start(place, commands.refresh(self._number_of(place, subscription)))
 
     def unregister(self, place: Place, subscription: str) -> None:
         number = self._number_of(place, subscription)
         del self._subscriptions[place, subscription]
-        self._await_answer(place, self._clients[place].request_unregister(number))
+        self._start(place, commands.unregister(number))
 
     def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
-        self._await_answer(place, self._clients[place].request_publish(Message(attributes)))
+        self._start(place, commands.publish(Message(attributes)))
 
-    def _await_answer(self, place: Place, request: Request) -> None:
+    def _start(self, place: Place, command: Command[T]) -> Request[T]:
+        request = self._clients[place].start(command)
         self._waiting[place].append(request)
         self._asked[place].append(time.monotonic())
         self._outstanding += 1
         if self._clients[place].wants_write:
             self._watch(place)
+        return request
 
     def _number_of(self, place: Place, subscription: str) -> int:
         """Returns the router's number of a subscription."""
@@ -441,8 +442,7 @@ class Driver:
             raise ValueError(f"no subscription {subscription!r} is in force")
         if request.answer is None:
             self._await_answers()
-        assert request.answer is not None
-        return int(request.answer["subscription"])
+        return self._clients[place].value(request)
 
     def _watch(self, place: Place) -> None:
         client = self._clients[place]
@@ -487,8 +487,8 @@ class Driver:
             answer = request.answer
             if answer is None or not answer.get("ok"):
                 reason = answer.get("error") if answer else "no answer"
-                raise RunError(f"node {place[0]}: {request.op} refused: {reason}")
-            self._answers[request.op] += 1
+                raise RunError(f"node {place[0]}: {request.command.op} refused: {reason}")
+            self._answers[request.command.op] += 1
 
     def _await_answers(self, at_most: int = 0) -> None:
         deadline = time.monotonic() + _ANSWER_TIMEOUT_S

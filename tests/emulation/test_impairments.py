@@ -11,6 +11,7 @@ import pytest
 from captures.rundir.applications import read_applications
 from captures.rundir.inputs import Calibration, read_manifest
 from captures.rundir.layout import RunLayout
+from router.runtime import commands
 from testbed.control.running import Running
 from testbed.machine.probes import kernel_features
 from tests.support.command import Cbcb
@@ -107,14 +108,14 @@ def test_properties_that_events_and_commands_change_are_measured_beside_those_re
         network.settle()
         with network.client(0, "flood") as flood:
             for number in range(1, _FLOOD + 1):
-                flood.request_send_message(f'y = {number}, text = "{_TEXT}"')
+                flood.start(commands.send_message(f'y = {number}, text = "{_TEXT}"'))
         got = sink.deliveries(TIMEOUT)
         assert {next(got).attributes["y"] for _ in range(_FLOOD)} == set(range(1, _FLOOD + 1))
     with network.client(2, "copied") as copied, network.client(1, "copying") as copying:
         copied.set_predicate("w > 0")
         network.settle()
         for number in range(1, 201):
-            copying.request_send_message(f"w = {number}")
+            copying.start(commands.send_message(f"w = {number}"))
     process.interrupt()
     status, output = process.wait()
     assert status == 0, output

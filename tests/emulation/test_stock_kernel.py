@@ -28,6 +28,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
 from router.clock.clock import SharedClock
 from router.clock.page import ClockPage
+from router.runtime import commands
 from router.wire.addresses import HOST_PORT
 from testbed.control.running import Running
 from testbed.errors import MachineError
@@ -288,10 +289,10 @@ def _send_over_shaped_links(network: Running) -> None:
             network.shape_link(u, v, settings.split())
         with network.client(1, "one") as one, network.client(2, "two") as two:
             for number in range(1, 141):
-                one.request_send_message(f'next = {number}, text = "{"x" * 560}"')
+                one.start(commands.send_message(f'next = {number}, text = "{"x" * 560}"'))
             for number in range(1, 301):
-                one.request_send_message(f"near = {number}")
-                two.request_send_message(f"far = {number}")
+                one.start(commands.send_message(f"near = {number}"))
+                two.start(commands.send_message(f"far = {number}"))
         # The senders have their answers, which they read as they leave.
         got = near.deliveries(TIMEOUT)
         assert {next(got).attributes["near"] for _ in range(300)} == set(range(1, 301))

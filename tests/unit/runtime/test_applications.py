@@ -24,6 +24,7 @@ from router.protocol.events import ControllerFrame
 from router.protocol.options import RouterOptions
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.records.applications import ApplicationRecords
+from router.runtime import commands
 from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
@@ -262,7 +263,7 @@ def test_an_update_can_be_requested(tmp_path: Path) -> None:
     node = Node(tmp_path / "r4.sock", table=table)
     try:
         with node.client() as client:
-            assert client._wait(client.request("request_update"))["ok"] is True
+            client.request_update()
     finally:
         node.close()
     assert node.router.counters.srs_issued == 1
@@ -314,14 +315,14 @@ def test_requests_may_be_pipelined_without_waiting(node: Node) -> None:
     with selectors.DefaultSelector() as selector:
         for client in clients:
             selector.register(client, selectors.EVENT_READ)
-            client.request_set_predicate("x >= 0")
+            client.start(commands.set_predicate("x >= 0"))
         deadline = time.monotonic() + TIMEOUT
         while any(client.outstanding for client in clients):
             assert time.monotonic() < deadline
             read()
         for x in range(5):
             for client in clients:
-                client.request_send_message(Message({"x": x}))
+                client.start(commands.send_message(Message({"x": x})))
         while received < 20 * 5 * 20 or any(client.outstanding for client in clients):
             assert time.monotonic() < deadline, received
             read()

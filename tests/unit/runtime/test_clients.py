@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from router.predicates.lexer import ParseError
+from router.runtime import commands
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError, Delivery
 from router.runtime.lines import REQUEST_LIMIT
@@ -151,7 +152,7 @@ def test_an_asyncio_program_gets_deliveries_until_the_router_ends(node: Node) ->
 
 def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:
     client = node.client("a")
-    request = client.request_send_message("x = 1")
+    request = client.start(commands.send_message("x = 1"))
     client.request("no such operation")
     client.close()  # as after Ctrl-C: nobody has waited for the answer
     assert request.answer is not None and request.answer["seq"] & 0xFFFF_FFFF == 1
