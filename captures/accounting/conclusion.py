@@ -136,11 +136,7 @@ def _counted(steps: Steps, answers: Answers, totals: Sequence[Total]) -> dict[st
         "recovery_s": recovery(
             inputs.epochs.changes, {row["epoch"]: row["last_ns"] for row in advertised}, inputs.clock
         ),
-        "private": private_keys(
-            inputs, steps.sources["trees"], steps.sources["private_deliveries"], steps.seen
-        )
-        if inputs.private
-        else None,
+        "private": private_keys(inputs, steps.sources["trees"], steps.seen) if inputs.private else None,
     }
 
 

@@ -107,7 +107,9 @@ class DuckDB(Engine):
 
     def export(self, name: str, folder: Path) -> None:
         schema = TABLES[name].schema
-        columns = self.database.sql(f"select {', '.join(schema.names)} from {name}")
+        # Names of columns may be words of SQL.
+        listed = ", ".join(f'"{column}"' for column in schema.names)
+        columns = self.database.sql(f"select {listed} from {name}")
         store.write_arrow(columns.to_arrow_reader().cast(schema), folder, name)
 
 

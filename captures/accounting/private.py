@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from captures.accounting.baselines import message_epochs, parents_of
 from captures.accounting.inputs import Inputs
-from captures.tables.catalogue import TABLES
 
 _Message = tuple[int, int]
 _Receivers = Mapping[str | None, set[int]]
@@ -24,31 +23,19 @@ _Receivers = Mapping[str | None, set[int]]
 _CAUSES = ("operator", "hash")
 
 
-def private_deliveries(inputs: Inputs) -> pa.Table:
-    """The messages that routers delivered to members; empty of a run without privacy."""
-    if not inputs.private:
-        return TABLES["private_deliveries"].schema.empty_table()
-    kept = [{**row, "discard_cause": None} for row in inputs.log.deliveries.to_pylist()]
-    rows = kept + inputs.log.discarded.to_pylist()
-    rows.sort(key=lambda row: (row["t_ns"], row["node"], row["app"]))
-    return pa.Table.from_pylist(
-        [{**row, "t_s": inputs.clock.experiment_s(row["t_ns"])} for row in rows],
-        schema=TABLES["private_deliveries"].schema,
-    )
-
-
-def private_keys(inputs: Inputs, trees: pa.Table, delivered: pa.Table, seen: pa.Table) -> dict[str, Any]:
+def private_keys(inputs: Inputs, trees: pa.Table, seen: pa.Table) -> dict[str, Any]:
     """Returns the key `private` of summary.json for a private run.
 
     Args:
-        trees, delivered: the tables `trees` and `private_deliveries`.
+        trees: the table of this name.
         seen: source, seq, epoch and crossings of the messages that the captures of links show.
     """
     receivers: defaultdict[_Message, dict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
     causes: Counter[str | None] = Counter()
-    for row in delivered.select(["source", "seq", "node", "discard_cause"]).to_pylist():
-        causes[row["discard_cause"]] += 1
-        receivers[row["source"], row["seq"]][row["discard_cause"]].add(row["node"])
+    for row in (*inputs.log.deliveries.to_pylist(), *inputs.log.discarded.to_pylist()):
+        cause = row.get("discard_cause")
+        causes[cause] += 1
+        receivers[row["source"], row["seq"]][cause].add(row["node"])
     delivered, kept = causes.total(), causes.pop(None, 0)
     crossed = _crossings(inputs, trees, seen, receivers) if inputs.sees_crossings else None
     return {

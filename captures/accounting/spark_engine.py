@@ -63,7 +63,8 @@ class Spark(Engine):
             self._kept.pop().unpersist()
 
     def register(self, name: str, table: pa.Table) -> None:
-        frame = self._session.createDataFrame(table)
+        # Of a table in chunks, Spark may take the first alone, which may be empty.
+        frame = self._session.createDataFrame(table.combine_chunks())
         (frame.coalesce(1) if self._small else frame).createOrReplaceTempView(name)
 
     def read_captures(self, name: str, sql: str) -> None:

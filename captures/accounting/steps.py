@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from captures.accounting import baselines, contradictions, run_tables, schemes, service_tables
+from captures.accounting import baselines, contradictions, run_tables, schemes
 from captures.accounting.engines import CAPTURED, Engine
 from captures.accounting.inputs import Inputs, capture_files, defects
 from captures.accounting.log_tables import controller_table, opening_table, routing_table
-from captures.accounting.private import private_deliveries
+from captures.accounting.service_tables import service_table, subscription_table
 from captures.accounting.shortest_paths import shortest_path_table
 from captures.accounting.stages import Stages
 from captures.accounting.texts import in_order, reads, texts, written_out
@@ -40,13 +40,9 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "controller": lambda inputs: controller_table(inputs.run, inputs.clock),
     "oracle": lambda inputs: inputs.oracle,
     "applications": lambda inputs: inputs.log.events(inputs.clock),
-    "private_deliveries": private_deliveries,
-    "subscriptions": service_tables.subscriptions,
-    "publications": service_tables.publications,
-    "publication_deliveries": service_tables.publication_deliveries,
-    "index_changes": service_tables.index_changes,
-    "cache_bins": service_tables.cache_bins,
-    "attention_curve": service_tables.attention_curve,
+    "subscriptions": subscription_table,
+    "service": service_table,
+    "discarded": lambda inputs: inputs.log.discarded,
     "sent": lambda inputs: inputs.log.sent,
     "delivered": lambda inputs: inputs.log.deliveries,
     "lost": lambda inputs: inputs.log.lost,
@@ -89,6 +85,7 @@ def values(inputs: Inputs) -> dict[str, str]:
         "resolution_ns": str(contradictions.resolution_ns(inputs)),
         "named": str(contradictions.NAMED),
         "all_hosts": "true" if inputs.all_hosts_captured else "false",
+        "private": "true" if inputs.private else "false",
         "scheme": "'" + schemes.scheme_name(inputs).replace("'", "''") + "'",
         "window_s": double(WINDOW_S),
         "step_s": double(STEP_S),
