@@ -44,26 +44,10 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
         """Removes filters from an interface and adds others.
 
         Raises:
-            ValueError: a filter has another length than m/8 bytes, the interface lacks a filter of `gone`, or
-                its filters were loaded with a table.
+            ValueError: a filter has another length than m/8 bytes, or the interface lacks a filter of `gone`.
         """
-        held = self._held.get(interface, {})
-        if interface not in self._loaded:
-            gone, added = check_change(interface, held, gone, added, self._bits)
+        gone, added = check_change(interface, self._held.get(interface, {}), gone, added, self._bits)
         super().change(interface, gone, added)
-
-    def load(self, table: BitTable) -> None:
-        """Replaces the whole content by `table`.
-
-        Filters of a loaded interface are removed with the interface, or replaced by `replace`.
-
-        Raises:
-            ValueError: the rows have another number of words than m bits need.
-        """
-        if table.rows.shape[1] != self._words:
-            raise ValueError(f"rows of {table.rows.shape[1]} words; expected {self._words}")
-        interfaces, dense = np.unique(table.interface, return_inverse=True)
-        self._load(BitTable(table.rows, (dense + 1).astype(np.int32)), interfaces, table.filters)
 
     def _no_segments(self) -> BloomSegments:
         return BloomSegments()

@@ -60,6 +60,7 @@ class Segment:
     Attributes:
         parts: int64 [Part.SIZE], the row that compiled code reads; the segment owns the arrays to which it
             refers.
+        slots, groups: their number.
         position: int32 [F], the number of the posting of each filter of the table.
     """
 
@@ -79,15 +80,14 @@ class Segment:
         self.slot_name, self.slot_type = table.slot_name, table.slot_type
         rows = self._slot_rows(access)
         groups, values, lengths, first_bytes = self._groups(access, key, rows)
+        self.slots, self.groups = len(rows), len(groups)
         block = _highest(upper, BLOCK)
         parts = np.zeros(Part.SIZE, np.int64)
         self._arrays: list[npt.NDArray[np.generic]] = []
 
-        def put(part: Part, array: npt.NDArray[np.generic], size: Part | None = None) -> None:
+        def put(part: Part, array: npt.NDArray[np.generic]) -> None:
             self._arrays.append(array)
             parts[part] = address_of(array)
-            if size is not None:
-                parts[size] = len(array)
 
         for table_, hash_, bits, hashes in (
             (Part.SLOT_TABLE, Part.SLOT_HASH, Part.SLOT_BITS, self._slot_hashes()),
@@ -104,39 +104,32 @@ class Segment:
             put(table_, items)
             put(hash_, held)
             parts[bits] = size
-        put(Part.SLOT_ROWS, rows, Part.SLOTS)
-        put(Part.NAMES, self.names.text, Part.NAMES_SIZE)
+        put(Part.SLOT_ROWS, rows)
+        put(Part.NAMES, self.names.text)
         put(Part.STRING_START, self.strings.start)
         put(Part.STRING_POLYNOMIAL, self.strings.polynomial)
-        parts[Part.STRINGS] = len(self.strings)
-        put(Part.TEXT, self.strings.text, Part.TEXT_SIZE)
-        put(Part.GROUP_ROWS, groups, Part.GROUPS)
+        put(Part.TEXT, self.strings.text)
+        put(Part.GROUP_ROWS, groups)
         put(Part.GROUP_VALUE, values)
-        put(Part.BLOOM, _bloom(groups, group_hashes), Part.BLOOM_WORDS)
+        bloom = _bloom(groups, group_hashes)
+        put(Part.BLOOM, bloom)
+        parts[Part.BLOOM_WORDS] = len(bloom)
         put(Part.FIRST_BYTES, first_bytes)
-        put(Part.LENGTHS, lengths, Part.LENGTHS_SIZE)
-        put(Part.INTERFACE, self.interface, Part.POSTINGS)
+        put(Part.LENGTHS, lengths)
+        put(Part.INTERFACE, self.interface)
         put(Part.NEEDS, self.needs)
         put(Part.RECORD_START, self.record_start)
         put(Part.LOWER, lower)
         put(Part.UPPER, upper)
         put(Part.BLOCK_UPPER, block)
         put(Part.BLOCKS_UPPER, _highest(block, BLOCK))
-        put(Part.RECORD_TEST, self.test, Part.RECORDS)
+        put(Part.RECORD_TEST, self.test)
         put(Part.RECORD_A, self.a)
         put(Part.RECORD_B, self.b)
         beyond = slots * ACCESSES
         parts[Part.ALWAYS_START] = np.searchsorted(access, beyond + _ALWAYS)
         parts[Part.ALWAYS_END] = np.searchsorted(access, beyond + _NEVER)
         self.parts = parts
-
-    @property
-    def slots(self) -> int:
-        return int(self.parts[Part.SLOTS])
-
-    @property
-    def groups(self) -> int:
-        return int(self.parts[Part.GROUPS])
 
     @property
     def nbytes(self) -> int:
