@@ -25,7 +25,7 @@ from captures.accounting.traffic import link_directions
 from captures.accounting.trees import tree_table
 from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.tables import store
-from router.clock.pieces import NS
+from router.clock.page import NS
 
 #: Steps of the moving windows.
 _STEPS = round(WINDOW_S / STEP_S)

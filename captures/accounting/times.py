@@ -1,6 +1,6 @@
 """Experiment time as SQL, for Spark and DuckDB.
 
-The operations and their order are those of `router.clock.pieces.Piece`, so that each engine computes the
+The operations and their order are those of `router.clock.page.Piece`, so that each engine computes the
 double that `Clock.experiment_s` returns.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from captures.rundir.clock import Clock
-from router.clock.pieces import NS
+from router.clock.page import NS
 
 
 def experiment_seconds(clock: Clock, time_ns: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from captures.rundir.files import Log, RunFolderError
 from captures.rundir.layout import RunLayout
-from router.clock.pieces import NS, Piece, Timeline
+from router.clock.page import NS, Piece, Timeline
 
 
 class ClockPiece(TypedDict):

@@ -42,7 +42,7 @@ NETWORK_KEYS = RunFile(
 SIGNING_KEYS = RunFile(
     lambda run: [run.signing_keys],
     'The signing keys of a run with `[security] mode = "signed"`, made from the seed or derived '
-    "from those of `security.signing_keys`; `router.security.signing_keys` reads and writes it.",
+    "from those of `security.signing_keys`; `router.security.signatures` reads and writes it.",
 )
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],

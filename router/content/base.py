@@ -1,4 +1,4 @@
-"""The interface between the protocol core and the content of messages and predicates.
+"""The interface between the protocol core and the content of messages and predicates, and its plain form.
 
 The protocol core moves predicates between frames and tables. It asks whether a predicate is empty, whether it
 covers another, for their union, for a predicate within two others, and which predicates a message matches.
@@ -12,17 +12,17 @@ predicates is then an operation on two integers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from router.matching.common.interface import Matcher
-from router.matching.factory import factory
+from router.matching.engines import Matcher, factory
 from router.predicates import semantics
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.budget import total_weight, weight_of, widen
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.pool import FilterAlgebra
+from router.predicates.covering.pool import POOL, FilterAlgebra
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
 from router.predicates.parser import Most, parse_message, parse_predicate
+from router.registry import Registry
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
@@ -83,7 +83,7 @@ class Content:
         """An empty matching engine for a router; None: the pool answers for messages.
 
         Args:
-            spec: the name of the engine that the router is to have (`router.matching.factory`).
+            spec: the name of the engine that the router is to have (`router.matching.engines`).
 
         Raises:
             ValueError: there is no engine of that name.
@@ -202,3 +202,36 @@ class Content:
     def delivery(message: Message) -> Mapping[str, Any]:
         """The fields of a delivery that hold the message."""
         return {"attributes": message}
+
+
+class Plain(Content):
+    """Filters that others cover are dropped, filters that can be merged are merged (section 3.5.6)."""
+
+    pool = POOL
+
+
+#: Contents by name: `[protocol] covering` of an experiment.
+CONTENTS: Registry[type[Content]] = Registry("covering")
+CONTENTS.register("full", Plain, "Predicates are simplified, and filters that others cover are dropped.")
+CONTENTS.register_lazily(
+    "none", "router.content.verbatim:Verbatim", "Filters are kept as declared, in tables and advertisements."
+)
+
+DEFAULT_CONTENT = "full"
+
+#: `[privacy] mode` of an experiment.
+PrivacyMode = Literal["off", "bloom"]
+BLOOM: PrivacyMode = "bloom"
+
+
+def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
+    """The content of routers with these options.
+
+    Raises:
+        UnknownNameError: no content has the name of the covering.
+    """
+    if privacy == "off":
+        return CONTENTS[covering]
+    from router.content.bloom import Bloom
+
+    return Bloom

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, cast
 
 from router.content.base import Content
 from router.matching.bloom.engine import BloomMatcher
-from router.matching.common.interface import Matcher
-from router.predicates.encoded import budget
-from router.predicates.encoded.algebra import widened
+from router.matching.engines import Matcher
+from router.predicates.encoded.algebra import weight_of, widen, widened
 from router.predicates.encoded.model import (
     ENCODED_EVERYTHING,
     ENCODED_NOTHING,
@@ -59,7 +58,7 @@ class Bloom(Content):
         return widened(_encoded(predicate), filters)
 
     def weight_of(self, filter_: Filter) -> int:
-        return budget.weight_of(cast(BloomFilter, filter_))
+        return weight_of(cast(BloomFilter, filter_))
 
     def within(
         self,
@@ -69,8 +68,10 @@ class Bloom(Content):
         filters: int,
     ) -> tuple[Predicate, int, bool]:
         given = filters_in(body) if isinstance(body, EncodedPredicate) else _encoded(body).encoded
-        read, total, widened = budget.widen(given, weight, filters)
-        return body if isinstance(body, Predicate) and not widened else BloomPredicate(read), total, widened
+        read, total, was_widened = widen(given, weight, filters)
+        if isinstance(body, Predicate) and not was_widened:
+            return body, total, False
+        return BloomPredicate(read), total, was_widened
 
     def selects(self, predicate: Predicate, message: Message) -> bool:
         assert isinstance(message, BloomMessage)

@@ -39,7 +39,7 @@ COMPILER = Compiler(
     "router.forwarding",
     "router.wire.addresses",
     "router.wire.header",
-    "router.recording.format",
+    "router.recording.contents",
     *MATCHING.sources,
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee

@@ -30,7 +30,7 @@ from router.native.compiler import I64, Address, Flag
 from router.native.libc import SIOCGSTAMPNS
 from router.native.memory import byte_at, load_u16, load_u32, long_at, put_byte, put_int, put_long, put_short
 from router.native.system import clock_gettime, ioctl, memcpy, recvmmsg, sendmmsg
-from router.recording.format import (
+from router.recording.contents import (
     ACTIONS,
     COUNT,
     EVENT,

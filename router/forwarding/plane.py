@@ -297,7 +297,7 @@ def warm() -> None:
     Raises:
         RuntimeError: the answer is wrong.
     """
-    from router.matching.factory import COMPILED, factory
+    from router.matching.engines import COMPILED, factory
     from router.protocol.core.router import Router
     from router.protocol.options import RouterOptions
 

@@ -8,7 +8,7 @@ addresses of its arrays. The caller keeps the arrays alive during the call. Noth
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +19,16 @@ from numba.extending import intrinsic
 
 from router.native.compiler import I64, Address, Real
 
-
-class Reader(Protocol):
-    """Reads an element of an array as int64."""
-
-    def __call__(self, address: Address, index: I64) -> I64: ...
-
-
-class Writer(Protocol):
-    """Writes an element of an array, truncated to its width."""
-
-    def __call__(self, address: Address, index: I64, value: I64) -> None: ...
+#: Reads an element of an array as int64, given the address of the array and the index.
+Reader = Callable[[Address, I64], I64]
+#: Writes an element of an array, truncated to its width, given address, index and value.
+Writer = Callable[[Address, I64, I64], None]
+#: Reads the unsigned number in network byte order at an address, as int64.
+Loader = Callable[[Address], I64]
+#: Reads an element of an array of doubles, given address and index.
+RealReader = Callable[[Address, I64], Real]
+#: A function of a word of 64 bits (int64).
+OfWord = Callable[[I64], I64]
 
 
 def _reader(bits: int, *, signed: bool) -> Reader:
@@ -57,12 +56,6 @@ def _writer(bits: int) -> Writer:
 
     writer: Writer = intrinsic(write)
     return writer
-
-
-class Loader(Protocol):
-    """Reads the unsigned number in network byte order at an address, as int64."""
-
-    def __call__(self, address: Address) -> I64: ...
 
 
 def _loader(bits: int) -> Loader:
@@ -94,12 +87,6 @@ def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
     width = ir.Constant(ir.IntType(64), bits // 8)
     place = builder.add(arguments[0], builder.mul(arguments[1], width))
     return builder.inttoptr(place, ir.IntType(bits).as_pointer())
-
-
-class RealReader(Protocol):
-    """Reads an element of an array of doubles."""
-
-    def __call__(self, address: Address, index: I64) -> Real: ...
 
 
 def _real_reader() -> RealReader:
@@ -153,12 +140,6 @@ def address_of(array: npt.NDArray[np.generic]) -> int:
         raise ValueError("expected a contiguous array")
     # Several times faster than `ctypes`; a small table has some thirty arrays.
     return int(array.__array_interface__["data"][0])
-
-
-class OfWord(Protocol):
-    """A function of a word of 64 bits (int64)."""
-
-    def __call__(self, word: I64) -> I64: ...
 
 
 def _trailing_zeros() -> OfWord:

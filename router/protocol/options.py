@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from router.content.registry import CONTENTS, DEFAULT_CONTENT, PrivacyMode
+from router.content.base import CONTENTS, DEFAULT_CONTENT, PrivacyMode
 from router.options import SECONDS_MAX, Unit, check, option
 from router.predicates.covering.budget import FILTER_WEIGHT_MAX
 from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 
 from router.content.base import Content
-from router.matching.common.interface import Matcher
+from router.matching.engines import Matcher
 from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message, Predicate

@@ -31,10 +31,16 @@ from router.protocol.events import (
     SendToController,
     ServiceAction,
 )
-from router.recording.contents import message_json, read_message
+from router.recording.contents import (
+    COUNT,
+    FORWARD,
+    INTERFACE,
+    describe_frame,
+    message_json,
+    read_message,
+    read_whole_frame,
+)
 from router.recording.events import listed
-from router.recording.format import COUNT, FORWARD, INTERFACE
-from router.recording.frames import describe_frame, read_whole_frame
 from router.wire.codec import whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of

@@ -25,9 +25,16 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.recording.contents import message_json, predicate_json, read_message, read_predicate, to_json
-from router.recording.format import FRAME_RECEIVED
-from router.recording.frames import describe_frame, read_whole_frame
+from router.recording.contents import (
+    FRAME_RECEIVED,
+    describe_frame,
+    message_json,
+    predicate_json,
+    read_message,
+    read_predicate,
+    read_whole_frame,
+    to_json,
+)
 from router.wire.codec import WholeFrame, whole_frame
 
 _U32 = struct.Struct("<I")

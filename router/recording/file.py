@@ -27,15 +27,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from router.clock.clock import ExperimentClock, FixedClock, Reading
-from router.content.registry import content_of
+from router.content.base import content_of
+from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer
-from router.protocol.core.stack import make_router
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.recording import attention
 from router.recording.actions import encode_actions
+from router.recording.contents import ACTIONS, EVENT, RECORD, TIME_BYTES
 from router.recording.events import decode_event, encode_event, is_event
-from router.recording.format import ACTIONS, EVENT, RECORD, TIME_BYTES
 from router.recording.mapped import MappedFile
 from router.wire.codec import WholeFrame
 
@@ -64,12 +64,12 @@ class Origin:
     Attributes:
         node: identifier of the router's node.
         options: the router's options, with the names of scheme, service and covering.
-        matcher: a name of `router.matching.factory`.
+        matcher: a name of `router.matching.engines`.
         seed: seed of its jitter, together with `node`.
         incarnation: see `Router`.
         public_keys: those that frames are verified with (`router.security.signatures.PublicKeys`), in hex;
             None: frames need no signature.
-        floor: see `router.protocol.signatures.Verifier`.
+        floor: see `router.protocol.core.layers.Verifier`.
     """
 
     node: int

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
-from router.matching import factory
+from router.matching.engines import COMPILED
 from router.protocol.core.router import Layer
 from router.protocol.events import (
     Action,
@@ -111,7 +111,7 @@ class RouterLoop:
         # The selector's own `select` costs more than some wake-ups' work.
         self._epoll = select.epoll.fromfd(os.dup(self._selector.fileno()))
         self._plane = None
-        compiles = guard is None and matcher == factory.COMPILED and core.sends_messages
+        compiles = guard is None and matcher == COMPILED and core.sends_messages
         if compiles and (state := core.forwarding()) is not None:
             from router.forwarding.plane import DataPlane  # it comes with Numba
 

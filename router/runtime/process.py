@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
-from router.content.registry import BLOOM
-from router.matching.factory import COMPILED, DEFAULT, check_engine
+from router.content.base import BLOOM
+from router.matching.engines import COMPILED, DEFAULT, check_engine
 from router.namespaces import die_with, enter_network_namespace, returning_to_its_namespace
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import write_json
-from router.runtime.log import Log
+from router.runtime.lines import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
 from router.wire.addresses import node_address
@@ -61,7 +61,7 @@ class RouterSpec:
         log_path: file of its log (JSON lines) and of its standard error.
         options: see `router.protocol.options`.
         seed: seed of its jitter, together with `node`.
-        matcher: name of the matching engine in `router.matching.factory`.
+        matcher: name of the matching engine in `router.matching.engines`.
         incarnation: 32 bits, greater than at any earlier start of this node.
         recording_path: file of its recording (None: no recording).
         clock_path: the page of the experiment clock (None: the experiment passes in wall seconds).
@@ -169,7 +169,7 @@ class _Prepared:
         clock, meter = _clock(spec, pages)
         public_keys = None
         if spec.signing_keys_path is not None:
-            from router.security.signing_keys import read_public_keys  # it comes with cryptography
+            from router.security.signatures import read_public_keys  # it comes with cryptography
 
             public_keys = read_public_keys(Path(spec.signing_keys_path)).hex()
         guard = _guard(spec)

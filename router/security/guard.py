@@ -14,8 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from router.security.pairs import PairKeyFile, PairKeys
-from router.security.signatures import Signer
-from router.security.signing_keys import read_signer
+from router.security.signatures import Signer, read_signer
 from router.security.windows import Windows
 from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_of
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from captures.pcap.reader import PcapReader
+from router.predicates.encoded.encoder import StringHash
 from router.predicates.encoded.encodings import Encoding
-from router.predicates.encoded.hashing import StringHash
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Filter
 from router.privacy.keys import Key

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from router.matching.common.columns import to_predicates
-from router.predicates.encoded.encoder import Encoder, Hardening
+from router.predicates.encoded.encoder import Encoder, Hardening, StringHash
 from router.predicates.encoded.encodings import Encoding
-from router.predicates.encoded.hashing import StringHash
 from router.predicates.encoded.model import Suite
 from router.predicates.model import Filter, Message
 from testbed.attacks.model import Knowledge, Seen, Truth

@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def _make_issuers(folder: Path, nodes: int) -> int:
-    from router.security.signing_keys import make_signing_keys
+    from router.security.signatures import make_signing_keys
 
     if nodes < 1:
         raise InputError(f"--nodes {nodes}; expected at least 1")

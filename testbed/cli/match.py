@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from router.matching.factory import DEFAULT, ENGINES, compiles_first
+from router.matching.engines import COMPILED, DEFAULT, ENGINES
 from testbed.errors import InputError
 from testbed.siena_ff.reader import read_chunks
 from testbed.siena_ff.session import Session
@@ -28,8 +28,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Prints a line for each `select`; a fault in the file is an InputError (exit status 2)."""
-    if compiles_first(arguments.engine):
-        put("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
+    if arguments.engine == COMPILED:
+        from router.matching.compiled.layout import COMPILER
+
+        if not COMPILER.has_code:
+            put("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
     try:
         session = Session(arguments.engine, sys.stdout)
     except ValueError as error:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from router.content.registry import PrivacyMode
-from router.matching.factory import DEFAULT, ENGINES
+from router.content.base import PrivacyMode
+from router.matching.engines import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Unit, option
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS

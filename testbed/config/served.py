@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS
 from router.protocol.registries import SERVICES
 from router.protocol.service import Session
 from testbed.config.model import ProtocolOptions, ServiceOptions

@@ -204,7 +204,7 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
             )
             self._guard.neighbours = lambda: range(len(settings.network.nodes))
             if settings.signing_keys is not None:
-                from router.security.signing_keys import read_verifier  # it comes with cryptography
+                from router.security.signatures import read_verifier  # it comes with cryptography
 
                 verifier = read_verifier(settings.signing_keys, self._guard.floor)
         known = {} if settings.state is None else read_incarnations(settings.log)

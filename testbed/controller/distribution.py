@@ -59,8 +59,8 @@ from captures.rundir.controller import (
     TakenOver,
 )
 from router.protocol.broadcast import EPOCH_LEAD
+from router.protocol.core.layers import Signatures, Verifier
 from router.protocol.counters import Drop
-from router.protocol.signatures import Signatures, Verifier
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,

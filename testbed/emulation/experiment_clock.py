@@ -14,8 +14,7 @@ from captures.rundir.clock import ClockPiece, append_piece
 from captures.rundir.layout import RunLayout
 from router.clock.clock import LEAD_S, SharedClock
 from router.clock.meter import Meter
-from router.clock.page import ClockPage
-from router.clock.pieces import NS, Piece
+from router.clock.page import NS, ClockPage, Piece
 
 #: Experiment seconds per wall second while the network is brought up.
 BRING_UP_RATE = 1.0

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from router.matching.common.interface import Matcher
+from router.matching.engines import Matcher
 from router.predicates.model import Message
 from testbed.controller.trees import Tree, spt_trees
 from testbed.figures.network_effect_tables import LOCAL, at_router, engines, own_receivers

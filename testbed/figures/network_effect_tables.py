@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns, to_predicates
-from router.matching.common.interface import Matcher
-from router.matching.factory import COMPILED, factory
+from router.matching.engines import COMPILED, Matcher, factory
 from router.predicates.model import Filter, Predicate
 from testbed.alpha.conjunctions import Conjunctions, kept
 from testbed.controller.trees import Tree

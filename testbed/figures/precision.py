@@ -118,7 +118,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns shares of false matches of a case, and those predicted."""
     import numpy as np
 
-    from router.matching.bloom.table import rows_of
+    from router.matching.bloom.layout import rows_of
     from router.predicates.encoded.encoder import Encoder
     from router.predicates.encoded.encodings import ENCODINGS
     from router.predicates.encoded.model import Suite

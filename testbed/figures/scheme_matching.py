@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from captures.rundir.routing_tables import TableRow, predicate_of
-from router.matching.common.interface import Matcher
-from router.matching.factory import factory
+from router.matching.engines import Matcher, factory
 from router.predicates.model import Message
 from router.wire.addresses import LOCAL_INTERFACE
 from testbed.controller.trees import Forest

@@ -23,7 +23,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
-from router.clock.pieces import Piece
+from router.clock.page import Piece
 from router.wire.header import UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT

@@ -18,8 +18,7 @@ from typing import TextIO
 import numpy as np
 
 from router.matching.common.columns import to_predicates
-from router.matching.common.interface import Matcher
-from router.matching.factory import factory
+from router.matching.engines import Matcher, factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
 from testbed.memory import resident_bytes
@@ -35,7 +34,7 @@ class Session:
     """One run of the driver.
 
     Args:
-        engine: a name of `router.matching.factory`.
+        engine: a name of `router.matching.engines`.
         out: the file for the answers.
     """
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from router.clock.pieces import Piece
+from router.clock.page import Piece
 
 NS = 1_000_000_000
 #: Wall clock (ns since 1970 UTC) that the logs and captures of every simulation show at its beginning:

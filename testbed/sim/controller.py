@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from captures.rundir.controller import ControllerLog
-from router.protocol.signatures import Verifier
+from router.protocol.core.layers import Verifier
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Frame
 from testbed.controller.distribution import Distribution

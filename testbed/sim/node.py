@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Filter
-from router.protocol.core.stack import make_router
+from router.protocol.core.layers import Verifier, make_router
 from router.protocol.events import (
     Accepted,
     Action,
@@ -21,7 +21,6 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
-from router.protocol.signatures import Verifier
 from router.wire.frames import COUNTER_BITS
 from testbed.config.model import SecurityOptions
 from testbed.sim.clock import Agenda, Alarm
@@ -118,6 +117,6 @@ def verifier_of(security: SecurityOptions, run: RunLayout) -> Verifier | None:
     """Verifies the signatures of issuers; None: frames have none."""
     if not security.signs:
         return None
-    from router.security.signing_keys import read_verifier
+    from router.security.signatures import read_verifier
 
     return read_verifier(run.signing_keys, INCARNATION << COUNTER_BITS)

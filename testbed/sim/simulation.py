@@ -20,7 +20,7 @@ from captures.rundir.inputs import SIMULATED
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import SimulationCost, write_simulation, write_timings
 from captures.rundir.routing_tables import write_routing_tables
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS
 from router.predicates.printer import FilterTexts
 from router.protocol.events import Event, Settle, Started
 from router.protocol.registries import SCHEMES, SERVICES

@@ -47,7 +47,7 @@ def write_signing_keys(experiment: Experiment, identity: str, folder: Path) -> N
         InputError: `security.signing_keys` cannot be used.
         OSError: the folder cannot be written.
     """
-    from router.security.signing_keys import derive_signing_keys, make_signing_keys
+    from router.security.signatures import derive_signing_keys, make_signing_keys
 
     nodes = len(experiment.topology.nodes)
     if experiment.security.signing_keys is None:

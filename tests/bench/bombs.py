@@ -39,9 +39,8 @@ from pathlib import Path
 from typing import Any
 
 from router.clock.meter import Meter
-from router.clock.page import ClockPage
-from router.clock.pieces import Piece
-from router.content.registry import content_of
+from router.clock.page import ClockPage, Piece
+from router.content.base import content_of
 from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Predicate
 from router.predicates.printer import format_predicate

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from router.forwarding.layout import FrameBuffers
-from router.matching.factory import COMPILED
+from router.matching.engines import COMPILED
 from router.native.memory import address_of
 from router.predicates.parser import parse_predicate
 from router.runtime.client import Client

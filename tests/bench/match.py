@@ -15,7 +15,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from router.matching.factory import ENGINES, factory
+from router.matching.engines import ENGINES, factory
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, set_logarithmic_ticks, styled
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload

@@ -16,7 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from router.matching.common.columns import to_predicates
-from router.matching.counting.selectivity import SelectivityTable
+from router.matching.counting.index import SelectivityTable
 from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled

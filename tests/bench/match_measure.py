@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from router.matching.common.columns import ConstraintColumns
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
 from testbed.memory import resident_bytes

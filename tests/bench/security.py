@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from router.clock.clock import FixedClock
 from router.forwarding.layout import FrameBuffers
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.protocol.core.layers import make_router
 from router.protocol.core.router import Router
-from router.protocol.core.stack import make_router
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
 from router.security.guard import Guard

@@ -22,7 +22,7 @@ from router.predicates.model import EVERYTHING, Message
 from router.privacy.keys import read_keys
 from router.runtime.client import Client
 from router.security.guard import make_guard
-from router.security.signing_keys import read_signer
+from router.security.signatures import read_signer
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.plain import Plain
-from router.matching.factory import factory
+from router.content.base import Plain
+from router.matching.engines import factory
 from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.routing import RoutingTable

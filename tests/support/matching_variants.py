@@ -1,6 +1,6 @@
 """Every engine, with every optimisation on and off: what tests and benchmarks compare."""
 
-from router.matching.factory import ENGINES
+from router.matching.engines import ENGINES
 
 #: What an engine may be asked to leave out, one at a time and all together.
 SWITCHES = ("bloom=off", "short_circuit=off", "single=off", "direct=off")

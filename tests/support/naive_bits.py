@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from sys import getsizeof
 
-from router.matching.bloom.table import BitTable, check_change, check_length, words_of
+from router.matching.bloom.layout import BitTable, check_change, check_length, words_of
 
 
 class NaiveBitMatcher:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from router.content.registry import content_of
+from router.content.base import content_of
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Layer, Router

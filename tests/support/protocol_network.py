@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from router.content.registry import content_of
+from router.content.base import content_of
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer, Router
-from router.protocol.core.stack import make_router
 from router.protocol.events import (
     Action,
     ControllerFrame,

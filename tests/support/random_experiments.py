@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment, RoutingOptions
 from tests.support.schemes import EXACT_SCHEMES

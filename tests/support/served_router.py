@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.layout import RunLayout
+from router.content.base import Plain, PrivacyMode
 from router.content.bloom import Bloom
-from router.content.plain import Plain
-from router.content.registry import PrivacyMode
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, Event, Tick
 from router.protocol.options import RouterOptions

@@ -14,7 +14,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import KeyRing, write_keys
-from router.security.signing_keys import make_signing_keys
+from router.security.signatures import make_signing_keys
 from testbed.cli.main import main
 from testbed.errors import InputError
 from testbed.runs.archive import export_run, import_run

@@ -7,12 +7,18 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.layout import working_memory
+from router.matching.bloom.layout import (
+    BitTable,
+    check_change,
+    check_length,
+    rows_of,
+    words_of,
+    working_memory,
+)
 from router.matching.bloom.matching import match
 from router.matching.bloom.segment import BloomSegments, Segment
-from router.matching.bloom.table import BitTable, check_change, check_length, rows_of, words_of
 from router.matching.common.filters import FilterTable
-from router.matching.common.interface import Matcher
+from router.matching.engines import Matcher
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Filter, Message, Predicate
 

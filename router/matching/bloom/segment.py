@@ -19,11 +19,11 @@ from router.matching.bloom.layout import (
     TABLE_COUNT,
     TABLE_SEARCH,
     TABLE_SEGMENTS,
+    BitTable,
     Part,
     kernel,
     working_memory,
 )
-from router.matching.bloom.table import BitTable
 from router.matching.bloom.tree import grown, picked
 from router.matching.common.segments import Segments, Source
 from router.native.compiler import Array

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.common.filters import FilterTable
-from router.matching.common.interface import Matcher
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import NormalTable, normal_table
-from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
-from router.matching.compiled.segments import CompiledSegments
+from router.matching.compiled.segments import CompiledSegments, working_memory
+from router.matching.engines import Matcher
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
 
@@ -114,7 +113,7 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
 
 
 def make(options: str) -> CompiledMatcher:
-    """See `router.matching.factory.EngineFactory`."""
+    """See `router.matching.engines.EngineFactory`."""
     if options:
         raise ValueError("the engine compiled has no options")
     return CompiledMatcher()

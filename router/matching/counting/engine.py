@@ -19,10 +19,9 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from router.matching.common.interface import Matcher
-from router.matching.counting.index import ConstraintIndex, Links
-from router.matching.counting.selectivity import Attribute, SelectivityTable
+from router.matching.counting.index import Attribute, ConstraintIndex, Links, SelectivityTable
 from router.matching.counting.strings import StringIndex
+from router.matching.engines import Matcher
 from router.predicates.model import Constraint, Filter, Message, Predicate, Type, type_of
 from router.predicates.semantics import matches_filter
 
@@ -279,5 +278,5 @@ def _bit(attribute: Attribute) -> int:
 
 
 def make(options: str) -> CountingMatcher:
-    """See `router.matching.factory.EngineFactory`."""
+    """See `router.matching.engines.EngineFactory`."""
     return CountingMatcher(parse_options(options)) if options else CountingMatcher()

@@ -3,6 +3,9 @@
 An encoded predicate is a monotone disjunctive normal form over bits: a filter is implied by a predicate iff
 one filter of the predicate is a subset of it. The answers are exact for encoded messages, and encoded
 matching contains plain matching: no receiver is lost.
+
+A question about a set of bits takes a time that grows with the bits of its suite: so does its weight
+(`router.predicates.covering.budget` has that of plain filters).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from heapq import heapify, heappop, heappush
 from itertools import combinations
 
 from router.predicates.covering.bitset import numbers_in
+from router.predicates.covering.budget import MERGED_MAX
 from router.predicates.encoded.model import (
     ANY_FILTER,
     ENCODED_EVERYTHING,
@@ -128,3 +132,35 @@ def _merged(filters: Sequence[BloomFilter], most: int) -> list[BloomFilter]:
         alive[number] = BloomFilter(suite, common)
         number += 1
     return list(alive.values())
+
+
+#: The weight of a filter without its bits.
+_FILTER, _OCTETS = 2, 16
+#: Suites for which the widened part of a predicate has a filter of its own.
+_SUITES = 64
+
+
+def weight_of(filter_: BloomFilter) -> int:
+    """The weight of a filter: 32, plus one for each byte."""
+    return _FILTER + filter_.suite.octets // _OCTETS
+
+
+def widen(filters: Iterable[BloomFilter], weight: int, most: int) -> tuple[list[BloomFilter], int, bool]:
+    """As `router.predicates.covering.budget.widen`.
+
+    Of the filters beyond the bounds, those of one suite are replaced by their common bits.
+    """
+    kept: list[BloomFilter] = []
+    total = excess = 0
+    rest: dict[Suite, int] = {}
+    for filter_ in filters:
+        total += weight_of(filter_)
+        if total <= weight and len(kept) < most:
+            kept.append(filter_)
+            continue
+        excess += 1
+        rest[filter_.suite] = rest.get(filter_.suite, filter_.bits) & filter_.bits
+        if excess > MERGED_MAX or len(rest) > _SUITES:
+            return [ANY_FILTER], weight, True
+    kept += [BloomFilter(suite, bits) for suite, bits in rest.items()]
+    return kept, min(total, weight), excess > 0

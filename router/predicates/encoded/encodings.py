@@ -7,11 +7,12 @@ experiment and key files, and by number in frames.
 from __future__ import annotations
 
 import math
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import ClassVar
 
-from router.predicates.encoded import strings
 from router.predicates.model import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -24,6 +25,53 @@ from router.predicates.model import (
     type_of,
 )
 from router.registry import Registry
+
+_INTEGER = struct.Struct("!q")
+_DOUBLE = struct.Struct("!d")
+
+# The first byte of a canonical string: unambiguous bytes for a statement about an attribute. The slides
+# write `name=value` and `∃name`. A canonical string also has the type (an integer never matches a
+# constraint on a double) and the length of the name, so that no two statements have equal strings: u8 kind,
+# u8 type, u8 length of the name, name, and a part that depends on the kind.
+EQUAL, EXISTS, BUCKET, PREFIX, SUFFIX, GRAM = b"=EBPSG"
+
+
+def statement(kind: int, type_: Type, name: str, rest: bytes = b"") -> bytes:
+    """The canonical string of a statement of this kind about the attribute of this name and type."""
+    return _head(kind, type_, name) + rest
+
+
+@lru_cache(4096)
+def _head(kind: int, type_: Type, name: str) -> bytes:
+    encoded = name.encode()
+    return bytes((kind, type_, len(encoded))) + encoded
+
+
+def equal(name: str, value: Value) -> bytes:
+    """The attribute has this value (the slides' `name=value`)."""
+    return statement(EQUAL, type_of(value), name, value_bytes(value))
+
+
+def exists(name: str, type_: Type) -> bytes:
+    """The attribute exists, with this type (the slides' `∃name`)."""
+    return statement(EXISTS, type_, name)
+
+
+def equal_and_exists(name: str, value: Value) -> tuple[bytes, bytes]:
+    """The strings of both statements, which every attribute of a message makes."""
+    type_ = type_of(value)
+    return _head(EQUAL, type_, name) + value_bytes(value), _head(EXISTS, type_, name)
+
+
+def value_bytes(value: Value) -> bytes:
+    """The bytes of a value, as on the wire; equal values have the same bytes: -0.0 is written as 0.0."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bool):
+        return b"\1" if value else b"\0"
+    if isinstance(value, int):
+        return _INTEGER.pack(value)
+    return _DOUBLE.pack(value + 0.0)
 
 
 class Encoding(ABC):
@@ -62,22 +110,22 @@ class Slides(Encoding):
     def message_strings(self, message: Message) -> frozenset[bytes]:
         found: set[bytes] = set()
         for name, value in message.items():
-            found.update(strings.equal_and_exists(name, value))
+            found.update(equal_and_exists(name, value))
         return frozenset(found)
 
 
 def _slides_string(constraint: Constraint) -> bytes:
     if constraint.operator is Operator.EQ:
         assert constraint.value is not None
-        return strings.equal(constraint.name, constraint.value)
-    return strings.exists(constraint.name, constraint.type)
+        return equal(constraint.name, constraint.value)
+    return exists(constraint.name, constraint.type)
 
 
 #: Levels of buckets: 2, 4, ... 2^6 buckets of the range.
 LEVELS = 6
 #: Longest prefix and suffix, bytes, and the length of a gram.
 AFFIX_MAX = 4
-GRAM = 3
+GRAM_BYTES = 3
 #: The range whose buckets the levels divide; values beyond an end are in the bucket at that end.
 RANGE_LOW, RANGE_HIGH = 0.0, 1000.0
 
@@ -146,7 +194,7 @@ class Ranges(Encoding):
         found: set[bytes] = set()
         for name, value in message.items():
             type_ = type_of(value)
-            found.update(strings.equal_and_exists(name, value))
+            found.update(equal_and_exists(name, value))
             if type_ is Type.STRING:
                 assert isinstance(value, str)
                 found.update(self._patterns(name, value.encode()))
@@ -161,17 +209,17 @@ class Ranges(Encoding):
         if isinstance(value, str) and value:
             pattern = value.encode()
             if operator is Operator.PREFIX:
-                return (strings.statement(strings.PREFIX, Type.STRING, name, pattern[: self._affix]),)
+                return (statement(PREFIX, Type.STRING, name, pattern[: self._affix]),)
             if operator is Operator.SUFFIX:
-                return (strings.statement(strings.SUFFIX, Type.STRING, name, pattern[-self._affix :]),)
-            if operator is Operator.SUBSTRING and len(pattern) >= GRAM:
+                return (statement(SUFFIX, Type.STRING, name, pattern[-self._affix :]),)
+            if operator is Operator.SUBSTRING and len(pattern) >= GRAM_BYTES:
                 return _grams(name, pattern)
         return (_slides_string(constraint),)
 
     def _patterns(self, name: str, value: bytes) -> Iterator[bytes]:
         for length in range(1, min(self._affix, len(value)) + 1):
-            yield strings.statement(strings.PREFIX, Type.STRING, name, value[:length])
-            yield strings.statement(strings.SUFFIX, Type.STRING, name, value[-length:])
+            yield statement(PREFIX, Type.STRING, name, value[:length])
+            yield statement(SUFFIX, Type.STRING, name, value[-length:])
         yield from _grams(name, value)
 
     def _cell(self, value: float) -> int:
@@ -193,7 +241,7 @@ class Ranges(Encoding):
             last = first
         shared = self._levels - (first ^ last).bit_length()
         if not shared:
-            return strings.exists(name, type_)
+            return exists(name, type_)
         return _bucket(name, type_, shared, first >> (self._levels - shared))
 
 
@@ -208,13 +256,13 @@ def _closed(constraint: Constraint) -> float:
 
 
 def _bucket(name: str, type_: Type, level: int, index: int) -> bytes:
-    return strings.statement(strings.BUCKET, type_, name, bytes((level,)) + index.to_bytes(4, "big"))
+    return statement(BUCKET, type_, name, bytes((level,)) + index.to_bytes(4, "big"))
 
 
 def _grams(name: str, value: bytes) -> list[bytes]:
     return [
-        strings.statement(strings.GRAM, Type.STRING, name, value[start : start + GRAM])
-        for start in range(len(value) - GRAM + 1)
+        statement(GRAM, Type.STRING, name, value[start : start + GRAM_BYTES])
+        for start in range(len(value) - GRAM_BYTES + 1)
     ]
 
 

@@ -1,6 +1,6 @@
 """Control frames that neighbours confirm: `reliable_control`, an option beside the papers' best effort.
 
-A layer between codec and core (`router.protocol.core.stack`), of which the core does not know.
+A layer between codec and core (`router.protocol.core.layers`), of which the core does not know.
 
 An RA, SR or UR goes out with the flag RELIABLE. Each neighbour that takes it answers with a RECEIPT; to those
 that do not, the frame is sent again, after waits that double, until it has been sent `SENDINGS` times. A copy

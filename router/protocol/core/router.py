@@ -6,7 +6,7 @@ makes it raise: what cannot be used is counted by reason.
 
 A router is a list of parts (`router.protocol.parts`): the session with the controller, the routing scheme and
 what it needs, the service and what it needs, the messages. Which part takes an event or a frame stands in
-`router.protocol.core.dispatch`. Around the core there may be layers (`router.protocol.core.stack`).
+`router.protocol.core.dispatch`. Around the core there may be layers (`router.protocol.core.layers`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.content.base import Content
-from router.content.registry import content_of
-from router.matching.common.interface import Matcher
+from router.content.base import Content, content_of
+from router.matching.engines import Matcher
 from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.context import Context
 from router.protocol.core.dispatch import event_handlers, frame_rules
@@ -58,7 +57,7 @@ class ForwardingState:
 
 
 class Layer(Protocol):
-    """A router as its driver has it: the core, or a layer around it (`router.protocol.core.stack`).
+    """A router as its driver has it: the core, or a layer around it (`router.protocol.core.layers`).
 
     Each layer takes all events, and gives those that it does not keep to the layer below.
     """

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from router.clock.meter import Meter
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate, Value
 from router.protocol.events import RequestUpdate, SendMessage, SetPredicate, Settle, Tick
 from router.protocol.options import RouterOptions

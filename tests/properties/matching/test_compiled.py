@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.compiled.normal import texts_of
 from router.matching.compiled.segments import united
-from router.matching.naive import NaiveMatcher
+from router.matching.engines import NaiveMatcher
 from router.predicates.model import (
     INTEGER_MAX,
     INTEGER_MIN,

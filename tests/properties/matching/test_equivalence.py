@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.matching.factory import factory
-from router.matching.naive import NaiveMatcher
+from router.matching.engines import NaiveMatcher, factory
 from router.predicates.model import Message, Predicate
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload

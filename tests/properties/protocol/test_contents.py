@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions

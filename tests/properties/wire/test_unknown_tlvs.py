@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
-from router.matching.naive import NaiveMatcher
+from router.matching.engines import NaiveMatcher
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.wire import codec, layers

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.encoded.encoder import Hardening
-from router.predicates.encoded.encodings import ENCODINGS, Slides
-from router.predicates.encoded.hashing import StringHash
+from router.predicates.encoded.encoder import Hardening, StringHash
+from router.predicates.encoded.encodings import ENCODINGS, Slides, equal
 from router.predicates.encoded.model import Suite
-from router.predicates.encoded.strings import equal
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
 from testbed.attacks.frequency import Frequency
 from testbed.attacks.key import WithKey

@@ -22,7 +22,7 @@ from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from router.clock.pieces import NS
+from router.clock.page import NS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.format import FrameType
 from testbed.conclude import judge_run

@@ -15,8 +15,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from router.clock.clock import LEAD_S, FixedClock, SharedClock
 from router.clock.meter import DEADLINE, Measured, Meter
-from router.clock.page import ClockPage
-from router.clock.pieces import NS, Piece
+from router.clock.page import NS, ClockPage, Piece
 from router.wire.frames import FrameType
 from testbed.emulation.experiment_clock import EmulationClock
 from tests.support.paths import ROOT

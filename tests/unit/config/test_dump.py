@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from captures.rundir.inputs import write_topology
 from captures.rundir.layout import RunLayout
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS
 from router.protocol.registries import SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
 from testbed.config.dump import dump_experiment

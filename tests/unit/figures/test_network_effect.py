@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from router.matching.common.columns import to_predicates
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.predicates.covering.algebra import covers
 from router.predicates.model import Predicate
 from testbed.controller.trees import spt_trees

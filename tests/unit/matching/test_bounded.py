@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from router.content.plain import Plain
-from router.matching.common.interface import Matcher
-from router.matching.factory import factory
+from router.content.base import Plain
+from router.matching.engines import Matcher, factory
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
 from router.protocol.routing import RoutingTable
 

@@ -2,10 +2,8 @@ import random
 
 import pytest
 
-from router.matching.common.interface import Matcher
 from router.matching.counting.engine import CountingMatcher, CountingOptions, parse_options
-from router.matching.factory import ENGINES, factory
-from router.matching.naive import NaiveMatcher
+from router.matching.engines import ENGINES, Matcher, NaiveMatcher, factory
 from router.predicates.model import (
     EVERYTHING,
     NOTHING,

@@ -15,8 +15,8 @@ from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.hashing import SEED, Seed, drawn_seed, powers_of_base
 from router.matching.compiled.layout import Access, Part, Search
 from router.matching.compiled.normal import normal_table
-from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
+from router.matching.compiled.segments import working_memory
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 _COUNT = 500

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.encoded import strings
+from router.predicates.encoded import encodings
 from router.predicates.encoded.algebra import minimal
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import Ranges, Slides
@@ -33,30 +33,30 @@ def only(text: str) -> Filter:
 
 def test_no_two_statements_have_the_same_string() -> None:
     different = {
-        strings.equal("a=b", "c"),
-        strings.equal("a", "=bc"),
-        strings.equal("a", "b=c"),
-        strings.equal("ab", "c"),
-        strings.equal("a", "bc"),
-        strings.equal("a", ""),
-        strings.exists("a", Type.STRING),
-        strings.equal("a", 1),
-        strings.equal("a", 1.0),
-        strings.equal("a", True),
-        strings.exists("a", Type.INTEGER),
-        strings.statement(strings.PREFIX, Type.STRING, "a", b"bc"),
-        strings.statement(strings.SUFFIX, Type.STRING, "a", b"bc"),
-        strings.statement(strings.GRAM, Type.STRING, "a", b"bc"),
+        encodings.equal("a=b", "c"),
+        encodings.equal("a", "=bc"),
+        encodings.equal("a", "b=c"),
+        encodings.equal("ab", "c"),
+        encodings.equal("a", "bc"),
+        encodings.equal("a", ""),
+        encodings.exists("a", Type.STRING),
+        encodings.equal("a", 1),
+        encodings.equal("a", 1.0),
+        encodings.equal("a", True),
+        encodings.exists("a", Type.INTEGER),
+        encodings.statement(encodings.PREFIX, Type.STRING, "a", b"bc"),
+        encodings.statement(encodings.SUFFIX, Type.STRING, "a", b"bc"),
+        encodings.statement(encodings.GRAM, Type.STRING, "a", b"bc"),
     }
     assert len(different) == 14
 
 
 def test_equal_doubles_have_the_same_string() -> None:
-    assert strings.equal("x", -0.0) == strings.equal("x", 0.0)
+    assert encodings.equal("x", -0.0) == encodings.equal("x", 0.0)
 
 
 def test_bits_are_the_words_of_a_keyed_digest() -> None:
-    string = strings.equal("dest", "ORD")
+    string = encodings.equal("dest", "ORD")
     digest = hashlib.blake2b(string, key=KEY, person=b"cbcb-bloom").digest()
     expected = {word % 512 for word in struct.unpack("<16I", digest)[:8]}
     made = encoder().filter(only('dest = "ORD"'))

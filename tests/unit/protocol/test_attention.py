@@ -39,8 +39,8 @@ from router.protocol.services.attention.events import (
     Upload,
 )
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
+from router.recording.contents import describe_frame
 from router.recording.file import Origin, Recorder, Recording
-from router.recording.frames import describe_frame
 from router.recording.replay import check, describe
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
 from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame

@@ -8,8 +8,7 @@ from typing import ClassVar, cast
 
 import pytest
 
-from router.content.plain import Plain
-from router.content.registry import CONTENTS
+from router.content.base import CONTENTS, Plain
 from router.predicates.model import Filter, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import FrameReceived, RequestUpdate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD

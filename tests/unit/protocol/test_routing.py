@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from router.content.plain import Plain
+from router.content.base import Plain
 from router.matching.counting.engine import CountingMatcher
-from router.matching.factory import ENGINES, factory
+from router.matching.engines import ENGINES, factory
 from router.predicates.covering.algebra import covers, disjoin
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import POOL

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from router.content.plain import Plain
-from router.matching.factory import factory
+from router.content.base import Plain
+from router.matching.engines import factory
 from router.predicates.model import Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router

@@ -18,7 +18,7 @@ import pytest
 from router.clock.clock import ExperimentClock
 from router.clock.meter import COMPILED as COMPILED_TURN
 from router.clock.meter import Meter
-from router.matching.factory import COMPILED
+from router.matching.engines import COMPILED
 from router.predicates.model import NOTHING, Message
 from router.protocol.core.router import Router
 from router.protocol.events import Event, FrameReceived

@@ -14,7 +14,7 @@ from router.protocol.options import RouterOptions
 from router.recording.replay import check
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
-from router.security.signing_keys import make_signing_keys
+from router.security.signatures import make_signing_keys
 from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
 from router.wire.codec import encode
 from router.wire.format import Flags

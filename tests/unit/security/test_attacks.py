@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
-from router.protocol.core.stack import make_router
+from router.protocol.core.layers import make_router
 from router.protocol.events import (
     Action,
     ControllerFrame,

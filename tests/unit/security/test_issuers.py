@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from router.matching.factory import factory
+from router.matching.engines import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core import reliable_control
+from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer
-from router.protocol.core.stack import make_router
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin

@@ -9,10 +9,11 @@ import pytest
 from router.predicates.model import NOTHING
 from router.privacy.keys import KeyFileError
 from router.privacy.sealing import derived
-from router.security.signatures import PublicKeys, public_key
-from router.security.signing_keys import (
+from router.security.signatures import (
+    PublicKeys,
     derive_signing_keys,
     make_signing_keys,
+    public_key,
     read_public_keys,
     read_signer,
 )

@@ -11,8 +11,7 @@ from captures.rundir.layout import RunLayout
 from router.predicates.model import EVERYTHING
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard
-from router.security.signatures import PublicKeys
-from router.security.signing_keys import make_signing_keys, read_public_keys
+from router.security.signatures import PublicKeys, make_signing_keys, read_public_keys
 from router.wire.addresses import node_address
 from router.wire.codec import decode
 from router.wire.frames import COUNTER_BITS, Frame, FrameType

@@ -13,8 +13,7 @@ from rich.console import Console
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import read_keys
-from router.security.signatures import PublicKeys
-from router.security.signing_keys import read_public_keys
+from router.security.signatures import PublicKeys, read_public_keys
 from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address, sender_of
 from router.wire.codec import decode
 from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scapy.packet import Padding
 
 from router.predicates.model import Message
-from router.recording.frames import read_whole_frame
+from router.recording.contents import read_whole_frame
 from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers
 from router.wire.addresses import CONTROLLER
