@@ -1,5 +1,6 @@
 """The testbed in Python: what `import testbed` offers under the names of this module.
 
+```python
 import testbed
 
 experiment = testbed.experiment("default", topology="waxman,25", seed=3)
@@ -21,6 +22,7 @@ with testbed.connect("r3") as client:  # an application on a node of it
     client.subscribe('dest = "ORD"')
     network.settle()  # the subscription has spread
     for delivery in client.deliveries(timeout=10): ...
+```
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import captures.rundir.summary
 import captures.tables.document
 import router.protocol.pull.replies
 import router.protocol.pull.requests
-from testbed.documents import api_reference, default_experiment, experiment_file, topology_file
+from testbed.documents import default_experiment, experiment_file, topology_file
 from testbed.documents.state_machines import state_diagram
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +66,6 @@ class Document:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document(_ROOT / "testbed" / "experiments" / "default.toml", default_experiment.document),
-    Document(_DOCS / "api.md", api_reference.document),
     Document(_DOCS / "experiment-file.md", experiment_file.document),
     Document(_DOCS / "run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "summary.md", captures.rundir.summary.document),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import testbed.api
 from testbed.documents.site import without_outer_links
 from tests.support.paths import DOCS, ROOT
 
@@ -26,7 +27,7 @@ def test_links_that_leave_the_documents_become_paths() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if find_spec("mkdocs") is None or find_spec("material") is None:
+    if None in map(find_spec, ("mkdocs", "material", "mkdocstrings")):
         pytest.skip("MkDocs is not installed (requirements.lock has it)")
     folder = tmp_path_factory.mktemp("site")
     # Without a network, where a namespace can be made.
@@ -51,6 +52,12 @@ def test_every_page_of_docs_is_a_page_of_the_site(site: Path) -> None:
     # A README is the index of its folder.
     expected = {page.parent if page.name == "README" else page for page in pages}
     assert expected - built == set()
+
+
+def test_the_reference_of_python_has_every_name_and_no_path_of_this_machine(site: Path) -> None:
+    page = (site / "api" / "index.html").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'<h2 id="testbed\.api\.(\w+)"', page)) == sorted(testbed.api.__all__)
+    assert str(ROOT) not in page
 
 
 def test_the_pages_load_nothing_from_elsewhere(site: Path) -> None:
