@@ -1,4 +1,6 @@
-"""The bounds on what other routers send, and on what applications declare: all of them, in one place.
+"""The bounds on what other routers send, and on what applications declare, applied in one place.
+
+Keys of [protocol] state the bounds on predicates (`router.protocol.options`), this module all others.
 
 A frame meets the bounds as it comes in, before any algebra: the core behind them handles each frame whole, in
 the turn in which it comes in. A body that the default bounds admit takes at most 150 ms (docs/adr/0033).
@@ -12,12 +14,11 @@ are counts, and the clock is that of the events, so a replay of the events gives
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 
 from router.content.base import MOST_ATTRIBUTES, Content
 from router.predicates.covering.budget import MERGED_MAX
 from router.predicates.model import Predicate
-from router.predicates.parser import Most
+from router.protocol.options import RouterOptions
 from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame
 from router.wire.header import DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
@@ -32,45 +33,6 @@ _CONSTRAINT_BYTES = 16
 _FEW_SENDERS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PredicateLimits:
-    """Bounds on the predicates of RAs and URs; the first three also bind applications, which are refused.
-
-    Attributes:
-        filter_weight: weight of one filter; the last constraints of a heavier filter are left out.
-        predicate_weight: weight of one predicate; the filters beyond it are merged.
-        predicate_filters: filters of one predicate, likewise: the memory of a table grows with their square.
-        burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
-        rate: weight a second that one neighbour, or one issuer, may send for long.
-        table_filters: filters of a routing table, over all interfaces; a table that has as many takes further
-            predicates as matching everything.
-
-    Raises:
-        ValueError: a bound is less than 1.
-    """
-
-    filter_weight: int = 512
-    predicate_weight: int = 4_000
-    predicate_filters: int = 1_000
-    burst: int = 440_000
-    rate: int = 10_000
-    table_filters: int = 50_000
-
-    def __post_init__(self) -> None:
-        for name in (each.name for each in fields(self)):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
-
-    @property
-    def of_texts(self) -> Most:
-        """The bounds on the text of a predicate that an application declares."""
-        return Most(self.predicate_filters, self.filter_weight, self.predicate_weight)
-
-
-#: Predicates of 1,000 filters of up to three equalities, orders and prefixes each are exact.
-DEFAULT_LIMITS = PredicateLimits()
-
-
 class Allowances:
     """Token buckets by number of a sender: the weight that a neighbour, or an issuer, may send.
 
@@ -78,11 +40,12 @@ class Allowances:
     the last seconds, not with all of them.
 
     Args:
-        limits: `burst` is the size of a bucket, `rate` the units that it gains in a second.
+        burst: the size of a bucket.
+        rate: the units that a bucket gains in a second.
     """
 
-    def __init__(self, limits: PredicateLimits) -> None:
-        self._burst, self._rate = float(limits.burst), limits.rate
+    def __init__(self, burst: int, rate: int) -> None:
+        self._burst, self._rate = float(burst), rate
         #: Sender -> what its bucket held, and when (seconds).
         self._buckets: dict[int, tuple[float, float]] = {}
         self._sweep_at = _FEW_SENDERS
@@ -119,11 +82,11 @@ class Bounds:
         neighbours, issuers: what each may still send.
     """
 
-    def __init__(self, limits: PredicateLimits, content: Content) -> None:
-        self._limits = limits
+    def __init__(self, options: RouterOptions, content: Content) -> None:
+        self._options = options
         self._content = content
-        self.neighbours = Allowances(limits)
-        self.issuers = Allowances(limits)
+        self.neighbours = Allowances(options.predicate_burst, options.predicate_rate)
+        self.issuers = Allowances(options.predicate_burst, options.predicate_rate)
 
     def within(self, sender: int, frame: Frame, full: bool, now: float) -> tuple[Predicate, bool]:
         """The predicate of an RA or UR, and whether it was widened; charges who sent it, malformed or not.
@@ -138,7 +101,7 @@ class Bounds:
         Raises:
             DecodeError: the body breaks a rule of the format.
         """
-        content, limits, body = self._content, self._limits, frame.body
+        content, options, body = self._content, self._options, frame.body
         assert isinstance(body, Predicate | EncodedPredicate)
         if not content.widens:
             return content.read(body), False
@@ -146,15 +109,15 @@ class Bounds:
         of_neighbour = of_issuer = self.neighbours.left(sender, now)
         if charges_issuer:
             of_issuer = self.issuers.left(frame.issuer, now)
-        left = min(limits.predicate_weight, int(of_neighbour), int(of_issuer))
+        left = min(options.predicate_weight, int(of_neighbour), int(of_issuer))
         # What a malformed body is charged: all of it may have been read.
         weight = 1 + len(body.encoded) // _CONSTRAINT_BYTES if isinstance(body, EncodedPredicate) else 1
         try:
-            if full or not left or _is_vast(body, limits.predicate_filters + MERGED_MAX):
+            if full or not left or _is_vast(body, options.predicate_filters + MERGED_MAX):
                 predicate, weight, widened = content.everything, left, True
             else:
                 predicate, weight, widened = content.within(
-                    body, limits.filter_weight, left, limits.predicate_filters
+                    body, options.filter_weight, left, options.predicate_filters
                 )
                 # An RA without filters counts too: the number of RAs in a second is bounded.
                 weight = max(weight, 1)

@@ -86,7 +86,7 @@ class Intake(Part):
         self._table_filters = context.options.table_filters
         content = context.content
         self._of_predicates = frozenset({content.advertisement_frame, content.reply_frame})
-        self._bounds = Bounds(context.options.limits, content)
+        self._bounds = Bounds(context.options, content)
         #: By frame type: a list, since an enumeration computes its hash in Python.
         self._rules = [
             rules.get(FrameType(kind)) if kind in _TYPES else None for kind in range(max(_TYPES) + 1)

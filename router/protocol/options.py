@@ -10,7 +10,6 @@ from typing import Any, Literal
 from router.content.base import CONTENTS, DEFAULT_CONTENT, PrivacyMode
 from router.options import SECONDS_MAX, Unit, check, option
 from router.predicates.covering.budget import FILTER_WEIGHT_MAX
-from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 
 RequestPolicyName = Literal["never", "periodic", "count"]
@@ -203,9 +202,10 @@ class ChosenOptions:
         default=DEFAULT_CONTENT,
         metadata=option("How routers compare and unite predicates.", choices=CONTENTS),
     )
-    # Bounds on the predicates of other routers: `router.protocol.bounds.PredicateLimits`.
+    # Bounds on the predicates of other routers: `router.protocol.bounds`. With the defaults, predicates of
+    # 1,000 filters of up to three equalities, orders and prefixes each are exact.
     filter_weight: int = field(
-        default=DEFAULT_LIMITS.filter_weight,
+        default=512,
         metadata=option(
             "Greatest weight of a filter of another router; a heavier one is widened.",
             low=1,
@@ -213,25 +213,25 @@ class ChosenOptions:
         ),
     )
     predicate_weight: int = field(
-        default=DEFAULT_LIMITS.predicate_weight,
+        default=4_000,
         metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
     )
     predicate_filters: int = field(
-        default=DEFAULT_LIMITS.predicate_filters,
+        default=1_000,
         metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
     )
     predicate_burst: int = field(
-        default=DEFAULT_LIMITS.burst,
+        default=440_000,
         metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
     )
     predicate_rate: int = field(
-        default=DEFAULT_LIMITS.rate,
+        default=10_000,
         metadata=option(
             "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
         ),
     )
     table_filters: int = field(
-        default=DEFAULT_LIMITS.table_filters,
+        default=50_000,
         metadata=option(
             "Filters of a routing table from which on RAs and URs of others are widened to match everything.",
             low=1,
@@ -301,18 +301,6 @@ class RouterOptions(ChosenOptions):
         ),
     )
     service_options: Any = None
-
-    @property
-    def limits(self) -> PredicateLimits:
-        """The bounds on the predicates of other routers."""
-        return PredicateLimits(
-            filter_weight=self.filter_weight,
-            predicate_weight=self.predicate_weight,
-            predicate_filters=self.predicate_filters,
-            burst=self.predicate_burst,
-            rate=self.predicate_rate,
-            table_filters=self.table_filters,
-        )
 
     def __post_init__(self) -> None:
         check(self)

@@ -13,7 +13,7 @@ from router.predicates.encoded import algebra as bloom_budget
 from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
-from router.protocol.bounds import DEFAULT_LIMITS
+from router.protocol.options import RouterOptions
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire import private
 from router.wire.frames import FrameType
@@ -23,6 +23,8 @@ from router.wire.predicate import encode_predicate, filters_of
 _FEW_CONSTRAINTS = 10
 #: Weight of the predicate of each of many applications.
 _SMALL_WEIGHT = 400
+#: The bounds of a router.
+_OPTIONS = RouterOptions()
 _F = TypeVar("_F", Filter, BloomFilter)
 _Draw = Callable[[random.Random, int], Filter]
 
@@ -174,11 +176,11 @@ def bomb(shape: str, size: int) -> bytes:
         constraints: list[Constraint] = []
         draw = SINGLE[shape]
         single = (Filter((draw(rng, number),)) for number in count())
-        limit = DEFAULT_LIMITS.filter_weight - 1
+        limit = _OPTIONS.filter_weight - 1
         for filter_, _ in _cut(single, size - 50 if size else 0, lambda each: weight_of(each) - 1, limit):
             constraints += filter_
         return encode_predicate(Predicate((Filter(tuple(constraints)),)))
-    limit = DEFAULT_LIMITS.predicate_weight
+    limit = _OPTIONS.predicate_weight
     if shape in ENCODED:
         bits = (ENCODED[shape](rng, number) for number in count())
         filters = [each for each, _ in _cut(bits, size, bloom_budget.weight_of, limit)]
@@ -195,7 +197,7 @@ def _cut(
         alone = BloomPredicate((filter_,)) if isinstance(filter_, BloomFilter) else Predicate((filter_,))
         part = encoded(alone)
         length, weight, number = length + len(part), weight + weigh(filter_), number + 1
-        excess += weight > limit or number > DEFAULT_LIMITS.predicate_filters
+        excess += weight > limit or number > _OPTIONS.predicate_filters
         if length > size if size else excess > MERGED_MAX:
             return
         yield filter_, part
@@ -219,7 +221,7 @@ def declared(shape: str, size: int) -> Iterator[Predicate]:
 
     A single filter that is too heavy is refused; then its leading constraints are set.
     """
-    body, limits = bomb(shape, size), DEFAULT_LIMITS
+    body, limits = bomb(shape, size), _OPTIONS
     if shape in ENCODED:
         sets = tuple(private.filters_of(FrameType.XRA, body))[: limits.predicate_filters]
         while (

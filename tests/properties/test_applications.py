@@ -9,6 +9,7 @@ from router.content.base import Plain
 from router.matching.engines import factory
 from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
+from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.services.exhaustive import FEW_FILTERS, ApplicationPredicates, Subscriptions
 from tests.support.predicate_cases import PREDICATES
@@ -31,7 +32,7 @@ STEPS = st.lists(
 def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicate | int]]]) -> None:
     content = Plain()
     table = RoutingTable(factory("naive"), content)
-    predicates = ApplicationPredicates(table, content)
+    predicates = ApplicationPredicates(table, content, RouterOptions())
     applications = {app: Subscriptions(content) for app in (1, 2, 3)}
     for number, (app, (action, what)) in enumerate(steps):
         wanted = applications[app]
@@ -56,7 +57,7 @@ def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicat
 def test_a_large_p0_loses_nothing_before_it_is_narrowed(changes: list[tuple[int, Predicate]]) -> None:
     content = Plain()
     table = RoutingTable(factory("naive"), content)
-    predicates = ApplicationPredicates(table, content)
+    predicates = ApplicationPredicates(table, content, RouterOptions())
     vast = parse_predicate(" or ".join(f"zz = {number}" for number in range(FEW_FILTERS + 1)))
     predicates.set(0, vast)
     latest = {0: vast}

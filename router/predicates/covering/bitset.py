@@ -18,35 +18,19 @@ Bits = int
 
 #: Keys of a block of an index.
 _BLOCK = 256
-#: A set with fewer numbers than one in so many bits is read bit by bit.
-_DENSE = 256
-#: A set of more bits and more numbers is read as an array.
-_LARGE, _FEW = 2_048, 32
+#: A set of more bits and more numbers is read as an array: each step on the whole of it takes a microsecond.
+_LARGE, _FEW = 256, 32
 #: So many numbers are collected in an array.
 _MANY = 64
-#: The numbers of each set of eight bits.
-_IN_BYTE = [tuple(number for number in range(8) if byte >> number & 1) for byte in range(256)]
 
 
 def numbers_in(bits: Bits) -> Iterator[int]:
     """Yields the numbers of a set, in ascending order."""
     size = bits.bit_length()
-    if size > _DENSE:
-        count = bits.bit_count()
-        if size > _LARGE and count > _FEW:
-            # Each step on the whole of a large set takes a microsecond.
-            octets = np.frombuffer(bits.to_bytes(size // 8 + 1, "little"), np.uint8)
-            yield from np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
-            return
-        if count * _DENSE > size:
-            # Byte by byte: a step on the whole takes time that grows with its size.
-            base = -8
-            for byte in bits.to_bytes(size // 8 + 1, "little"):
-                base += 8
-                if byte:
-                    for number in _IN_BYTE[byte]:
-                        yield base + number
-            return
+    if size > _LARGE and bits.bit_count() > _FEW:
+        octets = np.frombuffer(bits.to_bytes(size // 8 + 1, "little"), np.uint8)
+        yield from np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+        return
     while bits:
         lowest = bits & -bits
         bits ^= lowest

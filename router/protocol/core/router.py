@@ -18,6 +18,7 @@ from typing import Protocol
 
 from router.content.base import Content, content_of
 from router.matching.engines import Matcher
+from router.predicates.parser import Most
 from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.context import Context
 from router.protocol.core.dispatch import event_handlers, frame_rules
@@ -105,7 +106,8 @@ class Router:
             raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
         self.node = node
         self.options = options
-        content = content_of(options.covering, options.privacy)(options.limits.of_texts)
+        most = Most(options.predicate_filters, options.filter_weight, options.predicate_weight)
+        content = content_of(options.covering, options.privacy)(most)
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)

@@ -14,9 +14,9 @@ from router.content.base import Content, shown
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
-from router.protocol.bounds import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.context import Context
 from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
+from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session
 from router.wire.addresses import LOCAL_INTERFACE
@@ -33,7 +33,7 @@ class Exhaustive(Service):
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
-        self.predicates = ApplicationPredicates(routing, context.content, context.options.limits)
+        self.predicates = ApplicationPredicates(routing, context.content, context.options)
         #: When p0 became wider than what applications ask for; None: it is not.
         self._wide_since: float | None = None
 
@@ -83,15 +83,13 @@ class ApplicationPredicates:
     Args:
         routing: the table that has p0.
         content: the form of predicates and messages.
-        limits: what other routers take of a predicate without widening it.
+        options: the bounds on predicates: what other routers take without widening it.
     """
 
-    def __init__(
-        self, routing: RoutingTable, content: Content, limits: PredicateLimits = DEFAULT_LIMITS
-    ) -> None:
+    def __init__(self, routing: RoutingTable, content: Content, options: RouterOptions) -> None:
         self._routing = routing
         self._content = content
-        self._limits = limits
+        self._options = options
         #: Application -> its predicate, which is not empty, and its weight.
         self._predicates: dict[int, Predicate] = {}
         self._weights: dict[int, int] = {}
@@ -106,9 +104,10 @@ class ApplicationPredicates:
     @property
     def exceed(self) -> bool:
         """Whether the predicates together are beyond the bounds of an RA."""
-        limits = self._limits
+        options = self._options
         return self._content.widens and (
-            sum(self._weights.values()) > limits.predicate_weight or self._filters > limits.predicate_filters
+            sum(self._weights.values()) > options.predicate_weight
+            or self._filters > options.predicate_filters
         )
 
     @property
@@ -158,10 +157,10 @@ class ApplicationPredicates:
 
     def _disjunction(self) -> PredicateBuilder:
         """The disjunction of all predicates, widened to the bounds of an RA."""
-        whole, limits = self._content.builder(), self._limits
+        whole, options = self._content.builder(), self._options
         if self.exceed:
             given = self._content.predicate(chain.from_iterable(self._predicates.values()))
-            bounds = limits.filter_weight, limits.predicate_weight, limits.predicate_filters
+            bounds = options.filter_weight, options.predicate_weight, options.predicate_filters
             whole.add(self._content.within(given, *bounds)[0])
             return whole
         for each in self._predicates.values():
@@ -178,23 +177,22 @@ class ApplicationPredicates:
 
         Raises ValueError: other routers would widen the predicate.
         """
-        limits = self._limits
+        options = self._options
         if not self._content.widens:
             return 0
-        if len(predicate) > limits.predicate_filters:
-            raise ValueError(
-                f"{len(predicate)} filters; at most {limits.predicate_filters} ([protocol] predicate_filters)"
-            )
+        if len(predicate) > options.predicate_filters:
+            most = options.predicate_filters
+            raise ValueError(f"{len(predicate)} filters; at most {most} ([protocol] predicate_filters)")
         weights = list(map(self._content.weight_of, predicate))
-        if self._content.cuts_filters and max(weights, default=0) > limits.filter_weight:
+        if self._content.cuts_filters and max(weights, default=0) > options.filter_weight:
             raise ValueError(
                 f"a filter has the weight {max(weights)}; "
-                f"at most {limits.filter_weight} ([protocol] filter_weight)"
+                f"at most {options.filter_weight} ([protocol] filter_weight)"
             )
-        if sum(weights) > limits.predicate_weight:
+        if sum(weights) > options.predicate_weight:
             raise ValueError(
                 f"the predicate has the weight {sum(weights)}; "
-                f"at most {limits.predicate_weight} ([protocol] predicate_weight)"
+                f"at most {options.predicate_weight} ([protocol] predicate_weight)"
             )
         return sum(weights)
 

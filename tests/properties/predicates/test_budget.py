@@ -7,7 +7,7 @@ from router.predicates.covering.budget import total_weight, weight_of, widen
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Filter, Predicate
 from router.predicates.semantics import matches
-from router.protocol.bounds import Allowances, PredicateLimits
+from router.protocol.bounds import Allowances
 from tests.support.predicate_worlds import MIXED, MIXED_WORLD, predicates
 
 _WEIGHTS = st.integers(0, 100)
@@ -43,12 +43,11 @@ def test_what_is_within_the_bounds_is_unchanged(
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 60), st.floats(0, 2)), max_size=200))
 def test_allowances_that_are_forgotten_were_full(uses: list[tuple[int, int, float]]) -> None:
-    limits = PredicateLimits(burst=100, rate=50)
-    allowances, kept, now = Allowances(limits), dict[int, Allowances](), 0.0
+    allowances, kept, now = Allowances(100, 50), dict[int, Allowances](), 0.0
     for sender, weight, pause in uses:
         now += pause
         # The allowance of one sender alone is never forgotten.
-        alone = kept.setdefault(sender, Allowances(limits))
+        alone = kept.setdefault(sender, Allowances(100, 50))
         left = allowances.left(sender, now)
         assert left == alone.left(sender, now)
         for each in (allowances, alone):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from router.predicates.covering.budget import FILTER_WEIGHT_MAX, weight_of
 from router.predicates.model import Constraint, Filter, Operator, Type
-from router.protocol.bounds import Allowances, PredicateLimits
+from router.protocol.bounds import Allowances
 from router.protocol.options import RouterOptions
 
 
 def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
-    allowances = Allowances(PredicateLimits(burst=100, rate=10))
+    allowances = Allowances(burst=100, rate=10)
     assert allowances.left(1, 5.0) == 100
     allowances.use(1, 100 - 130, 5.0)
     assert allowances.left(1, 5.0) == 0
@@ -19,15 +21,18 @@ def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
     assert allowances.left(1, 1e6) == 100
 
 
-@pytest.mark.parametrize(("field", "value"), [("filter_weight", 0), ("burst", -1), ("rate", 0)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("filter_weight", 0), ("predicate_burst", -1), ("predicate_rate", 0)]
+)
 def test_bounds_are_positive(field: str, value: int) -> None:
+    given: dict[str, Any] = {field: value}
     with pytest.raises(ValueError, match=field):
-        PredicateLimits(**{field: value})
+        RouterOptions(**given)
 
 
 def test_a_filter_whose_texts_are_not_read_exceeds_every_bound_on_its_weight() -> None:
     greatest = FILTER_WEIGHT_MAX
-    assert RouterOptions(filter_weight=greatest).limits.filter_weight == greatest
+    assert RouterOptions(filter_weight=greatest).filter_weight == greatest
     many = tuple(Constraint(f"a{n}", Type.INTEGER, Operator.EQ, n) for n in range(greatest + 1))
     assert weight_of(Filter(many)) > greatest
     with pytest.raises(ValueError, match="filter_weight"):

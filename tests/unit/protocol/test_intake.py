@@ -13,7 +13,6 @@ from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol import bounds
 from router.protocol.advertising.ingress import SubtreeFilter
-from router.protocol.bounds import PredicateLimits
 from router.protocol.core.router import Router
 from router.protocol.events import (
     ApplicationGone,
@@ -33,21 +32,7 @@ from router.wire.header import HEADER_LENGTH, decode_header
 from tests.support.one_router import BELOW, FIRST, NODE, TABLE, control, ra, sent, set_up
 from tests.support.tree_entries import TreeEntry, table_of, with_subtrees
 
-_SMALL = PredicateLimits(predicate_weight=1_000, burst=10_000, rate=10)
-
-
-def _options(limits: PredicateLimits, covering: str = "full") -> RouterOptions:
-    options = RouterOptions(
-        filter_weight=limits.filter_weight,
-        predicate_weight=limits.predicate_weight,
-        predicate_filters=limits.predicate_filters,
-        predicate_burst=limits.burst,
-        predicate_rate=limits.rate,
-        table_filters=limits.table_filters,
-        covering=covering,
-    )
-    assert options.limits == limits
-    return options
+_SMALL = RouterOptions(predicate_weight=1_000, predicate_burst=10_000, predicate_rate=10)
 
 
 def _points(first: int, count: int) -> str:
@@ -59,7 +44,7 @@ def _table(router: Router, interface: int) -> Predicate:
 
 
 def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened() -> None:
-    router = set_up(_options(_SMALL))
+    router = set_up(_SMALL)
     predicate = parse_predicate(_points(0, 1_000))
     frame = Frame(FrameType.RA, 11, 1, 1, 9, predicate, received=b"as received")
     actions = router.handle(FrameReceived(11, frame), 1.0)
@@ -74,8 +59,8 @@ def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened(
 
 
 def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_has_passed() -> None:
-    limits = replace(_SMALL, burst=50)
-    router = set_up(_options(limits))
+    limits = replace(_SMALL, predicate_burst=50)
+    router = set_up(limits)
     router.handle(FrameReceived(11, ra(11, _points(0, 20))), 1.0)
     assert router.counters.predicates_widened == 0
     router.handle(FrameReceived(11, ra(11, _points(20, 9), seq=2)), 1.0)
@@ -88,7 +73,7 @@ def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_ha
 
 @pytest.mark.parametrize("frame_type", [FrameType.RA, FrameType.UR])
 def test_frames_that_an_issuer_did_not_send_leave_its_allowance(frame_type: FrameType) -> None:
-    router = set_up(_options(replace(_SMALL, burst=100, rate=1)))
+    router = set_up(replace(_SMALL, predicate_burst=100, predicate_rate=1))
     # The tree of 11 comes in from 11, and the issuer of a UR is the node that asked for it.
     for seq in range(1, 6):
         body = parse_predicate(_points(0, 30))
@@ -101,7 +86,7 @@ def test_frames_that_an_issuer_did_not_send_leave_its_allowance(frame_type: Fram
 
 
 def test_an_ra_that_will_be_dropped_is_not_read() -> None:
-    router = set_up(_options(_SMALL))
+    router = set_up(_SMALL)
     assert router.handle(FrameReceived(13, ra(11, _points(0, 100))), 1.0) == []
     assert router.idle
     assert router.counters.dropped == {"reverse_path": 1}
@@ -120,7 +105,7 @@ def test_a_long_body_is_handled_as_a_decoded_one() -> None:
     assert isinstance(encoded.body, EncodedPredicate)
     found = []
     for frame in (decoded, encoded):
-        router = set_up(_options(_SMALL))
+        router = set_up(_SMALL)
         actions = router.handle(FrameReceived(11, frame), 1.0)
         found.append((sent(actions), _table(router, 1), router.counters.as_dict()))
     assert found[0] == found[1]
@@ -128,7 +113,7 @@ def test_a_long_body_is_handled_as_a_decoded_one() -> None:
 
 
 def test_literal_predicates_are_never_widened() -> None:
-    router = set_up(_options(replace(_SMALL, predicate_weight=10, burst=10), covering="none"))
+    router = set_up(replace(_SMALL, predicate_weight=10, predicate_burst=10, covering="none"))
     router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
     assert len(_table(router, 1)) == 100
     assert router.counters.predicates_widened == 0
@@ -144,7 +129,7 @@ def test_a_vast_body_is_not_read(bound: str, monkeypatch: pytest.MonkeyPatch) ->
         limits = replace(limits, predicate_filters=400)
     read: list[int] = []
     monkeypatch.setattr(wire_predicate, "decode_filter", lambda *_: read.append(1))
-    router = set_up(_options(limits))
+    router = set_up(limits)
     ((_, forwarded),) = sent(router.handle(FrameReceived(11, _encoded(ra(11, _points(0, 500)))), 1.0))
     assert forwarded.body == _table(router, 1) == EVERYTHING
     assert read == []
@@ -152,7 +137,7 @@ def test_a_vast_body_is_not_read(bound: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_long_body_that_does_not_decode_is_dropped_whole_and_counted() -> None:
-    router = set_up(_options(_SMALL))
+    router = set_up(_SMALL)
     router.handle(FrameReceived(11, _encoded(ra(11, _points(0, 500)), damage=b"\x07")), 1.0)
     actions = router.handle(FrameReceived(11, _encoded(ra(11, _points(2_000, 500), seq=2))), 1.0)
     assert [frame.seq for _, frame in sent(actions)] == [2]
@@ -162,7 +147,7 @@ def test_a_long_body_that_does_not_decode_is_dropped_whole_and_counted() -> None
 
 
 def test_a_malformed_body_is_charged_to_who_sent_it() -> None:
-    router = set_up(_options(replace(_SMALL, burst=500)))
+    router = set_up(replace(_SMALL, predicate_burst=500))
     router.handle(FrameReceived(11, _encoded(ra(11, _points(0, 500)), damage=b"\x07")), 1.0)
     assert router.counters.dropped == {"bad_tlv": 1}
     router.handle(FrameReceived(11, ra(11, _points(0, 50), seq=2)), 1.0)
@@ -173,7 +158,7 @@ def test_a_malformed_body_is_charged_to_who_sent_it() -> None:
 
 @pytest.mark.parametrize("scheme", ["psf", "ips", "drp"])
 def test_the_predicates_of_nodes_are_bounded_as_a_table_is(scheme: str) -> None:
-    options = replace(_options(replace(_SMALL, table_filters=40)), scheme=scheme)
+    options = replace(replace(_SMALL, table_filters=40), scheme=scheme)
     router = set_up(options, with_subtrees(TABLE, BELOW) if scheme != "drp" else TABLE)
     for number, issuer in enumerate((11, 12, 13)):
         frame = replace(ra(issuer, _points(100 * number, 20)), flags=Flags.IDENTIFIED)
@@ -188,7 +173,7 @@ def test_the_predicates_of_nodes_are_bounded_as_a_table_is(scheme: str) -> None:
 
 def test_of_a_long_filter_no_more_is_decoded_than_is_kept() -> None:
     limits = replace(_SMALL, filter_weight=10)
-    router = set_up(_options(limits))
+    router = set_up(limits)
     frame = ra(11, " and ".join(f"a{number} = 1" for number in range(1_000)))
     router.handle(FrameReceived(11, _encoded(frame)), 1.0)
     (kept,) = _table(router, 1)
@@ -197,14 +182,14 @@ def test_of_a_long_filter_no_more_is_decoded_than_is_kept() -> None:
 
 
 def test_a_long_body_from_a_place_where_it_may_not_come_from_is_not_read() -> None:
-    router = set_up(_options(_SMALL))
+    router = set_up(_SMALL)
     assert router.handle(FrameReceived(12, _encoded(ra(11, _points(0, 500)))), 1.0) == []
     assert router.idle
     assert router.counters.dropped["reverse_path"] == 1
 
 
 def test_a_table_that_is_full_takes_predicates_as_matching_everything() -> None:
-    router = set_up(_options(replace(_SMALL, table_filters=11)))
+    router = set_up(replace(_SMALL, table_filters=11))
     router.handle(FrameReceived(11, ra(11, _points(0, 9))), 1.0)
     router.handle(FrameReceived(12, ra(12, "y = 1 or y = 3 or y = 5")), 1.0)
     assert router.counters.predicates_widened == 0
@@ -219,7 +204,7 @@ def test_a_table_that_is_full_takes_predicates_as_matching_everything() -> None:
 
 def test_an_ingress_filter_that_is_full_takes_ras_as_matching_everything() -> None:
     """F is exact where p_i is over-simplified, so it is counted by itself."""
-    router = set_up(replace(_options(replace(_SMALL, table_filters=20)), max_filters=3))
+    router = set_up(replace(replace(_SMALL, table_filters=20), max_filters=3))
     for number in range(10):
         exact = ra(11, _points(5 * number, 2), seq=number + 1)
         assert sent(router.handle(FrameReceived(11, exact), 1.0)) == [({2, 3}, exact.one_hop_less())]
@@ -238,7 +223,7 @@ def test_an_ingress_filter_that_is_full_takes_ras_as_matching_everything() -> No
 
 def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
     """Replies to this router's requests replace p_i, and leave F as it is: F grows while p_i does not."""
-    router = set_up(_options(replace(_SMALL, table_filters=20)))
+    router = set_up(replace(_SMALL, table_filters=20))
     assert isinstance(router._scheme, PerInterface)
     ingress = router._scheme._ingress
     assert isinstance(ingress, SubtreeFilter)
@@ -263,7 +248,7 @@ def test_an_ingress_filter_that_no_longer_fits_is_forgotten() -> None:
 @pytest.mark.parametrize("scheme", ["pif", "pif-classes", "pif-strict"])
 def test_no_ra_is_covered_by_what_this_router_alone_has_widened(scheme: str) -> None:
     """An RA with a signature goes on as its issuer signed it: the routers beyond have no more than that."""
-    options = replace(_options(replace(_SMALL, burst=2, rate=1)), scheme=scheme)
+    options = replace(_SMALL, predicate_burst=2, predicate_rate=1, scheme=scheme)
     router = set_up(options, with_subtrees(TABLE, BELOW) if scheme == "pif-classes" else TABLE)
     for seq, text, now in ((1, "a = 1", 0.0), (2, "b = 2", 0.0), (3, "c = 3", 100.0)):
         frame = ra(11, text, seq=seq)
@@ -276,8 +261,8 @@ def test_no_ra_is_covered_by_what_this_router_alone_has_widened(scheme: str) -> 
 
 def test_ras_without_filters_count_too() -> None:
     """The number of RAs in a second is bounded, whatever is in them."""
-    limits = replace(_SMALL, predicate_weight=10, burst=10)
-    router = set_up(replace(_options(limits), scheme="psf"), with_subtrees(TABLE, BELOW))
+    limits = replace(_SMALL, predicate_weight=10, predicate_burst=10)
+    router = set_up(replace(limits, scheme="psf"), with_subtrees(TABLE, BELOW))
     for number in range(15):
         frame = Frame(FrameType.RA, 11, FIRST + number, 1, 9, NOTHING, Flags.IDENTIFIED)
         router.handle(FrameReceived(11, frame), 0.0)
@@ -294,7 +279,7 @@ def test_the_bounds_are_keys_of_an_experiment_file() -> None:
 
 def test_what_an_issuer_sends_by_several_neighbours_counts_in_sum() -> None:
     """Its RAs come by node 11 in one epoch, by node 12 in the next; neither neighbour sends too much."""
-    router = set_up(_options(replace(_SMALL, burst=200)))
+    router = set_up(replace(_SMALL, predicate_burst=200))
     entries = (TreeEntry(NODE, 0, (1, 2), 0), TreeEntry(21, 2, (1,), 1), TreeEntry(11, 1, (2,), 2))
     control(router, FrameType.TABLE, 2, table_of(((1, 11), (2, 12)), entries), 1.0)
     control(router, FrameType.COMMIT, 2, Commit(1), 1.0)
@@ -314,7 +299,7 @@ def test_what_an_issuer_sends_by_several_neighbours_counts_in_sum() -> None:
 
 
 def test_applications_that_exceed_the_bounds_together_widen_p0_and_get_what_they_ask_for() -> None:
-    router = set_up(_options(replace(_SMALL, predicate_filters=10)))
+    router = set_up(replace(_SMALL, predicate_filters=10))
     for app in range(3):
         router.handle(SetPredicate(app, parse_predicate(_points(5 * app, 5))), 1.0)
     router.handle(Tick(), 1.0)

@@ -83,7 +83,7 @@ def test_a_large_entry_is_widened_at_once() -> None:
 def test_what_this_node_asks_of_others_stays_exact() -> None:
     routing = RoutingTable(CountingMatcher(), CONTENT, max_filters=1)
     wanted = parse_predicate("x = 1 or x = 10 or x = 100 or x = 1000")
-    ApplicationPredicates(routing, CONTENT).set(1, wanted)
+    ApplicationPredicates(routing, CONTENT, RouterOptions()).set(1, wanted)
     assert routing.local == wanted
     assert routing.match(Message({"x": 5}), {LOCAL_INTERFACE}) == frozenset()
 

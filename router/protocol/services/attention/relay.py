@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
-from router.protocol.bounds import Allowances, PredicateLimits
+from router.protocol.bounds import Allowances
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
@@ -41,7 +41,7 @@ _COMPARED_AT_ONCE = 2**16
 _SUBS_A_ROUND = 8
 #: Comparisons with publications of the cache that the SUBs of one neighbour may cause at once, and in a
 #: second for long: a tenth of the time of a router.
-_COMPARISONS = PredicateLimits(burst=3_000_000, rate=300_000)
+_COMPARISONS_AT_ONCE, _COMPARISONS = 3_000_000, 300_000
 _SEQ_BITS = 64
 _ANSWERS = PublicationFlags.TAKEN | PublicationFlags.REFUSED
 #: Answers to offers of custody that a router remembers: the FLUSH may be repeated.
@@ -71,7 +71,7 @@ class Relay:
         #: Interface, publication, and the answer to the FLUSH that offered custody.
         self._answers: Recent[tuple[int, PublicationId, PublicationFlags]] = Recent(_ANSWERS_REMEMBERED)
         #: By the interface of a neighbour.
-        self._allowances = Allowances(_COMPARISONS)
+        self._allowances = Allowances(_COMPARISONS_AT_ONCE, _COMPARISONS)
         #: SUBs that came so far, and home -> the number of its last one.
         self._subs = 0
         self._last_sub: dict[int, int] = {}
