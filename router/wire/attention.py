@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 from router.predicates.model import Filter, Predicate
 from router.wire.format import DecodeReason, FrameType, PublicationFlags, SubscriptionFlags, Tlv
 from router.wire.frames import Publication, Subscription
@@ -15,7 +13,7 @@ from router.wire.message import (
     split_destinations,
 )
 from router.wire.predicate import decode_filter, encode_predicate
-from router.wire.tlv import TLV_HEADER_LENGTH, encode_tlv, skip_unknown, tlvs, wrong_size
+from router.wire.tlv import TLV_HEADER_LENGTH, encode_tlv, skip_unknown, tlvs_of, wrong_size
 
 _SUBSCRIPTION = struct_of(TLV_FORMATS[Tlv.SUBSCRIPTION].fields)
 _PUBLICATION = struct_of(TLV_FORMATS[Tlv.PUBLICATION].fields)
@@ -60,35 +58,21 @@ def decode_subscription(body: bytes) -> Subscription:
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    head: tuple[int, ...] | None = None
+    head: tuple[int, ...] = ()
     offered: list[tuple[int, int]] = []
     filters: list[Filter] = []
-    for number, start, end in tlvs(body):
+    for number, start, end in tlvs_of(FrameType.SUB, body):
         if number == Tlv.FILTER:
             filters.append(Filter(decode_filter(body, start, end)))
         elif number == Tlv.OFFERED:
-            source, seq = _numbers(Tlv.OFFERED, _OFFERED, body, start, end)
-            offered.append((source, seq))
-        elif number == Tlv.SUBSCRIPTION:
-            if head is not None:
-                raise _twice(Tlv.SUBSCRIPTION, FrameType.SUB)
-            head = _numbers(Tlv.SUBSCRIPTION, _SUBSCRIPTION, body, start, end)
+            offered.append(_OFFERED.unpack_from(body, start))
         else:
-            skip_unknown(number, FrameType.SUB)
-    if head is None:
-        raise _missing(Tlv.SUBSCRIPTION, FrameType.SUB)
-    *numbers, flags = head
+            head = _SUBSCRIPTION.unpack_from(body, start)
+    round_, nonce, remaining, lifetime_left_us, freshness_us, flags = head
     known = SubscriptionFlags(flags & _SUBSCRIPTION_FLAGS)
-    round_, nonce, remaining, lifetime_left_us, freshness_us = numbers
+    predicate = Predicate(tuple(filters))
     return Subscription(
-        round_,
-        nonce,
-        remaining,
-        lifetime_left_us,
-        freshness_us,
-        Predicate(tuple(filters)),
-        known,
-        tuple(offered),
+        round_, nonce, remaining, lifetime_left_us, freshness_us, predicate, known, tuple(offered)
     )
 
 
@@ -141,26 +125,14 @@ def _publication(frame_type: FrameType, homes: tuple[int, ...], body: bytes) -> 
         if number != Tlv.PUBLICATION:
             skip_unknown(number, frame_type)
         elif head:
-            raise _twice(Tlv.PUBLICATION, frame_type)
+            raise DecodeError(DecodeReason.BAD_TLV, f"PUBLICATION twice in {frame_type.name}")
+        elif end - start != _PUBLICATION.size:
+            raise wrong_size(Tlv.PUBLICATION, end - start, _PUBLICATION.size)
         else:
-            head.append(_numbers(Tlv.PUBLICATION, _PUBLICATION, body, start, end))
+            head.append(_PUBLICATION.unpack_from(body, start))
 
     message = decode_message(body, other)
     if not head:
-        raise _missing(Tlv.PUBLICATION, frame_type)
+        raise DecodeError(DecodeReason.BAD_TLV, f"{frame_type.name} without PUBLICATION")
     source, seq, age_us, flags = head[0]
     return Publication(source, seq, age_us, message, PublicationFlags(flags & _PUBLICATION_FLAGS), homes)
-
-
-def _numbers(tlv: Tlv, layout: struct.Struct, body: bytes, start: int, end: int) -> tuple[int, ...]:
-    if end - start != layout.size:
-        raise wrong_size(tlv, end - start, layout.size)
-    return layout.unpack_from(body, start)
-
-
-def _twice(tlv: Tlv, frame_type: FrameType) -> DecodeError:
-    return DecodeError(DecodeReason.BAD_TLV, f"{tlv.name} twice in {frame_type.name}")
-
-
-def _missing(tlv: Tlv, frame_type: FrameType) -> DecodeError:
-    return DecodeError(DecodeReason.BAD_TLV, f"{frame_type.name} without {tlv.name}")

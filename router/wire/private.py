@@ -9,7 +9,7 @@ from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
 from router.wire.message import encode_destinations, split_destinations
-from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
+from router.wire.tlv import encode_tlv, tlvs_of, wrong_size
 
 _KEY = struct_of(TLV_FORMATS[Tlv.KEY].fields)
 #: Of a SEALED: the nonce.
@@ -22,9 +22,7 @@ def _encode_key(suite: Suite) -> bytes:
     return encode_tlv(Tlv.KEY, _KEY.pack(suite.key_id, suite.bits, suite.hashes, suite.encoding))
 
 
-def _decode_key(body: bytes, start: int, end: int) -> Suite:
-    if end - start != _KEY.size:
-        raise wrong_size(Tlv.KEY, end - start, _KEY.size)
+def _decode_key(body: bytes, start: int) -> Suite:
     numbers = _KEY.unpack_from(body, start)
     if numbers == _NO_KEY:
         return ANY_SUITE
@@ -73,15 +71,13 @@ def filters_of(frame_type: FrameType, body: bytes) -> Iterator[BloomFilter]:
         DecodeError: the body breaks a rule of the format at the filter that is due.
     """
     suite: Suite | None = None
-    for number, start, end in tlvs(body):
-        if number == Tlv.BLOOM:
+    for number, start, end in tlvs_of(frame_type, body):
+        if number == Tlv.KEY:
+            suite = _decode_key(body, start)
+        else:
             bits = _decode_bits(suite, body, start, end)
             assert suite is not None
             yield BloomFilter(suite, bits)
-        elif number == Tlv.KEY:
-            suite = _decode_key(body, start, end)
-        else:
-            skip_unknown(number, frame_type)
 
 
 # --- Messages ---------------------------------------------------------------------------------------------
@@ -114,32 +110,17 @@ def decode_message(body: bytes) -> BloomMessage | AddressedMessage:
 
 def _decode_message(body: bytes) -> BloomMessage:
     suite: Suite | None = None
-    bits: int | None = None
-    sealed: bytes | None = None
-    for number, start, end in tlvs(body):
+    bits, sealed = 0, b""
+    for number, start, end in tlvs_of(FrameType.XMSG, body):
         if number == Tlv.KEY:
-            if suite is not None:
-                raise _twice(Tlv.KEY)
-            suite = _decode_key(body, start, end)
+            suite = _decode_key(body, start)
             if suite == ANY_SUITE:
                 raise DecodeError(DecodeReason.BAD_VALUE, "KEY 0 in XMSG; expected at least 1")
         elif number == Tlv.BLOOM:
-            if bits is not None:
-                raise _twice(Tlv.BLOOM)
             bits = _decode_bits(suite, body, start, end)
-        elif number == Tlv.SEALED:
-            if sealed is not None:
-                raise _twice(Tlv.SEALED)
+        else:
             if end - start < NONCE_LENGTH:
                 raise wrong_size(Tlv.SEALED, end - start, NONCE_LENGTH)
             sealed = body[start:end]
-        else:
-            skip_unknown(number, FrameType.XMSG)
-    if suite is None or bits is None or sealed is None:
-        missing = Tlv.KEY if suite is None else Tlv.BLOOM if bits is None else Tlv.SEALED
-        raise DecodeError(DecodeReason.BAD_TLV, f"XMSG without {missing.name}")
+    assert suite is not None
     return BloomMessage(suite, bits, sealed)
-
-
-def _twice(tlv: Tlv) -> DecodeError:
-    return DecodeError(DecodeReason.BAD_TLV, f"{tlv.name} twice in XMSG")

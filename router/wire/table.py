@@ -10,7 +10,7 @@ import numpy.typing as npt
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import BroadcastTable
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
-from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
+from router.wire.tlv import encode_tlv, tlvs_of, wrong_size
 from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClasses
 
 _NEIGHBOUR = struct_of(TLV_FORMATS[Tlv.NEIGHBOUR].fields)
@@ -72,12 +72,10 @@ def decode_table(body: bytes) -> BroadcastTable:
     parents: list[int] = []
     children: list[int] = []
     first = [0]
-    class_of: npt.NDArray[np.uint16] | None = None
+    class_of = np.zeros(0, dtype=CLASS_DTYPE)
     rows: bytes | None = None
-    for number, start, end in tlvs(body):
+    for number, start, end in tlvs_of(FrameType.TABLE, body):
         if number == Tlv.NEIGHBOUR:
-            if end - start != _NEIGHBOUR.size:
-                raise wrong_size(Tlv.NEIGHBOUR, end - start, _NEIGHBOUR.size)
             interface, node = _NEIGHBOUR.unpack_from(body, start)
             if interface in neighbours:
                 raise DecodeError(DecodeReason.DUPLICATE_ENTRY, f"interface {interface} twice in a table")
@@ -88,21 +86,13 @@ def decode_table(body: bytes) -> BroadcastTable:
             children += words
             first.append(len(children))
         elif number == Tlv.CLASS_OF:
-            if class_of is not None:
-                raise DecodeError(DecodeReason.BAD_TLV, "CLASS_OF twice in a table")
             if (end - start) % _SOURCES.itemsize:
                 raise wrong_size(
                     Tlv.CLASS_OF, end - start, (end - start) // _SOURCES.itemsize * _SOURCES.itemsize
                 )
             class_of = np.frombuffer(body[start:end], dtype=_SOURCES).astype(CLASS_DTYPE)
-        elif number == Tlv.SUBTREES:
-            if rows is not None:
-                raise DecodeError(DecodeReason.BAD_TLV, "SUBTREES twice in a table")
-            rows = body[start:end]
         else:
-            skip_unknown(number, FrameType.TABLE)
-    if class_of is None:
-        raise DecodeError(DecodeReason.BAD_TLV, "TABLE without CLASS_OF")
+            rows = body[start:end]
     if _largest(class_of) > len(parents):
         raise DecodeError(
             DecodeReason.BAD_VALUE,

@@ -11,13 +11,27 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 
 from router.predicates.model import STRING_MAX_BYTES, Type, Value
-from router.wire.format import DecodeReason, FrameType, Tlv
-from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, TLV_FORMATS, DecodeError, struct_of
+from router.wire.format import FRAMES, DecodeReason, FrameType, Occurs, Tlv
+from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, SIZES, TLV_FORMATS, DecodeError, struct_of
 
 TLV_HEADER = struct.Struct("!BI")
 TLV_HEADER_LENGTH = TLV_HEADER.size
 #: TLV types that no frame skips: those of this version, and 0.
 NEVER_SKIPPED = (0, *(int(tlv) for tlv in Tlv))
+_DESTINATIONS = (Tlv.DESTINATIONS, Tlv.DESTINATION_MAP)
+
+
+def _size(tlv: Tlv) -> int | None:
+    """The bytes of a TLV that holds numbers alone; None: it has no fixed size."""
+    fields = TLV_FORMATS[tlv].fields
+    return struct_of(fields).size if all(field.layout in SIZES for field in fields) else None
+
+
+#: Frame type -> TLV type -> how often it occurs, and its fixed size.
+_PLACES: dict[FrameType, dict[int, tuple[Occurs, int | None]]] = {
+    row.type: {int(tlv): (occurs, _size(tlv)) for tlv, occurs in row.tlvs if tlv not in _DESTINATIONS}
+    for row in FRAMES
+}
 #: Takes a TLV: its type, and start and end of its value. Raises DecodeError.
 OtherTlv = Callable[[int, int, int], None]
 
@@ -64,6 +78,33 @@ def skip_unknown(number: int, frame_type: FrameType) -> None:
         raise DecodeError(DecodeReason.BAD_TLV, "TLV of type 0")
     if number in NEVER_SKIPPED:
         raise DecodeError(DecodeReason.BAD_TLV, f"{Tlv(number).name} has no place in {frame_type.name}")
+
+
+def tlvs_of(frame_type: FrameType, body: bytes) -> Iterator[tuple[int, int, int]]:
+    """The known TLVs of a body, held against the tables: places, how often they occur, fixed sizes.
+
+    Destinations, which come first, are not in the body (`router.wire.message.split_destinations`).
+
+    Raises:
+        DecodeError: a TLV breaks one of these rules, or one is missing that must occur.
+    """
+    places = _PLACES[frame_type]
+    seen = set()
+    for number, start, end in tlvs(body):
+        place = places.get(number)
+        if place is None:
+            skip_unknown(number, frame_type)
+            continue
+        occurs, size = place
+        if occurs is not Occurs.ANY_NUMBER and number in seen:
+            raise DecodeError(DecodeReason.BAD_TLV, f"{Tlv(number).name} twice in {frame_type.name}")
+        seen.add(number)
+        if size is not None and end - start != size:
+            raise wrong_size(Tlv(number), end - start, size)
+        yield number, start, end
+    for number, (occurs, _) in places.items():
+        if occurs is Occurs.ONCE and number not in seen:
+            raise DecodeError(DecodeReason.BAD_TLV, f"{frame_type.name} without {Tlv(number).name}")
 
 
 def overrun(offset: int, end: int) -> DecodeError:
@@ -167,19 +208,9 @@ class NumberCodec:
         Raises:
             DecodeError: the body breaks a rule of the format.
         """
-        found: int | None = None
-        for number, start, end in tlvs(body):
-            if number != self.tlv:
-                skip_unknown(number, self._frame_type)
-            elif end - start != self._struct.size:
-                raise wrong_size(self.tlv, end - start, self._struct.size)
-            elif found is not None:
-                raise DecodeError(DecodeReason.BAD_TLV, f"{self.tlv.name} twice in {self._frame_type.name}")
-            else:
-                found = self._struct.unpack_from(body, start)[0]
-        if found is None:
-            raise DecodeError(DecodeReason.BAD_TLV, f"{self._frame_type.name} without {self.tlv.name}")
-        return found
+        ((_, start, _),) = tlvs_of(self._frame_type, body)
+        number: int = self._struct.unpack_from(body, start)[0]
+        return number
 
 
 def frame_type_of(number: int) -> FrameType:
