@@ -46,33 +46,32 @@ class Allowances:
 
     def __init__(self, burst: int, rate: int) -> None:
         self._burst, self._rate = float(burst), rate
-        #: Sender -> what its bucket held, and when (seconds).
-        self._buckets: dict[int, tuple[float, float]] = {}
+        #: Sender -> when its bucket will be full (seconds).
+        self._full_at: dict[int, float] = {}
         self._sweep_at = _FEW_SENDERS
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        return len(self._full_at)
 
     def left(self, sender: int, now: float) -> float:
         """Returns the weight that a sender may send at this time."""
-        bucket = self._buckets.get(sender)
-        if bucket is None:
-            return self._burst
-        left, at = bucket
-        return min(left + (now - at) * self._rate, self._burst) if now > at else left
+        full_at = self._full_at.get(sender, now)
+        return max(self._burst - (full_at - now) * self._rate, 0.0) if full_at > now else self._burst
 
-    def use(self, sender: int, left: float, now: float) -> None:
-        """Leaves a sender less than it had."""
-        if len(self._buckets) >= self._sweep_at:
-            self._buckets = {
-                each: bucket for each, bucket in self._buckets.items() if self.left(each, now) < self._burst
-            }
-            self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
-        self._buckets[sender] = max(left, 0.0), now
+    def use(self, sender: int, weight: float, now: float) -> None:
+        """Charges a sender; a bucket holds no debt."""
+        full_at = self._full_at
+        if len(full_at) >= self._sweep_at:
+            self._full_at = full_at = {each: at for each, at in full_at.items() if at > now}
+            self._sweep_at = max(_FEW_SENDERS, 2 * len(full_at))
+        before = full_at.get(sender, now)
+        at = (before if before > now else now) + weight / self._rate
+        most = now + self._burst / self._rate
+        full_at[sender] = at if at < most else most
 
     def keep_only(self, senders: Callable[[int], object]) -> None:
         """Forgets the senders for which `senders` returns nothing true."""
-        self._buckets = {sender: each for sender, each in self._buckets.items() if senders(sender)}
+        self._full_at = {sender: at for sender, at in self._full_at.items() if senders(sender)}
 
 
 class Bounds:
@@ -102,14 +101,14 @@ class Bounds:
             DecodeError: the body breaks a rule of the format.
         """
         content, options, body = self._content, self._options, frame.body
-        assert isinstance(body, Predicate | EncodedPredicate)
+        assert isinstance(body, (Predicate, EncodedPredicate))
         if not content.widens:
             return content.read(body), False
         charges_issuer = frame.type is content.advertisement_frame
-        of_neighbour = of_issuer = self.neighbours.left(sender, now)
+        allowed = self.neighbours.left(sender, now)
         if charges_issuer:
-            of_issuer = self.issuers.left(frame.issuer, now)
-        left = min(options.predicate_weight, int(of_neighbour), int(of_issuer))
+            allowed = min(allowed, self.issuers.left(frame.issuer, now))
+        left = min(options.predicate_weight, int(allowed))
         # What a malformed body is charged: all of it may have been read.
         weight = 1 + len(body.encoded) // _CONSTRAINT_BYTES if isinstance(body, EncodedPredicate) else 1
         try:
@@ -122,9 +121,9 @@ class Bounds:
                 # An RA without filters counts too: the number of RAs in a second is bounded.
                 weight = max(weight, 1)
         finally:
-            self.neighbours.use(sender, of_neighbour - weight, now)
+            self.neighbours.use(sender, weight, now)
             if charges_issuer:
-                self.issuers.use(frame.issuer, of_issuer - weight, now)
+                self.issuers.use(frame.issuer, weight, now)
         return predicate, widened
 
 

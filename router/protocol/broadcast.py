@@ -196,6 +196,8 @@ class BroadcastTables:
         self.need_subtrees = False
         self._node = node
         self._tables: dict[int, EpochTable] = {}
+        #: The table of an epoch, if there is one.
+        self.get = self._tables.get
         self._current: EpochTable | None = None
         self._oldest = 0
         #: How often the set of tables has changed.
@@ -241,9 +243,6 @@ class BroadcastTables:
         oldest = 0 if self._current is None else self._current.epoch
         return any(table.branch(node) for epoch, table in self._tables.items() if epoch >= oldest)
 
-    def get(self, epoch: int) -> EpochTable | None:
-        return self._tables.get(epoch)
-
     def held(self) -> Iterable[EpochTable]:
         """The tables of all epochs in use."""
         return self._tables.values()
@@ -278,6 +277,7 @@ class BroadcastTables:
             return False
         self._current = self._tables[epoch]
         self._oldest = max(self._oldest, min(oldest_epoch, epoch))
-        self._tables = {kept: table for kept, table in self._tables.items() if kept >= self._oldest}
+        for retired in [each for each in self._tables if each < self._oldest]:
+            del self._tables[retired]
         self.changes += 1
         return True

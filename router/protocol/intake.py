@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import Any
 
 from router.predicates.model import Predicate
@@ -31,12 +30,7 @@ _TYPES = frozenset(map(int, FrameType))
 _CONTROL = frozenset({FrameType.HELLO, FrameType.TABLE, FrameType.COMMIT, FrameType.ACK})
 
 
-class Way(Enum):
-    """How a frame reaches a router."""
-
-    TREE = auto()
-    NEIGHBOUR = auto()
-    CONTROLLER = auto()
+_PREDICATES = (Predicate, EncodedPredicate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +38,36 @@ class FrameRule:
     """The rule by which a router takes frames of one type.
 
     Attributes:
+        place: how such a frame reaches a router: the method of `Intake` that finds the place of a frame of a
+            neighbour, or why it is dropped. None: the controller sends it.
         bodies: the classes of the body.
         handle: takes a place, the frame, and the time; in `dispatch.FRAMES`, the part of the router before
             them. The place is this router's part in the frame's tree, the interface on which a neighbour's
             frame came in, or the node that a frame of the controller names.
+        changes_deadlines: whether `next_deadline` of a part may be another after such a frame.
     """
 
-    way: Way
+    place: Callable[[Intake, int, Frame], Branch | int | Drop] | None
     bodies: tuple[type, ...]
     handle: Callable[..., list[Action]]
+    changes_deadlines: bool = True
 
 
-def on_tree(handle: Callable[[Any, Branch, Frame, float], list[Action]], *bodies: type) -> FrameRule:
+def on_tree(
+    handle: Callable[[Any, Branch, Frame, float], list[Action]], *bodies: type, changes_deadlines: bool = True
+) -> FrameRule:
     """The rule of a frame that travels down its issuer's tree."""
-    return FrameRule(Way.TREE, bodies, handle)
+    return FrameRule(Intake.accepted_branch, bodies, handle, changes_deadlines)
 
 
 def from_neighbour(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
     """The rule of a frame that a neighbour made, on no tree or against a tree."""
-    return FrameRule(Way.NEIGHBOUR, bodies, handle)
+    return FrameRule(Intake.incoming_interface, bodies, handle)
 
 
 def from_controller(handle: Callable[[Any, int, Frame, float], list[Action]], *bodies: type) -> FrameRule:
     """The rule of a frame of the controller."""
-    return FrameRule(Way.CONTROLLER, bodies, handle)
+    return FrameRule(None, bodies, handle)
 
 
 class Intake(Part):
@@ -105,11 +105,13 @@ class Intake(Part):
         admitted = self.admitted(sender, frame)
         if isinstance(admitted, Drop):
             return self._context.drop(admitted)
-        handle, place = admitted
-        if frame.type in self._of_predicates and isinstance(frame.body, Predicate | EncodedPredicate):
+        rule, place = admitted
+        if rule.changes_deadlines:
+            self._context.parts.changed = True
+        if frame.type in self._of_predicates and isinstance(frame.body, _PREDICATES):
             within = self._within_bounds(sender, frame, now)
-            return [] if within is None else handle(place, within, now)
-        return handle(place, frame, now)
+            return [] if within is None else rule.handle(place, within, now)
+        return rule.handle(place, frame, now)
 
     def _within_bounds(self, sender: int, frame: Frame, now: float) -> Frame | None:
         """An RA or UR with its predicate, widened to the bounds; None: its body is malformed, and counted."""
@@ -127,27 +129,21 @@ class Intake(Part):
             return replace(frame, body=predicate, received=frame.received if signed else None, widened=signed)
         return replace(frame, body=predicate) if isinstance(frame.body, EncodedPredicate) else frame
 
-    def admitted(self, sender: int, frame: Frame) -> tuple[Callable[..., list[Action]], Branch | int] | Drop:
-        """The handler of a frame of the router of node `sender` and its place, or why it is dropped."""
+    def admitted(self, sender: int, frame: Frame) -> tuple[FrameRule, Branch | int] | Drop:
+        """The rule of a frame of the router of node `sender` and its place, or why it is dropped."""
         rule = self._rules[frame.type]
-        place: Branch | int | Drop
-        if rule is None:
+        if rule is None or rule.place is None:
             return Drop.NOT_FROM_CONTROLLER if frame.type in _CONTROL else Drop.NOT_HANDLED
-        if rule.way is Way.TREE:
-            place = self._accepted_branch(sender, frame)
-        elif rule.way is Way.NEIGHBOUR:
-            place = self.interface(sender, frame.epoch)
-        else:
-            return Drop.NOT_FROM_CONTROLLER
+        place = rule.place(self, sender, frame)
         if isinstance(place, Drop):
             return place
-        return (rule.handle, place) if isinstance(frame.body, rule.bodies) else Drop.MALFORMED
+        return (rule, place) if isinstance(frame.body, rule.bodies) else Drop.MALFORMED
 
     def controller_frame(self, event: ControllerFrame, now: float) -> list[Action]:
         """A whole frame came in from the controller."""
         frame = event.frame
         rule = self._rules[frame.type]
-        if rule is None or rule.way is not Way.CONTROLLER:
+        if rule is None or rule.place is not None:
             return self._context.drop(Drop.NOT_FROM_ROUTER)
         if frame.issuer != self._context.node:
             return self._context.drop(Drop.NOT_ADDRESSED)
@@ -162,7 +158,11 @@ class Intake(Part):
             return Drop.UNKNOWN_EPOCH
         return table.interfaces.get(sender, Drop.UNKNOWN_NEIGHBOUR)
 
-    def _accepted_branch(self, sender: int, frame: Frame) -> Branch | Drop:
+    def incoming_interface(self, sender: int, frame: Frame) -> int | Drop:
+        """The interface that leads to the neighbour that made a frame, in the frame's epoch."""
+        return self.interface(sender, frame.epoch)
+
+    def accepted_branch(self, sender: int, frame: Frame) -> Branch | Drop:
         """This router's part in the frame's tree, or why the frame must be dropped (section 3.1)."""
         table = self._tables.get(frame.epoch)
         if table is None:

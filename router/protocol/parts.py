@@ -122,10 +122,14 @@ class Parts:
     def __init__(self) -> None:
         self._parts: list[Part] = []
         self._deadlines: list[Callable[[], float | None]] = []
+        #: The earliest deadline, and whether a deadline may have changed since.
+        self._next: float | None = None
+        self.changed = True
         self._message_sent: list[Callable[[frozenset[int], float], list[Action]]] = []
 
     def join(self, parts: Iterable[Part]) -> None:
         """Adds parts, after those that are there."""
+        self.changed = True
         for part in parts:
             self._parts.append(part)
             # Both are asked with each message: only of the parts that have something to say.
@@ -142,12 +146,13 @@ class Parts:
         return all(part.idle for part in self._parts)
 
     def next_deadline(self) -> float | None:
-        at: float | None = None
-        for deadline in self._deadlines:
-            due = deadline()
-            if due is not None and (at is None or due < at):
-                at = due
-        return at
+        if self.changed:
+            # Compiled code may count messages in the place of a part.
+            self.changed = bool(self._message_sent)
+            self._next = min(
+                [due for deadline in self._deadlines if (due := deadline()) is not None], default=None
+            )
+        return self._next
 
     def tick(self, _event: Tick, now: float) -> list[Action]:
         """Does what is due."""

@@ -53,8 +53,6 @@ class RoutingTable:
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not empty.
         self._predicates: dict[int, PredicateBuilder] = {}
-        #: Interface -> number of filters of p_i, as counted in `filters`.
-        self._sizes: dict[int, int] = {}
         #: Interfaces whose change the matcher does not have. While
         #: predicates spread, p_i changes with every RA and few messages come between: an engine that followed
         #: each change would work in vain.
@@ -98,9 +96,10 @@ class RoutingTable:
         known = self._predicates.get(interface)
         if known is None:
             known = self._content.builder()
+        before = len(known)
         if not known.add(predicate):
             return False
-        self._set(interface, known)
+        self._set(interface, known, before)
         return True
 
     def replace(self, interface: int, predicate: PredicateBuilder) -> bool:
@@ -109,16 +108,17 @@ class RoutingTable:
         Returns True if p_i changed.
         """
         known = self._predicates.get(interface)
-        if predicate.members == (0 if known is None else known.members):
+        before = 0 if known is None else known.members
+        if predicate.members == before:
             return False
-        self._set(interface, predicate)
+        self._set(interface, predicate, before.bit_count())
         return True
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}
         for interface in self._predicates.keys() - kept:
-            self._set(interface, self._content.builder())
+            self._set(interface, self._content.builder(), len(self._predicates[interface]))
 
     def match(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
         """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2).
@@ -174,17 +174,18 @@ class RoutingTable:
         gone, added = filters(numbers_in(before & ~after)), filters(numbers_in(after & ~before))
         self.matcher.change(interface, gone, added)
 
-    def _set(self, interface: int, known: PredicateBuilder) -> None:
+    def _set(self, interface: int, known: PredicateBuilder, before: int) -> None:
+        """p_i <- `known`, in the place of a predicate of `before` filters."""
         self.changes += 1
-        self.unsynced.add(interface)
+        if self.matcher is not None:
+            self.unsynced.add(interface)
         if self._max_filters is not None:
             known = self._bounded(interface, known, self._max_filters)
-        size = known.members.bit_count()
-        self.filters += size - self._sizes.get(interface, 0)
-        if size:
-            self._predicates[interface], self._sizes[interface] = known, size
-        elif interface in self._predicates:
-            del self._predicates[interface], self._sizes[interface]
+        self.filters += len(known) - before
+        if known.members:
+            self._predicates[interface] = known
+        else:
+            self._predicates.pop(interface, None)
 
     def _bounded(self, interface: int, known: PredicateBuilder, most: int) -> PredicateBuilder:
         """`known`, or what it is over-simplified to if it has grown too large (section 3.5.6).

@@ -29,7 +29,7 @@ from router.wire.header import decode_header
 from router.wire.intake import RefusedError
 from testbed.sim.captures import Captures, record
 from testbed.sim.clock import Agenda
-from testbed.sim.wires import ETHERTYPE_BYTES, Host, Line, Wire
+from testbed.sim.wires import ETHERTYPE_BYTES, Host, Way, Wire
 from topos.model import Link, Topology
 
 if TYPE_CHECKING:
@@ -68,14 +68,16 @@ class Fabric:
     ) -> None:
         self._agenda = agenda
         self._hosts = [Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
-        self._lines: dict[frozenset[int], Line] = {}
+        #: Both directions of each link, by its nodes.
+        self._links: dict[frozenset[int], list[Wire]] = {}
         for link in topology.links:
-            line = self._lines[frozenset((link.u, link.v))] = Line()
+            directions = self._links[frozenset((link.u, link.v))] = []
             for port, sender, receiver in (
                 (link.u_port, link.u, link.v),
                 (link.v_port, link.v, link.u),
             ):
-                wire = self._hosts[sender].outgoing[port] = Wire(line, link, sender, receiver, seed)
+                wire = self._hosts[sender].outgoing[port] = Wire(link, sender, receiver, seed)
+                directions.append(wire)
                 self._hosts[receiver].incoming[wire.port] = wire
                 seen = captures.links.get(link.index), self._hosts[receiver].capture
                 wire.captures = [capture for capture in seen if capture is not None]
@@ -104,49 +106,56 @@ class Fabric:
 
         Returns False if the state did not change.
         """
-        line = self._lines[frozenset((u, v))]
-        if (line.cuts % 2 == 0) == up:
+        wires = self._links[frozenset((u, v))]
+        if (wires[0].cuts % 2 == 0) == up:
             return False
-        line.cuts += 1
+        for wire in wires:
+            wire.cuts += 1
+            self._hosts[wire.receiver].ways.clear()
         return True
 
     def shape_link(self, link: Link) -> None:
         """Gives a link other properties, for the frames that are sent from now on."""
-        for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
-            self._hosts[node].outgoing[port].shape(link)
+        for wire in self._links[frozenset((link.u, link.v))]:
+            wire.shape(link)
+            self._hosts[wire.receiver].ways.clear()
 
     # Frames.
 
     def send(self, node: int, interfaces: frozenset[int], frame: Frame) -> None:
         """Sends a router's frame out of `interfaces`: one Ethernet frame for each page and fragment."""
         host = self._hosts[node]
-        to = [
-            (address + host.header, [host.outgoing[port] for port in ports])
-            for address, ports in destinations(interfaces)
-        ]
+        ways = host.ways.get(interfaces)
+        if ways is None:
+            ways = host.ways[interfaces] = [
+                Way(address + host.header, [host.outgoing[port] for port in ports])
+                for address, ports in destinations(interfaces)
+            ]
         try:
             if self._guards:
                 guard = self._guards[node]
                 frame = guard.signed(frame)
                 sendings = [
-                    guard.frames(head, frame, [node_address(wire.receiver) for wire in wires], DEFAULT_MTU)
-                    for head, wires in to
+                    guard.frames(
+                        way.head, frame, [node_address(wire.receiver) for wire in way.wires], DEFAULT_MTU
+                    )
+                    for way in ways
                 ]
             else:
                 payloads = self._payloads(frame)
-                sendings = [[head + payload for payload in payloads] for head, _ in to]
+                sendings = [[way.head + payload for payload in payloads] for way in ways]
         except ValueError:
             host.dropped["unencodable"] += 1
             return
         event = FrameReceived(node, frame)
         self.moved_ns = self._agenda.now
-        for (_, wires), sent in zip(to, sendings, strict=True):
+        for way, sent in zip(ways, sendings, strict=True):
             for data in sent:
                 host.send(self.moved_ns, frame.type, data)
             if len(sent) == 1:
-                self._transmit(wires, sent, event)
+                self._transmit(way, sent, event)
             else:
-                for wire in wires:
+                for wire in way.wires:
                     self._transmit_fragments(wire, sent, event)
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
@@ -178,26 +187,24 @@ class Fabric:
                 self._encoded.popitem(last=False)
         return known[1]
 
-    def _transmit(self, wires: list[Wire], sent: list[bytes], event: FrameReceived) -> None:
-        """Sends an unfragmented frame on wires: an event of the agenda for each time at which it arrives."""
-        now = self._agenda.now
-        together: dict[int, list[tuple[Wire, int]]] = {}
-        for wire in wires:
-            cuts = wire.line.cuts
-            if cuts % 2:
-                wire.dropped += 1
-            elif wire.shaped:
+    def _transmit(self, way: Way, sent: list[bytes], event: FrameReceived) -> None:
+        """Sends an unfragmented frame: an event of the agenda for each time at which it arrives."""
+        now, together = self._agenda.now, way.together
+        if together is None:
+            together = {}
+            for wire in way.wires:
+                if wire.cuts % 2:
+                    wire.dropped += 1
+                    continue
                 for at, _ in wire.arrivals(now, sent):
-                    together.setdefault(at, []).append((wire, cuts))
-            else:
-                together.setdefault(now + wire.delay_ns, []).append((wire, cuts))
-        for at, arriving in together.items():
+                    together.setdefault(at - now, []).append((wire, wire.cuts))
+        for delay_ns, arriving in together.items():
             self.under_way += len(arriving)
-            self._agenda.at(at, self._arrive, arriving, sent[0], event, True)
+            self._agenda.at(now + delay_ns, self._arrive, arriving, sent[0], event, True)
 
     def _transmit_fragments(self, wire: Wire, sent: list[bytes], event: FrameReceived) -> None:
         """Sends the fragments of a frame on a wire; the receiving router gets the frame with the last."""
-        cuts = wire.line.cuts
+        cuts = wire.cuts
         if cuts % 2:
             wire.dropped += len(sent)
             return
@@ -228,7 +235,7 @@ class Fabric:
         self.under_way -= len(wires)
         kind, length = event.frame.type, len(data)
         for wire, cuts in wires:
-            if wire.line.cuts != cuts:
+            if wire.cuts != cuts:
                 wire.dropped += 1
                 continue
             self.moved_ns = agenda.now

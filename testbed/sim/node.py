@@ -11,7 +11,6 @@ from router.predicates.model import Filter
 from router.protocol.core.layers import Verifier, make_router
 from router.protocol.events import (
     Accepted,
-    Action,
     Deliver,
     Event,
     Refused,
@@ -73,24 +72,21 @@ class SimulatedRouter:
     def handle(self, event: Event) -> None:
         """Passes an event to the core and performs its actions."""
         router = self.router
-        actions = router.handle(event, self._agenda.now_s)
-        if actions:
-            self._perform(actions)
-        self._alarm.set(router.next_deadline())
-
-    def rate_changed(self) -> None:
-        """Sets the alarm for the new rate of the experiment clock."""
-        self._alarm.rate_changed()
-        self._alarm.set(self.router.next_deadline())
-
-    def _perform(self, actions: list[Action]) -> None:
-        for action in actions:
+        for action in router.handle(event, self._agenda.now_s):
             if isinstance(action, Send):
                 self._fabric.send(self.node, action.interfaces, action.frame)
             elif isinstance(action, SendToController):
                 self._fabric.send_to_controller(self.node, action.frame)
             else:
                 self._tell(self.node, action)
+        deadline = router.next_deadline()
+        if deadline is not None:
+            self._alarm.set(deadline)
+
+    def rate_changed(self) -> None:
+        """Sets the alarm for the new rate of the experiment clock."""
+        self._alarm.rate_changed()
+        self._alarm.set(self.router.next_deadline())
 
     def counters(self) -> dict[str, Any]:
         """See `router.records.counters`."""

@@ -40,29 +40,21 @@ ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))
 
 
-class Line:
-    """The common state of both directions of a link.
+class Wire:
+    """One direction of a link, with the counters of the switch ports at its ends.
 
-    `cuts` is even while the link is up, and grows with each change.
+    Attributes:
+        cuts: even while the link is up; grows with each change.
     """
 
-    __slots__ = ("cuts",)
-
-    def __init__(self) -> None:
-        self.cuts = 0
-
-
-class Wire:
-    """One direction of a link, with the counters of the switch ports at its ends."""
-
     __slots__ = (
-        *("bytes_sent", "captures", "delay_ns", "dropped", "duplicate", "frames", "full_ns", "jitter_ns"),
-        *("line", "link_ns", "loss", "lost", "lost_bytes", "ns_per_byte", "port", "random", "receiver"),
+        *("bytes_sent", "captures", "cuts", "delay_ns", "dropped", "duplicate", "frames", "full_ns"),
+        *("jitter_ns", "link_ns", "loss", "lost", "lost_bytes", "ns_per_byte", "port", "random", "receiver"),
         *("reorder", "shaped"),
     )
 
-    def __init__(self, line: Line, link: Link, sender: int, receiver: int, seed: int) -> None:
-        self.line = line
+    def __init__(self, link: Link, sender: int, receiver: int, seed: int) -> None:
+        self.cuts = 0
         #: The captures that see the frames that arrive.
         self.captures: list[Capture] = []
         #: The receiver's port.
@@ -130,18 +122,40 @@ class Wire:
         return max(0, round(wait))
 
 
+class Way:
+    """The wires that frames of a router with one destination address leave by.
+
+    Attributes:
+        head: the Ethernet header.
+        wires: by ascending port.
+        together: delay (ns) -> the wires with that delay, each with its `cuts`; None: a wire is down, or does
+            more to frames than to delay them.
+    """
+
+    __slots__ = ("head", "together", "wires")
+
+    def __init__(self, head: bytes, wires: list[Wire]) -> None:
+        self.head, self.wires = head, wires
+        self.together: dict[int, list[tuple[Wire, int]]] | None = None
+        if not any(wire.shaped or wire.cuts % 2 for wire in wires):
+            self.together = {}
+            for wire in wires:
+                self.together.setdefault(wire.delay_ns, []).append((wire, wire.cuts))
+
+
 class Host:
     """A router's host link, and the links of its switch, with their counters.
 
     Attributes:
         outgoing: the directions of links that leave the switch, by port.
         incoming: those that come in, by port.
+        ways: interfaces -> the ways by which a frame leaves by all of them; empty when a link has changed.
         dropped: frames that the router dropped below its core, by reason.
     """
 
     __slots__ = (
         *("bytes_sent", "capture", "control_bytes", "controls", "dropped", "header"),
-        *("incoming", "outgoing", "sent"),
+        *("incoming", "outgoing", "sent", "ways"),
     )
 
     def __init__(self, node: int, capture: Capture | None) -> None:
@@ -149,6 +163,7 @@ class Host:
         self.header = node_address(node) + ETHERTYPE_BYTES
         self.outgoing: dict[int, Wire] = {}
         self.incoming: dict[int, Wire] = {}
+        self.ways: dict[frozenset[int], list[Way]] = {}
         #: Ethernet frames by type: those of the controller, and those of the router.
         self.controls = [0] * len(_TYPES)
         self.sent = [0] * len(_TYPES)

@@ -144,7 +144,7 @@ class SubtreeFilter(CoveringFilter):
 
     def widened(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         """Widens F by an RA; returns whether F did not cover it."""
-        if self.has_as_many(self._limit):
+        if self._most >= self._limit and self.has_as_many(self._limit):
             self._advertised.clear()
             self._most = 0
         classes = self._advertised.get(epoch)

@@ -69,10 +69,10 @@ EVENTS: dict[type, Callable[[Any, Any, float], list[Action]]] = {
 FRAMES: dict[FrameType, FrameRule] = {
     FrameType.TABLE: from_controller(ControllerSession.table_received, BroadcastTable),
     FrameType.COMMIT: from_controller(ControllerSession.commit_received, Commit),
-    FrameType.MSG: on_tree(Messages.received),
-    FrameType.XMSG: on_tree(Messages.received),
-    FrameType.RA: on_tree(Advertising.received),
-    FrameType.XRA: on_tree(Advertising.received),
+    FrameType.MSG: on_tree(Messages.received, changes_deadlines=False),
+    FrameType.XMSG: on_tree(Messages.received, changes_deadlines=False),
+    FrameType.RA: on_tree(Advertising.received, changes_deadlines=False),
+    FrameType.XRA: on_tree(Advertising.received, changes_deadlines=False),
     FrameType.SR: on_tree(PullRouting.request_received, SenderRequest),
     # A UR goes against its tree: whether it comes from the right side is for its SR to say.
     FrameType.UR: from_neighbour(PullRouting.reply_received),

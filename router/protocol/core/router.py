@@ -23,7 +23,7 @@ from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.context import Context
 from router.protocol.core.dispatch import event_handlers, frame_rules
 from router.protocol.counters import Counters, Drop
-from router.protocol.events import Action, Event
+from router.protocol.events import Action, Event, FrameReceived
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
@@ -225,5 +225,7 @@ class Router:
 
         An event that no part of this router takes changes nothing.
         """
+        if type(event) is not FrameReceived:  # the intake knows which frames change deadlines
+            self._parts.changed = True
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []

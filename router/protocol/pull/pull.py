@@ -119,12 +119,13 @@ class PullRouting(Part):
         self._requests = Requests(rules, self._round_trips, counters, content)
         lifetime_s = options.sr_timeout_s
         self._replies = Replies(restrict, rules, self._round_trips, counters, content, lifetime_s)
+        self._outstanding, self._pending = self._requests.outstanding, self._replies.pending
         self._issued = 0
 
     @property
     def idle(self) -> bool:
         """True if no UR is owed or awaited."""
-        return not self._replies.pending and not self._requests.waiting
+        return not self._pending and not self._outstanding
 
     def next_deadline(self) -> float | None:
         at = earlier(self._requests.next_deadline(), self._replies.next_deadline())
@@ -155,8 +156,10 @@ class PullRouting(Part):
 
     def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in on the interface towards its issuer, covered or not."""
-        self._requests.advertised(interface, issuer, predicate)
-        self._replies.advertised(interface, issuer, predicate)
+        if self._outstanding:
+            self._requests.advertised(interface, issuer, predicate)
+        if self._pending:
+            self._replies.advertised(interface, issuer, predicate)
 
     def update_requested(self, event: RequestUpdate, now: float) -> list[Action]:
         """Issues an SR as far as this router's own tree goes on beyond the interfaces."""
@@ -213,7 +216,7 @@ class PullRouting(Part):
 
     def _askable(self) -> frozenset[int]:
         """Interfaces through which nothing is outstanding: the policies do not ask twice at a time."""
-        return self._children() - self._requests.waiting
+        return self._children().difference(self._outstanding)
 
 
 class CountingPullRouting(PullRouting):

@@ -79,6 +79,9 @@ class Replies:
         restrict: bounds the RA ingress filter by the answer of a child.
         lifetime_s: how long the number of an SR counts: as long as its issuer waits for URs. One SR with the
             greatest of all numbers, forged or by a defect, shuts its issuer out for that time alone.
+
+    Attributes:
+        pending: the URs, by issuer of the SR.
     """
 
     def __init__(
@@ -95,21 +98,16 @@ class Replies:
         self._round_trips = round_trips
         self._counters = counters
         self._content = content
-        self._pending: dict[int, _Pending] = {}
+        self.pending: dict[int, _Pending] = {}
         # Request numbers only grow, over restarts too.
         self._lifetime_s = lifetime_s
         #: Issuer -> the number of its last SR, and until when it counts.
         self._seen: dict[int, tuple[int, float]] = {}
 
-    @property
-    def pending(self) -> bool:
-        """True if a UR is owed."""
-        return bool(self._pending)
-
     def next_deadline(self) -> float | None:
-        if not self._pending:
+        if not self.pending:
             return None
-        return min(pending.deadline for pending in self._pending.values())
+        return min(pending.deadline for pending in self.pending.values())
 
     def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
         """An SR came in from the parent on its issuer's tree."""
@@ -122,7 +120,7 @@ class Replies:
 
     def reply(self, issuer: int, reply: Reply, now: float) -> list[Action]:
         """A UR came in that names another router as the issuer of its SR."""
-        pending = self._pending.get(issuer)
+        pending = self.pending.get(issuer)
         matches = (
             pending is not None
             and (pending.number, pending.epoch) == (reply.number, reply.epoch)
@@ -136,7 +134,7 @@ class Replies:
 
         Routers towards an issuer may have dropped it, relying on the UR due to them.
         """
-        for pending in self._pending.values():
+        for pending in self.pending.values():
             place = self._rules.place(pending.epoch, pending.branch, interface, issuer)
             if place is not None:
                 child, part = place
@@ -145,22 +143,22 @@ class Replies:
 
     def tick(self, now: float) -> list[Action]:
         actions: list[Action] = []
-        for issuer in [issuer for issuer, pending in self._pending.items() if now >= pending.deadline]:
+        for issuer in [issuer for issuer, pending in self.pending.items() if now >= pending.deadline]:
             actions += self._enter(ReplyInput.TIMEOUT, _ReplyStep(issuer, now))
         return actions
 
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use: no UR of another can come, or be sent."""
-        for issuer in [issuer for issuer, pending in self._pending.items() if pending.epoch not in epochs]:
+        for issuer in [issuer for issuer, pending in self.pending.items() if pending.epoch not in epochs]:
             self._enter(ReplyInput.RETIRED, _ReplyStep(issuer))
 
     def _enter(self, given: ReplyInput, step: _ReplyStep) -> list[Action]:
-        state = State.WAITING if step.issuer in self._pending else State.IDLE
+        state = State.WAITING if step.issuer in self.pending else State.IDLE
         act, next_state = TRANSITIONS[state, given]
         actions = act(self, step)
         if next_state is State.IDLE:
-            self._pending.pop(step.issuer, None)
-        elif not self._pending[step.issuer].awaited:
+            self.pending.pop(step.issuer, None)
+        elif not self.pending[step.issuer].awaited:
             actions += self._enter(ReplyInput.COMPLETE, step)
         return actions
 
@@ -173,7 +171,7 @@ class Replies:
         assert branch is not None
         self._seen[frame.issuer] = frame.seq, now + self._lifetime_s
         pending = _Pending(frame.seq, frame.epoch, branch, now)
-        self._pending[frame.issuer] = pending
+        self.pending[frame.issuer] = pending
         for child in sorted(branch.on_tree):
             known = self._rules.answer(frame.epoch, branch, child, now)
             if known is not None:
@@ -195,7 +193,7 @@ class Replies:
         return [Send(asked, replace(frame, hop_limit=frame.hop_limit - 1, body=body, received=None))]
 
     def _record(self, step: _ReplyStep) -> list[Action]:
-        pending, reply = self._pending[step.issuer], step.reply
+        pending, reply = self.pending[step.issuer], step.reply
         assert reply is not None
         child = reply.interface
         pending.awaited.remove(child)
@@ -213,7 +211,7 @@ class Replies:
 
     def _answer(self, step: _ReplyStep) -> list[Action]:
         """p0 or the URs of the children, to the parent (section 3.5.2)."""
-        pending = self._pending[step.issuer]
+        pending = self.pending[step.issuer]
         since = pending.ras_since_request
         reports = [
             self._rules.with_advertised(pending.reported.get(child, {}), since.get(child, {}))

@@ -104,7 +104,11 @@ class _RequestStep:
 
 
 class Requests:
-    """The SRs that this router issued and waits for."""
+    """The SRs that this router issued and waits for.
+
+    Attributes:
+        outstanding: by interface.
+    """
 
     def __init__(
         self, rules: ReplyRules, round_trips: RoundTripEstimator, counters: Counters, content: Content
@@ -113,18 +117,13 @@ class Requests:
         self._round_trips = round_trips
         self._content = content
         self._counters = counters
-        self._outstanding: dict[int, _Outstanding] = {}
+        self.outstanding: dict[int, _Outstanding] = {}
         self._last_number = 0
 
-    @property
-    def waiting(self) -> frozenset[int]:
-        """Interfaces through which an SR is outstanding."""
-        return frozenset(self._outstanding)
-
     def next_deadline(self) -> float | None:
-        if not self._outstanding:
+        if not self.outstanding:
             return None
-        return min(request.deadline for request in self._outstanding.values())
+        return min(request.deadline for request in self.outstanding.values())
 
     def ask(
         self,
@@ -143,7 +142,7 @@ class Requests:
 
     def reply(self, reply: Reply, now: float) -> None:
         """A UR came in that names this router as the issuer of its SR."""
-        request = self._outstanding.get(reply.interface)
+        request = self.outstanding.get(reply.interface)
         matches = request is not None and (request.number, request.epoch) == (reply.number, reply.epoch)
         self._enter(
             RequestInput.REPLY if matches else RequestInput.OTHER_REPLY,
@@ -155,34 +154,34 @@ class Requests:
 
         A UR on its way may have been written before the RA was.
         """
-        for child, request in self._outstanding.items():
+        for child, request in self.outstanding.items():
             place = self._rules.place(request.epoch, request.branch, interface, issuer)
             if place is not None and place[0] == child:
                 request.ras_since_request.setdefault(place[1], self._content.builder()).add(predicate)
 
     def tick(self, now: float) -> None:
-        for interface in [i for i, request in self._outstanding.items() if now >= request.deadline]:
+        for interface in [i for i, request in self.outstanding.items() if now >= request.deadline]:
             self._enter(RequestInput.TIMEOUT, _RequestStep(interface, now))
 
     def epoch_changed(self) -> None:
-        for interface in list(self._outstanding):
+        for interface in list(self.outstanding):
             self._enter(RequestInput.NEW_EPOCH, _RequestStep(interface))
 
     def _enter(self, given: RequestInput, step: _RequestStep) -> None:
-        state = State.WAITING if step.interface in self._outstanding else State.IDLE
+        state = State.WAITING if step.interface in self.outstanding else State.IDLE
         act, next_state = TRANSITIONS[state, given]
         act(self, step)
         if next_state is State.IDLE:
-            self._outstanding.pop(step.interface, None)
+            self.outstanding.pop(step.interface, None)
 
     # What the transitions do.
 
     def _wait(self, step: _RequestStep) -> None:
         assert step.request is not None
-        self._outstanding[step.interface] = step.request
+        self.outstanding[step.interface] = step.request
 
     def _apply(self, step: _RequestStep) -> None:
-        request, reply = self._outstanding[step.interface], step.reply
+        request, reply = self.outstanding[step.interface], step.reply
         assert reply is not None
         if not reply.partial:
             self._round_trips.measured(reply.interface, step.now - request.sent_at)

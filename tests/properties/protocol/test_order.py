@@ -84,7 +84,7 @@ def _with_the_reply_of_any_request(monkeypatch: pytest.MonkeyPatch) -> None:
     reply = Requests.reply
 
     def any_reply(self: Requests, given: Reply, now: float) -> None:
-        waits = self._outstanding.get(given.interface)
+        waits = self.outstanding.get(given.interface)
         reply(self, given if waits is None else replace(given, number=waits.number, epoch=waits.epoch), now)
 
     monkeypatch.setattr(Requests, "reply", any_reply)
