@@ -127,7 +127,7 @@ class Content:
 
         Raises DecodeError: the body breaks a rule of the format, at a filter that was read.
         """
-        if isinstance(body, Predicate) and len(body) <= filters:
+        if isinstance(body, Predicate) and len(body.filters) <= filters:
             # Most predicates; the weight of each is computed once, however many routers it comes to.
             total = total_weight(body)
             if total <= filter_weight and total <= weight:

@@ -44,6 +44,8 @@ class Allowances:
         rate: the units that a bucket gains in a second.
     """
 
+    __slots__ = ("_burst", "_full_at", "_rate", "_sweep_at")
+
     def __init__(self, burst: int, rate: int) -> None:
         self._burst, self._rate = float(burst), rate
         #: Sender -> when its bucket will be full (seconds).
@@ -80,6 +82,8 @@ class Bounds:
     Attributes:
         neighbours, issuers: what each may still send.
     """
+
+    __slots__ = ("_content", "_options", "issuers", "neighbours")
 
     def __init__(self, options: RouterOptions, content: Content) -> None:
         self._options = options
@@ -119,7 +123,7 @@ class Bounds:
                     body, options.filter_weight, left, options.predicate_filters
                 )
                 # An RA without filters counts too: the number of RAs in a second is bounded.
-                weight = max(weight, 1)
+                weight = weight or 1
         finally:
             self.neighbours.use(sender, weight, now)
             if charges_issuer:
@@ -133,7 +137,7 @@ def _is_vast(body: Predicate | EncodedPredicate, filters: int) -> bool:
     Raises DecodeError: its body breaks a rule of the format.
     """
     if isinstance(body, Predicate):
-        return len(body) > filters
+        return len(body.filters) > filters
     return len(body.encoded) > PREDICATE_BYTES or has_more_than(body.encoded, filters)
 
 

@@ -192,6 +192,11 @@ class BroadcastTables:
         need_subtrees: a table must say which nodes are in the subtrees of this router.
     """
 
+    __slots__ = (
+        *("_current", "_neighbours", "_neighbours_of", "_node", "_oldest"),
+        *("_tables", "changes", "get", "need_subtrees"),
+    )
+
     def __init__(self, node: int) -> None:
         self.need_subtrees = False
         self._node = node

@@ -29,6 +29,11 @@ class Context:
         parts: all parts of the router: a part tells the others through it.
     """
 
+    __slots__ = (
+        *("_own", "_own_of", "content", "counters", "incarnation"),
+        *("node", "options", "parts", "rng", "tables"),
+    )
+
     def __init__(
         self,
         node: int,

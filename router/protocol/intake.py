@@ -79,6 +79,8 @@ class Intake(Part):
         rules: by type; a frame of a type without a rule is dropped.
     """
 
+    __slots__ = ("_bounds", "_context", "_of_predicates", "_routing", "_rules", "_table_filters", "_tables")
+
     def __init__(self, context: Context, routing: RoutingTable, rules: Mapping[FrameType, FrameRule]) -> None:
         self._context = context
         self._tables = context.tables

@@ -76,6 +76,8 @@ class Part:
     Every method has a default that does nothing.
     """
 
+    __slots__ = ()
+
     @property
     def idle(self) -> bool:
         """True if the part owes nothing and awaits nothing."""
@@ -118,6 +120,8 @@ class Part:
 
 class Parts:
     """All parts of a router, in the order in which they hear."""
+
+    __slots__ = ("_deadlines", "_message_sent", "_next", "_parts", "changed")
 
     def __init__(self) -> None:
         self._parts: list[Part] = []

@@ -38,6 +38,11 @@ class RoutingTable:
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
     """
 
+    __slots__ = (
+        *("_content", "_max_filters", "_predicates", "_synced", "changes"),
+        *("filters", "ingress_is_full", "matcher", "of_nodes", "unsynced"),
+    )
+
     def __init__(
         self,
         matcher: Matcher | None,
@@ -96,7 +101,7 @@ class RoutingTable:
         known = self._predicates.get(interface)
         if known is None:
             known = self._content.builder()
-        before = len(known)
+        before = known.members.bit_count()
         if not known.add(predicate):
             return False
         self._set(interface, known, before)
@@ -140,7 +145,7 @@ class RoutingTable:
 
     def is_full(self, filters: int) -> bool:
         """Whether the entries, the predicates of nodes, or F beside `max_filters` have as many filters."""
-        if max(self.filters, self.of_nodes) >= filters:
+        if self.filters >= filters or self.of_nodes >= filters:
             return True
         # p_i is over-simplified, and F is not.
         ingress_is_full = self.ingress_is_full
@@ -181,7 +186,7 @@ class RoutingTable:
             self.unsynced.add(interface)
         if self._max_filters is not None:
             known = self._bounded(interface, known, self._max_filters)
-        self.filters += len(known) - before
+        self.filters += known.members.bit_count() - before
         if known.members:
             self._predicates[interface] = known
         else:

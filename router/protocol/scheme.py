@@ -109,6 +109,8 @@ class Scheme(Part, ABC):
             messages.
     """
 
+    __slots__ = ("context", "routing")
+
     #: Whether the controller must send which nodes are in a router's subtrees (`frames.BroadcastTable`).
     needs_subtrees: ClassVar[bool] = False
 

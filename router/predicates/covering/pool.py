@@ -263,7 +263,7 @@ class FilterPool:
             if not near:
                 members |= relations.bit
             elif not near & relations.bit and not self._covers(relations, near, jointly):
-                members = self._with(members, number)
+                members = self._with(members, relations)
         return members
 
     def unite(self, members: Bits, others: Bits) -> Bits:
@@ -293,55 +293,62 @@ class FilterPool:
 
     # How answers are computed.
 
-    def covered_members(self, number: int, members: Bits) -> tuple[Bits, Bits]:
+    def covered_members(self, relations: Relations, members: Bits) -> tuple[Bits, Bits]:
         """The members that a filter covers, and those that it covers but for values of one attribute."""
-        relations = self._related(number, members)
         near = members & relations.possibly_covered
         if not near:
             return 0, 0
         if near.bit_count() > self._few_pairs and not self._is_comparable(relations, near):
-            return near & self._index.inside_ranges(self.filter(number)), 0
+            return near & self._index.inside_ranges(self.filter(relations.number)), 0
         new = near & ~relations.compared_covered
         if new:
             self._compare_covered(relations, new)
         return near & relations.covered, near & relations.covered_except_one
 
-    def merged(self, number: int, members: Bits) -> tuple[Bits, tuple[int, ...]]:
+    def merged(self, relations: Relations, members: Bits) -> tuple[Bits, tuple[int, ...]]:
         """Members, and filters that match what these members and a new filter match together.
 
         All of them differ in the intervals of one attribute only, and the filters are no more than the
         members. Both are empty if there is no such attribute.
         """
-        for attribute, mergeable in self._related(number, members).mergeable.items():
+        for attribute, mergeable in relations.mergeable.items():
             merging = members & mergeable
             if not merging or merging.bit_count() > self._most_pairs:
                 continue
-            key = number, merging
+            key = relations.number, merging
             entry = self._merges.get(key)
             if entry is None:
-                entry = self._merge(number, attribute[0], merging)
+                entry = self._merge(relations.number, attribute[0], merging)
                 _store(self._merges, key, entry)
             if entry:
                 return merging, entry
         return 0, ()
 
-    def _with(self, members: Bits, number: int) -> Bits:
+    def _with(self, members: Bits, relations: Relations) -> Bits:
         """The union of the members and a filter that they do not cover, simplified."""
-        waiting = [number]
+        merging, instead = self.merged(relations, members)
+        if not merging:
+            return self._beside(members, relations)
+        members, waiting = members ^ merging, list(instead)
         while waiting:
-            new = waiting.pop()
-            if new != number and self.covers(members, new, jointly=False):
+            relations = self._related(waiting.pop(), members)
+            if members & relations.bit or self._covers(relations, members, jointly=False):
                 continue
-            merging, instead = self.merged(new, members)
+            merging, instead = self.merged(relations, members)
             if merging:
                 members ^= merging
                 waiting += instead
-                continue
-            covered, candidates = self.covered_members(new, members)
-            members = members & ~covered | 1 << new
-            # Each of them is compared with others in its turn.
-            if candidates and candidates.bit_count() <= self._most_pairs // _PAIRS_EACH:
-                members = self._without_covered(members, candidates)
+            else:
+                members = self._beside(members, relations)
+        return members
+
+    def _beside(self, members: Bits, relations: Relations) -> Bits:
+        """The union of the members and a filter that is merged with none of them, simplified."""
+        covered, candidates = self.covered_members(relations, members)
+        members = members & ~covered | relations.bit
+        # Each of them is compared with others in its turn.
+        if candidates and candidates.bit_count() <= self._most_pairs // _PAIRS_EACH:
+            members = self._without_covered(members, candidates)
         return members
 
     def _without_covered(self, members: Bits, candidates: Bits) -> Bits:

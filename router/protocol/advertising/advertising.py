@@ -113,6 +113,8 @@ class AdvertisementRules(Protocol):
 class Advertising(Part):
     """Issues RAs by the schedule, and passes on those of other routers."""
 
+    __slots__ = ("_context", "_issued", "_routing", "_rules", "_schedule")
+
     def __init__(self, context: Context, routing: RoutingTable, rules: AdvertisementRules) -> None:
         self._context = context
         self._routing = routing

@@ -21,6 +21,8 @@ Levels: TypeAlias = dict[int, Bits]
 class CoveringFilter:
     """Section 3.5.1 to the letter: an RA is dropped when p_i covers it."""
 
+    __slots__ = ("__weakref__", "_routing", "_widened")
+
     def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
         #: Interfaces whose p_i claims what the routers beyond do not have.
@@ -110,12 +112,14 @@ class SubtreeFilter(CoveringFilter):
         most: filters of F over all its classes.
     """
 
+    __slots__ = ("_advertised", "_limit", "_most", "_pool")
+
     def __init__(self, routing: RoutingTable, content: Content, most: int) -> None:
         super().__init__(routing)
         self._limit = most
         self._pool = content.pool
-        #: Epoch -> (interface, class) -> F; the controller numbers the classes of each router and epoch.
-        self._advertised: dict[int, dict[tuple[int, int], Levels]] = {}
+        #: Epoch -> interface -> class -> F; the controller numbers the classes of each router and epoch.
+        self._advertised: dict[int, dict[int, dict[int, Levels]]] = {}
         #: How many filters all F have at most.
         self._most = 0
         self._pool.register(self)
@@ -125,10 +129,11 @@ class SubtreeFilter(CoveringFilter):
     def members(self) -> Bits:
         """All filters of all F."""
         found: Bits = 0
-        for classes in self._advertised.values():
-            for levels in classes.values():
-                for known in levels.values():
-                    found |= known
+        for interfaces in self._advertised.values():
+            for classes in interfaces.values():
+                for levels in classes.values():
+                    for known in levels.values():
+                        found |= known
         return found
 
     def has_as_many(self, filters: int) -> bool:
@@ -147,13 +152,15 @@ class SubtreeFilter(CoveringFilter):
         if self._most >= self._limit and self.has_as_many(self._limit):
             self._advertised.clear()
             self._most = 0
-        classes = self._advertised.get(epoch)
+        interfaces = self._advertised.get(epoch)
+        if interfaces is None:
+            interfaces = self._advertised[epoch] = {}
+        classes = interfaces.get(branch.parent)
         if classes is None:
-            classes = self._advertised[epoch] = {}
-        key = branch.parent, branch.subtree_id
-        levels = classes.get(key)
+            classes = interfaces[branch.parent] = {}
+        levels = classes.get(branch.subtree_id)
         if levels is None:
-            levels = classes[key] = {}
+            levels = classes[branch.subtree_id] = {}
         numbers = self._pool.numbers(predicate)
         self._most += len(numbers)
         known = levels.get(hops)
@@ -171,10 +178,9 @@ class SubtreeFilter(CoveringFilter):
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:  # noqa: ARG002
         """Intersects F with the report in every class of the interface: any may hold the SR's issuer."""
         bound = report[interface].members
-        for classes in self._advertised.values():
-            for (parent, _), levels in classes.items():
-                if parent == interface:
-                    self._restrict(levels, bound)
+        for interfaces in self._advertised.values():
+            for levels in interfaces.get(interface, {}).values():
+                self._restrict(levels, bound)
 
     def _restrict(self, levels: Levels, bound: Bits) -> None:
         for hops, known in levels.items():

@@ -110,6 +110,11 @@ class PullRouting(Part):
         restrict: bounds the RA ingress filter, which must not rely on what a UR has taken out of tables.
     """
 
+    __slots__ = (
+        *("_context", "_issued", "_outstanding", "_pending", "_policy"),
+        *("_replies", "_requests", "_round_trips", "_rules"),
+    )
+
     def __init__(self, context: Context, rules: ReplyRules, restrict: Restrict) -> None:
         options, counters, content = context.options, context.counters, context.content
         self._context = context

@@ -133,12 +133,13 @@ class ClassFilter(SubtreeFilter):
     """F by classes, which a UR bounds class by class."""
 
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
-        for held, classes in self._advertised.items():
-            for parent, number in [key for key in classes if key[0] == interface]:
-                if held != epoch:
-                    del classes[parent, number]
-                elif number in report:
-                    self._restrict(classes[parent, number], report[number].members)
+        for held, interfaces in self._advertised.items():
+            if held != epoch:
+                interfaces.pop(interface, None)
+                continue
+            for number, levels in interfaces.get(interface, {}).items():
+                if number in report:
+                    self._restrict(levels, report[number].members)
 
 
 class ClassReplyRules(ReplyRules):

@@ -27,6 +27,8 @@ from router.wire.frames import EncodedMessage, Flags, Frame
 class PerInterface(Scheme):
     """Per-interface forwarding: B(source, i) intersected with F_C."""
 
+    __slots__ = ("_advertising", "_ingress", "_pull")
+
     ra_flags = Flags.NONE
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
@@ -57,7 +59,7 @@ class PerInterface(Scheme):
         if frame.widened:
             self._ingress.accept_widened(branch, predicate)
             return None
-        hops = min(frame.hop_limit - 1, branch.depth)
+        hops = frame.hop_limit - 1 if frame.hop_limit <= branch.depth else branch.depth
         accepted = self._ingress.accept(frame.epoch, branch, predicate, hops)
         return None if accepted else Drop.RA_COVERED
 

@@ -162,9 +162,13 @@ def test_what_a_pool_says_does_not_depend_on_its_past(asked: list[Predicate], da
         sought = pool.numbers(last)
         answers = [pool.covers(members & ~(1 << number), number) for number in sought]
         below = [
-            [set(pool.predicate(bits)) for bits in pool.covered_members(number, members)] for number in sought
+            [
+                set(pool.predicate(bits))
+                for bits in pool.covered_members(pool._related(number, members), members)
+            ]
+            for number in sought
         ]
-        merged = [pool.merged(number, members) for number in sought]
+        merged = [pool.merged(pool._related(number, members), members) for number in sought]
         views = [(pool.predicate(bits), [pool.filter(n).filter for n in parts]) for bits, parts in merged]
         matched = [set(pool.predicate(members & pool.matching(message))) for message in MIXED_WORLD[::5]]
         table_of_all = pool.predicate(pool.add(0, pool.in_order(members)))
