@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from captures.rundir.files import RunFolderError
-from captures.rundir.layout import accounting
-
 #: Errors of a full file system, an exhausted quota, or a limit on the size of files (`ulimit -f`).
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: A file system with fewer free bytes counts as full.
@@ -78,6 +75,8 @@ def naming_the_run(run_dir: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
+        from captures.rundir.layout import accounting
+
         text = f"interrupted; `{accounting(run_dir)}` accounts for what there is of the run"
         raise KeyboardInterrupt(text) from interrupt
 
@@ -89,6 +88,9 @@ def run_folder_errors() -> Iterator[None]:
     Raises:
         InputError: in place of a `RunFolderError`.
     """
+    # Another interpreter, which lacks packages, finds that out inside the block.
+    from captures.rundir.files import RunFolderError
+
     try:
         yield
     except RunFolderError as error:

@@ -1,19 +1,26 @@
-"""An application on a node of a running emulation, for `cbcb pub` and `cbcb sub`."""
+"""Applications on nodes of a running emulation: `cbcb pub` and `cbcb sub`."""
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from router.privacy.keys import KeyFileError, read_keys
+from router.predicates.model import Message
+from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.printer import format_message
+from router.privacy.keys import KeyFile, KeyFileError, read_keys
 from router.runtime.client import Client, ClientError
-from testbed.cli.arguments import add_live_run, add_node
+from testbed.cli.arguments import add_live_run, add_node, positive, timeout_s
 from testbed.control.running import Running
 from testbed.errors import InputError, RunError
+from testbed.terminal.numbers import message
 from testbed.terminal.printable import put
 
 
@@ -50,3 +57,155 @@ def connected(arguments: Namespace) -> Iterator[Client]:
         raise InputError(str(error)) from error
     except ClientError as error:
         raise RunError(str(error)) from error
+
+
+def pub_arguments(parser: ArgumentParser) -> None:
+    add_application(parser)
+    parser.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
+
+
+def pub_command(arguments: Namespace) -> int:
+    """Prints `SOURCE:NUMBER`, as `cbcb trace` takes it, of each message sent.
+
+    Returns 0.
+    """
+    try:
+        messages = [parse_message(text) for text in arguments.message]
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    with connected(arguments) as client:
+        send = client.publish if "publish" in client.commands else client.send_message
+        for each in messages:
+            source, seq = send(each)
+            put(message(source, seq))
+    return 0
+
+
+#: Wall seconds between two looks for lifetimes that are over.
+_LOOK_S = 0.1
+#: Wall seconds between two looks at the key file.
+_RENEW_S = 1.0
+
+
+def sub_arguments(parser: ArgumentParser) -> None:
+    add_application(parser)
+    parser.add_argument(
+        "predicate",
+        nargs="+",
+        help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
+    )
+    parser.add_argument("--count", type=positive, help="end after so many messages")
+    limited = parser.add_argument_group(
+        "attention-limited service", "each predicate is a subscription with these limits; give all three"
+    )
+    limited.add_argument("--max", type=positive, help="greatest number of messages of a lifetime")
+    limited.add_argument("--lifetime", type=timeout_s, metavar="S", help="lifetime in experiment seconds")
+    limited.add_argument("--freshness", type=timeout_s, metavar="S", help="greatest age, experiment seconds")
+    limited.add_argument(
+        "--refresh",
+        action="store_true",
+        help="begin another lifetime when one is over",
+    )
+    parser.add_argument("--timeout-s", type=timeout_s, help="end after so many seconds")
+
+
+def sub_command(arguments: Namespace) -> int:
+    """Prints each message that arrives.
+
+    With --max, --lifetime and --freshness it ends with the last lifetime, unless there is --refresh.
+
+    Returns 1 if fewer than --count arrived in time, else 0.
+    """
+    limits = (arguments.max, arguments.lifetime, arguments.freshness)
+    if any(limits) and not all(limits):
+        raise InputError("--max, --lifetime, --freshness: expected all three, or none")
+    if arguments.refresh and not all(limits):
+        raise InputError("--refresh: expected --max, --lifetime and --freshness beside it")
+    try:
+        predicates = [parse_predicate(text) for text in arguments.predicate]
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    # Before the file is read: a rotation in between is then noticed.
+    keys = None if arguments.key_file is None else KeyFile(arguments.key_file)
+    with connected(arguments) as client:
+        if not all(limits):
+            for predicate in predicates:
+                client.subscribe(predicate)
+            return _print_deliveries(client, arguments.count, arguments.timeout_s, keys=keys)
+        for text, predicate in zip(arguments.predicate, predicates, strict=True):
+            number = client.register(predicate, *limits)
+            put(f"cbcb: subscription {number}, round 0: {text}", file=sys.stderr)
+        lifetimes = _Lifetimes(client, arguments.refresh, len(predicates))
+        return _print_deliveries(client, arguments.count, arguments.timeout_s, lifetimes)
+
+
+@dataclass
+class _Lifetimes:
+    """The lifetimes of the subscriptions with limits.
+
+    Attributes:
+        refresh: a subscription whose lifetime is over gets another one.
+        left: subscriptions whose lifetime is not over.
+    """
+
+    client: Client
+    refresh: bool
+    left: int
+
+    def over(self) -> bool:
+        """Reports the lifetimes that are over; returns whether no subscription is left."""
+        for ended in self.client.outcomes():
+            subscription = f"cbcb: subscription {ended.subscription}"
+            ends = f"round {ended.round} {ended.outcome}: {ended.got} messages"
+            put(f"{subscription}, {ends}", file=sys.stderr)
+            if self.refresh:
+                begun = self.client.refresh(ended.subscription)
+                put(f"{subscription}, round {begun}", file=sys.stderr)
+            else:
+                self.left -= 1
+        return self.left == 0
+
+
+def _renew(client: Client, keys: KeyFile) -> None:
+    """Takes the keys of the file if it was replaced: a step of a rotation (`cbcb keys rotate`)."""
+    try:
+        ring = keys.renewed()
+    except KeyFileError as error:
+        put(f"cbcb: {error}; the former keys stay in use", file=sys.stderr)
+        return
+    if ring is not None:
+        client.set_keys(ring)
+        numbers = ", ".join(str(key.key_id) for key in ring.keys)
+        put(f"cbcb: {keys.path}: receiving under keys {numbers}", file=sys.stderr)
+
+
+def _print_deliveries(
+    client: Client,
+    count: int | None,
+    timeout_s: float | None,
+    lifetimes: _Lifetimes | None = None,
+    keys: KeyFile | None = None,
+) -> int:
+    """Prints one message a line until there have been `count`, the time is over, or all lifetimes are."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    printed = 0
+    while count is None or printed < count:
+        wait_s = math.inf if deadline is None else deadline - time.monotonic()
+        if wait_s <= 0:
+            break
+        if keys is not None:
+            _renew(client, keys)
+            wait_s = min(wait_s, _RENEW_S)
+        if lifetimes is not None:
+            # The end of a lifetime comes as a line that is no delivery.
+            wait_s = min(wait_s, _LOOK_S)
+        delivery = next(client.deliveries(None if wait_s == math.inf else wait_s), None)
+        if delivery is None:
+            if keys is not None or (lifetimes is not None and not lifetimes.over()):
+                continue
+            break
+        name = message(delivery.source, delivery.seq)
+        put(f"{name} {format_message(Message(delivery.attributes))}")
+        sys.stdout.flush()
+        printed += 1
+    return 0 if count is None or printed == count else 1

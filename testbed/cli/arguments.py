@@ -1,4 +1,4 @@
-"""Types of arguments, and the arguments that several commands have.
+"""Types of arguments, the arguments that several commands have, and the experiment that they name.
 
 The types say in words what they expected: argparse itself would name the function.
 """
@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from argparse import ArgumentParser, ArgumentTypeError
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from testbed.errors import InputError
 from testbed.runs.folders import DEFAULT_RUNS
+from testbed.terminal.printable import put
+
+if TYPE_CHECKING:
+    from testbed.config.model import Experiment
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642
@@ -28,6 +35,8 @@ _MASTER = re.compile(
     rf"|spark://{_PLACE}(,{_PLACE})*"
     r"|yarn|k8s://\S+"
 )
+#: Suffixes of files that hold a network and no experiment.
+_NETWORKS = (".brite", ".graphml")
 
 
 def not_negative(text: str) -> int:
@@ -72,7 +81,7 @@ def master(text: str) -> str:
 
 
 def add_experiment(parser: ArgumentParser) -> None:
-    """EXPERIMENT, --topology and --set, which `testbed.cli.experiments` reads."""
+    """EXPERIMENT, --topology and --set, which `load` reads."""
     parser.add_argument(
         "experiment",
         nargs="?",
@@ -93,6 +102,45 @@ def add_experiment(parser: ArgumentParser) -> None:
         dest="overrides",
         help="another value for a key of the file, for example time_scale=30 or workload.senders_percent=50",
     )
+
+
+def overrides(arguments: Namespace) -> dict[str, str]:
+    """The values of --topology and --set, by dotted key.
+
+    Raises:
+        InputError: an option does not have the form KEY=VALUE.
+    """
+    from testbed.config.topology import parse_topology_argument
+
+    found = parse_topology_argument(arguments.topology) if arguments.topology else {}
+    for item in arguments.overrides:
+        key, separator, value = item.partition("=")
+        if not separator or not key.strip():
+            raise InputError(f"--set {item}: expected KEY=VALUE, for example time_scale=30")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def load(arguments: Namespace) -> Experiment:
+    """The experiment of a command line, validated.
+
+    Raises:
+        InputError: file, key or value is not right; one line for each fault.
+    """
+    from testbed.config.hop_limit import load_checked
+    from testbed.config.shipped import find_experiment
+    from testbed.config.toml_text import toml_value
+    from testbed.config.topology import parse_topology_argument
+
+    path, given = find_experiment(arguments.experiment), overrides(arguments)
+    if path.suffix.lower() in _NETWORKS:
+        # A topology by itself: the default experiment on it.
+        given = {"name": toml_value(path.stem)} | parse_topology_argument(str(path)) | given
+        path = find_experiment("default")
+    experiment = load_checked(path, given)
+    for note in experiment.topology.notes:
+        put(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
+    return experiment
 
 
 def add_force(parser: ArgumentParser) -> None:

@@ -6,8 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 
-from testbed.cli.arguments import add_experiment, add_force, add_runs
-from testbed.cli.experiments import load
+from testbed.cli.arguments import add_experiment, add_force, add_runs, load
 from testbed.config.model import AUTO, Experiment
 from testbed.emulation.demand import capacity, demand, shortages
 from testbed.emulation.estimate import estimate
@@ -23,13 +22,13 @@ from testbed.workload.members import key_ring
 from testbed.workload.model import Workload
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def check_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     add_runs(parser)
     add_force(parser)
 
 
-def main(arguments: Namespace) -> int:
+def check_command(arguments: Namespace) -> int:
     """Prints a summary of a valid experiment, and what its emulation takes of this machine.
 
     Returns 0, or 3 if this machine lacks something that `cbcb run` needs.

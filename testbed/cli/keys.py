@@ -18,7 +18,7 @@ from testbed.errors import InputError
 from testbed.terminal.printable import put
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def keys_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     new = actions.add_parser("new", help="write a file with one new key")
     new.add_argument("file", type=Path)
@@ -55,7 +55,7 @@ def _make_issuers(folder: Path, nodes: int) -> int:
     return 0
 
 
-def main(arguments: Namespace) -> int:
+def keys_command(arguments: Namespace) -> int:
     """Prints the keys of the file afterwards.
 
     Returns 0.

@@ -12,47 +12,62 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 from testbed import __version__
 from testbed.processes import end_like_ctrl_c, open_closed_streams
-from testbed.runs.folders import others_only_read
 from testbed.terminal.printable import reported
 
-#: Command -> its line of help. The module `testbed.cli.COMMAND` has `add_arguments(parser)`, which declares
-#: the arguments, and `main(arguments)`, which runs the command and returns the exit status. It imports
-#: libraries that take long to load in `main`: help and faults of the command line come at once.
+#: Command -> its module in `testbed.cli`, and its line of help. `COMMAND_arguments(parser)` of the module
+#: declares the arguments, and `COMMAND_command(arguments)` runs the command and returns the exit status. It
+#: imports libraries that take long to load: help and faults of the command line come at once.
 COMMANDS = {
-    "check": "validate an experiment and say what it would do",
-    "run": "emulate an experiment, account for every frame, and report",
-    "simulate": "simulate an experiment in virtual time, with the same accounting and report",
-    "sweep": "run an experiment over a grid of parameters and seeds, into one table with plots",
-    "plot": "draw any key of a sweep against any parameter, with intervals",
-    "figure": "reproduce a figure of the papers, and hold it against what the paper says",
-    "live": "watch a run, in the terminal and on a page on this machine",
-    "account": "account for a run again, from its captures and logs, on Spark or DuckDB",
-    "report": "write the report of a run again",
-    "compare": "show the keys of several runs side by side, and their curves over each other",
-    "replay": "hand what live routers recorded to the protocol core again, and compare its answers",
-    "query": "ask in SQL about the tables of a run (docs/tables.md)",
-    "trace": "show the way of one message: hop by hop, where it was pruned and why, who got it",
-    "export": "write a run into one file",
-    "import": "unpack a run that export has written",
-    "pub": "send messages from a node of a running emulation",
-    "sub": "receive messages at a node of a running emulation",
-    "exec": "run a program on a node of a running emulation",
-    "shell": "open a shell on a node of a running emulation",
-    "link": "take a link of a running emulation down or up",
-    "node": "cut a node of a running emulation off, or join it to the network",
-    "cli": "open a prompt for a running emulation: nodes, links, programs on nodes, pub, sub, faults",
-    "attack": "attack the private frames of a run as a router without the key would",
-    "wireshark": "let your Wireshark and tshark show CBCB frames",
-    "match": "match messages against a table, in the language of the Siena Fast Forwarding driver",
-    "keys": "make and rotate the keys of a network with privacy",
-    "workload": "generate synthetic workloads",
-    "doctor": "say what this machine can do, and how to mend what it cannot",
-    "clean": "remove what dead runs, and dead processes' Spark, left on the machine",
+    "check": ("check", "validate an experiment and say what it would do"),
+    "run": ("run", "emulate an experiment, account for every frame, and report"),
+    "simulate": ("run", "simulate an experiment in virtual time, with the same accounting and report"),
+    "sweep": (
+        "evaluation",
+        "run an experiment over a grid of parameters and seeds, into one table with plots",
+    ),
+    "plot": ("evaluation", "draw any key of a sweep against any parameter, with intervals"),
+    "figure": ("evaluation", "reproduce a figure of the papers, and hold it against what the paper says"),
+    "live": ("runs", "watch a run, in the terminal and on a page on this machine"),
+    "account": ("runs", "account for a run again, from its captures and logs, on Spark or DuckDB"),
+    "report": ("runs", "write the report of a run again"),
+    "compare": ("runs", "show the keys of several runs side by side, and their curves over each other"),
+    "replay": (
+        "replay",
+        "hand what live routers recorded to the protocol core again, and compare its answers",
+    ),
+    "query": ("questions", "ask in SQL about the tables of a run (docs/tables.md)"),
+    "trace": (
+        "questions",
+        "show the way of one message: hop by hop, where it was pruned and why, who got it",
+    ),
+    "export": ("runs", "write a run into one file"),
+    "import": ("runs", "unpack a run that export has written"),
+    "pub": ("applications", "send messages from a node of a running emulation"),
+    "sub": ("applications", "receive messages at a node of a running emulation"),
+    "exec": ("network", "run a program on a node of a running emulation"),
+    "shell": ("network", "open a shell on a node of a running emulation"),
+    "link": ("network", "take a link of a running emulation down or up"),
+    "node": ("network", "cut a node of a running emulation off, or join it to the network"),
+    "cli": (
+        "network",
+        "open a prompt for a running emulation: nodes, links, programs on nodes, pub, sub, faults",
+    ),
+    "attack": ("evaluation", "attack the private frames of a run as a router without the key would"),
+    "wireshark": ("machine", "let your Wireshark and tshark show CBCB frames"),
+    "match": (
+        "workloads",
+        "match messages against a table, in the language of the Siena Fast Forwarding driver",
+    ),
+    "keys": ("keys", "make and rotate the keys of a network with privacy"),
+    "workload": ("workloads", "generate synthetic workloads"),
+    "doctor": ("machine", "say what this machine can do, and how to mend what it cannot"),
+    "clean": ("machine", "remove what dead runs, and dead processes' Spark, left on the machine"),
 }
 
 
@@ -72,10 +87,10 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # The options before a command take no values: the first argument that is no option is the command.
     chosen = next((argument for argument in argv if not argument.startswith("-")), None)
-    for name, text in COMMANDS.items():
+    for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name == chosen:
-            import_module(f"testbed.cli.{name}").add_arguments(command)
+            _function(module, f"{name}_arguments")(command)
     return parser
 
 
@@ -85,6 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    from testbed.runs.folders import others_only_read
+
     open_closed_streams()
     end_like_ctrl_c()
     arguments = build_parser(argv).parse_args(argv)
@@ -92,7 +109,13 @@ def _run(argv: Sequence[str]) -> int:
         # For children, an empty entry is the working folder, also under `-P`.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))
     with others_only_read():
-        return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
+        module, _ = COMMANDS[arguments.command]
+        return int(_function(module, f"{arguments.command}_command")(arguments))
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(import_module(f"testbed.cli.{module}"), name)
+    return found
 
 
 if __name__ == "__main__":

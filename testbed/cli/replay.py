@@ -21,7 +21,7 @@ from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def replay_arguments(parser: ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument(
         "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def main(arguments: Namespace) -> int:
+def replay_command(arguments: Namespace) -> int:
     """Returns 0 if every router answered as in the live run (or was only asked to be shown), else 1.
 
     A recording that the run made and that is gone makes it 1. Recordings that cannot be read are an

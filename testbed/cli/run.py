@@ -1,4 +1,4 @@
-"""`cbcb run`: emulates an experiment, accounts for every frame, and reports."""
+"""One run of an experiment: emulated, or simulated in virtual time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,15 @@ from contextlib import ExitStack, closing
 from rich.console import Console
 
 from captures.rundir.layout import accounting
-from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs
-from testbed.cli.experiments import load
-from testbed.emulation.demand import demand, require_capacity
-from testbed.emulation.emulation import emulate
-from testbed.emulation.estimate import estimate
+from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs, load
 from testbed.errors import MachineError, PartLostError, naming_the_run
-from testbed.live.view import LiveView
-from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath, why_no_tun
-from testbed.network.cleanup import clean_dead_runs
 from testbed.network.namespaces import require_backlog
-from testbed.prepared import PreparedConclusion, has_room
 from testbed.terminal.progress import Progress
-from testbed.workload.generate import generate
 from topos.model import Topology
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def run_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     add_runs(parser)
     parser.add_argument(
@@ -58,11 +49,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def main(arguments: Namespace) -> int:
+def run_command(arguments: Namespace) -> int:
     """Returns 0 if the verdict holds, else 1.
 
     A run whose workload was interrupted leaves a folder that `cbcb account` accounts for, and nothing else.
     """
+    from testbed.emulation.demand import demand, require_capacity
+    from testbed.emulation.emulation import emulate
+    from testbed.emulation.estimate import estimate
+    from testbed.live.view import LiveView
+    from testbed.machine.checks import require_machine
+    from testbed.network.cleanup import clean_dead_runs
+    from testbed.prepared import PreparedConclusion, has_room
+    from testbed.workload.generate import generate
+
     experiment = load(arguments)
     require_machine(experiment)
     if not arguments.force:
@@ -127,3 +127,39 @@ def choose_datapath(asked: str, topology: Topology, progress: Progress) -> str:
         progress.note(f"datapath: user, since {error}")
         return "user"
     return "kernel"
+
+
+def simulate_arguments(parser: ArgumentParser) -> None:
+    add_experiment(parser)
+    add_runs(parser)
+    add_master(parser, "local[2]")
+    add_engine(parser)
+    parser.add_argument(
+        "--captures",
+        choices=("all", "links", "none"),
+        default="all",
+        help="captures to keep: all, those of links between routers, or none (all); the accounting knows of "
+        "traffic what they hold",
+    )
+    parser.add_argument(
+        "--no-account",
+        action="store_true",
+        help="end after the simulation; `cbcb account` does the rest later",
+    )
+
+
+def simulate_command(arguments: Namespace) -> int:
+    """Returns 0 if the verdict holds, else 1."""
+    experiment = load(arguments)
+    from testbed.sim.simulation import simulate
+
+    progress = Progress(Console())
+    run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
+    if arguments.no_account:
+        progress.note(f"not accounted for: {accounting(run_dir)}")
+        return 0
+    # Spark, pandas and matplotlib take seconds to load.
+    from testbed.conclude import conclude
+
+    with naming_the_run(run_dir):
+        return conclude(run_dir, arguments.master, progress, arguments.engine)

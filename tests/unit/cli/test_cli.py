@@ -52,7 +52,7 @@ def _experiment(folder: Path, text: str) -> str:
 
 def test_help_lists_every_command() -> None:
     printed = _printed("--help")
-    for command, text in COMMANDS.items():
+    for command, (_, text) in COMMANDS.items():
         assert re.search(rf"\n    {command}\s+{re.escape(text[:20])}", printed), command
 
 

@@ -196,7 +196,9 @@ from testbed.cli import main as cli
 def at_work(arguments):
     os.kill(os.getpid(), signal.{name})
     return 0
-sys.modules["testbed.cli.check"] = types.SimpleNamespace(main=at_work, add_arguments=lambda parser: None)
+sys.modules["testbed.cli.check"] = types.SimpleNamespace(
+    check_command=at_work, check_arguments=lambda parser: None
+)
 sys.exit(cli.main(["check"]))
 """
 

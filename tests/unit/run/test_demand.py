@@ -219,6 +219,6 @@ def test_an_interrupted_bring_up_names_its_step_and_still_is_an_interrupt(
         _raise(KeyboardInterrupt())()
     assert isinstance(stopped.value, BringUpInterrupted)
     assert str(stopped.value) == "bring-up interrupted at captures; nothing was sent"
-    monkeypatch.setattr("testbed.cli.check.main", lambda _arguments: _raise(stopped.value)())
+    monkeypatch.setattr("testbed.cli.check.check_command", lambda _arguments: _raise(stopped.value)())
     assert main(["check", "ring5"]) == 5
     assert capsys.readouterr().err == "cbcb: bring-up interrupted at captures; nothing was sent\n"

@@ -13,7 +13,7 @@ from captures.rundir.applications import read_attention
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.runtime.client import Client, ClientError, RoundOver
-from testbed.cli import pub, sub
+from testbed.cli import applications
 from testbed.errors import InputError
 from testbed.terminal import printable
 from tests.support.polling import TIMEOUT, wait_for
@@ -63,20 +63,19 @@ def on_limited(limited: Node, monkeypatch: pytest.MonkeyPatch) -> None:
         with limited.client() as client:
             yield client
 
-    for command in (pub, sub):
-        monkeypatch.setattr(command, "connected", connected)
+    monkeypatch.setattr(applications, "connected", connected)
 
 
 def _subscribed(*arguments: str) -> int:
     """The status of `cbcb sub 4` with arguments."""
     parser = ArgumentParser()
-    sub.add_arguments(parser)
-    return sub.main(parser.parse_args(["4", *arguments, "--timeout-s", str(TIMEOUT)]))
+    applications.sub_arguments(parser)
+    return applications.sub_command(parser.parse_args(["4", *arguments, "--timeout-s", str(TIMEOUT)]))
 
 
 @pytest.mark.usefixtures("on_limited")
 def test_sub_refreshes_subscriptions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert pub.main(Namespace(message=["x = 1", "y = 2", "x = 1"])) == 0
+    assert applications.pub_command(Namespace(message=["x = 1", "y = 2", "x = 1"])) == 0
     capsys.readouterr()
     limits = ("--max", "1", "--lifetime", "60", "--freshness", "300")
     assert _subscribed("x = 1", *limits, "--refresh", "--count", "2") == 0
@@ -106,7 +105,7 @@ def test_sub_says_that_a_lifetime_is_over(
     limited: Node, refresh: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --refresh the next round gets what is published in it."""
-    assert pub.main(Namespace(message=["x = 1"])) == 0
+    assert applications.pub_command(Namespace(message=["x = 1"])) == 0
     capsys.readouterr()
 
     def put(text: str, **options: Any) -> None:
@@ -114,10 +113,10 @@ def test_sub_says_that_a_lifetime_is_over(
         if text.startswith("4:1 "):
             limited.advance(60)
         elif text.endswith(", round 1"):
-            assert pub.main(Namespace(message=["x = 1"])) == 0
+            assert applications.pub_command(Namespace(message=["x = 1"])) == 0
 
     written = printable.put
-    monkeypatch.setattr(sub, "put", put)
+    monkeypatch.setattr(applications, "put", put)
     limits = ("--max", "5", "--lifetime", "60", "--freshness", "300")
     assert _subscribed("x = 1", *limits, *(("--refresh", "--count", "2") if refresh else ())) == 0
     out, err = capsys.readouterr()
@@ -130,12 +129,12 @@ def test_sub_says_that_a_lifetime_is_over(
 
 @pytest.mark.usefixtures("on_limited")
 def test_sub_and_pub_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert pub.main(Namespace(message=["x = 1", "x = 1"])) == 0
+    assert applications.pub_command(Namespace(message=["x = 1", "x = 1"])) == 0
     options = {"count": None, "timeout_s": TIMEOUT, "refresh": False, "lifetime": 60.0, "freshness": 300.0}
     options["key_file"] = None
-    assert sub.main(Namespace(predicate=["x = 1"], max=1, **options)) == 0
+    assert applications.sub_command(Namespace(predicate=["x = 1"], max=1, **options)) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[-1].endswith("x = 1")
     assert "round 0 satisfied: 1 messages" in err
     with pytest.raises(InputError, match="expected all three, or none"):
-        sub.main(Namespace(predicate=["x = 1"], max=None, **options))
+        applications.sub_command(Namespace(predicate=["x = 1"], max=None, **options))

@@ -25,7 +25,7 @@ from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError
-from testbed.cli import sub
+from testbed.cli import applications
 from testbed.control.prompt import Prompt
 from testbed.control.running import Running
 from testbed.errors import InputError
@@ -76,12 +76,14 @@ def test_sub_takes_the_keys_of_a_file_that_is_replaced(
         with private_node.client(key=new.rotated()) as sender:
             sender.send_message("x = 1")
 
-    monkeypatch.setattr(sub, "connected", connected)
-    monkeypatch.setattr(sub, "_RENEW_S", 0.01)
+    monkeypatch.setattr(applications, "connected", connected)
+    monkeypatch.setattr(applications, "_RENEW_S", 0.01)
     rotation = threading.Thread(target=rotate)
     rotation.start()
     options = {"max": None, "refresh": False, "lifetime": None, "freshness": None, "key_file": file}
-    status = sub.main(Namespace(predicate=["x = 1"], count=1, timeout_s=2 * TIMEOUT, **options))
+    status = applications.sub_command(
+        Namespace(predicate=["x = 1"], count=1, timeout_s=2 * TIMEOUT, **options)
+    )
     rotation.join()
     assert status == 0
     assert capsys.readouterr().out.endswith("x = 1\n")

@@ -1,19 +1,76 @@
-"""`cbcb wireshark`: the dissector, the statistics and the profile for the user's Wireshark."""
+"""This machine: what it can do, what is left on it, and its Wireshark."""
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.errors import InputError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from captures.spark.folder import remove_abandoned
+from testbed.errors import InputError, MachineError, RunError
+from testbed.machine.checks import check_machine, compiled_code
+from testbed.network.cleanup import clean_dead_runs
+from testbed.network.state import live_runs
 from testbed.terminal.printable import put
 from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
 from topos.loaders import load
 from topos.model import TopologyError
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def doctor_arguments(_parser: ArgumentParser) -> None:
+    """Takes none."""
+
+
+def doctor_command(_arguments: Namespace) -> int:
+    """Prints one line a finding.
+
+    Returns 3 if something is missing that `cbcb run` needs.
+    """
+    checks = [*check_machine(), compiled_code()]
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for check in checks:
+        mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]not here[/]"
+        table.add_row(mark, check.name, Text(check.detail, overflow="fold"))
+        if not check.ok:
+            mend = Text.assemble(("to mend:", "dim"), f" {check.mend}")
+            mend.overflow = "fold"
+            table.add_row("", "", mend)
+    Console().print(table)
+    return 3 if any(check.required and not check.ok for check in checks) else 0
+
+
+def clean_arguments(_parser: ArgumentParser) -> None:
+    """Takes none."""
+
+
+def clean_command(_arguments: Namespace) -> int:
+    """Prints what was removed and which live runs were left alone.
+
+    Returns 0.
+    """
+    if os.geteuid() != 0:
+        raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
+    cleaned = clean_dead_runs()
+    folders, processes = remove_abandoned()
+    if cleaned.tags:
+        put(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
+    if folders:
+        put(f"removed {folders} temporary folders of Spark's ({processes} processes)")
+    if not cleaned.tags and not folders and not cleaned.failures:
+        put("nothing to clean")
+    for state in live_runs():
+        put(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
+    if cleaned.failures:
+        raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))
+    return 0
+
+
+def wireshark_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "action", choices=["install", "uninstall"], help="into your personal folders, or from them"
     )
@@ -29,7 +86,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def main(arguments: Namespace) -> int:
+def wireshark_command(arguments: Namespace) -> int:
     """Installs, or as the options say, removes or prints.
 
     Returns 0.

@@ -1,0 +1,263 @@
+"""Many runs: sweeps, plots, figures of the papers, and attacks."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
+from testbed.errors import InputError, MachineError
+from testbed.runs.folders import find_run
+from testbed.sweeps.engines import ENGINES, KEEP, OTHER_CODE, REFUSE
+from testbed.terminal.printable import put
+
+
+def sweep_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("spec", type=Path, metavar="SPEC", help="the file of the sweep (docs/sweeps.md)")
+    add_runs(parser)
+    add_master(parser, "local[2]")
+    parser.add_argument(
+        "--keep-runs",
+        action="store_true",
+        help="keep the run folders of simulations in the folder of the sweep",
+    )
+    parser.add_argument("--retry-failed", action="store_true", help="run what has failed a second time")
+    add_other_code(parser, *OTHER_CODE)
+
+
+def sweep_command(arguments: Namespace) -> int:
+    """Returns 0 if every run succeeded and its verdict holds, else 1."""
+    from rich.console import Console
+
+    from captures.spark.session import SessionError
+    from testbed.runs.folders import sweep_folder
+    from testbed.sweeps.spec import load_spec
+    from testbed.sweeps.sweep import sweep
+    from testbed.terminal.progress import Progress
+
+    spec = load_spec(arguments.spec)
+    datapath = "user"
+    if spec.engine == "run":
+        from testbed.machine.probes import datapath as found
+
+        datapath = found()
+    progress = Progress(Console())
+    try:
+        result = sweep(
+            spec,
+            sweep_folder(arguments.runs, spec.name),
+            progress,
+            master=arguments.master,
+            datapath=datapath,
+            keep=arguments.keep_runs,
+            retry=arguments.retry_failed,
+            other_code=arguments.other_code,
+        )
+    except SessionError as error:
+        raise MachineError(str(error)) from error
+    for name, path in result.plots.items():
+        progress.note(f"plot: {path} ({name})")
+    progress.note(f"table: {result.table}")
+    for line in result.complaints:
+        progress.note(line)
+    if result.unfinished:
+        raise InputError(f"{result.unfinished} runs are missing")
+    return 1 if result.complaints else 0
+
+
+def plot_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sweep", type=Path, help="the folder of a sweep, its name, or a Parquet file")
+    add_runs(parser)
+    parser.add_argument("--y", required=True, metavar="KEY", help="a key of the summary, or KEY / KEY")
+    parser.add_argument("--x", required=True, metavar="PARAMETER", help="a parameter, or any other column")
+    parser.add_argument("--by", metavar="PARAMETER", help="a line for each value of this one")
+    parser.add_argument("--x-label", metavar="TEXT", help="text of the horizontal axis (the parameter)")
+    parser.add_argument("--y-label", metavar="TEXT", help="text of the vertical axis (the key)")
+    parser.add_argument(
+        "--kind",
+        choices=("mean", "median"),
+        default="mean",
+        help="mean with its 95%% confidence interval, or median with the band from 10 to 90%% (mean)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("plot.svg"), metavar="FILE", help=".svg, .png or .pdf"
+    )
+    add_style(parser, "report", "style of the plot")
+    add_other_code(parser, REFUSE, KEEP)
+
+
+def plot_command(arguments: Namespace) -> int:
+    """Writes the plot, and prints its numbers."""
+    from testbed.machine.versions import require_one_code
+    from testbed.report.style import STYLES, styled
+    from testbed.runs.folders import sweep_folder
+    from testbed.sweeps.folder import read_runs, sources_of
+    from testbed.sweeps.plot import save
+    from testbed.sweeps.spec import Plot
+    from testbed.sweeps.statistics import points
+
+    path = arguments.sweep
+    if not path.exists():
+        path = sweep_folder(arguments.runs, str(path))
+    runs = read_runs(path)
+    require_one_code(sources_of(runs), arguments.other_code)
+    plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind, arguments.x_label, arguments.y_label)
+    with styled(STYLES[arguments.style]):
+        save(runs, plot, arguments.output)
+    parameters = [plot.x] if plot.by is None else [plot.x, plot.by]
+    for place, found in points(runs, plot.y, parameters).items():
+        where = ", ".join(f"{name} = {value}" for name, value in zip(parameters, place, strict=True))
+        put(
+            f"{where}: mean {found.mean:.4g} [{found.low:.4g}, {found.high:.4g}], "
+            f"median {found.median:.4g} [{found.p10:.4g}, {found.p90:.4g}], {found.runs} runs"
+        )
+    put(f"plot: {arguments.output}")
+    return 0
+
+
+def figure_arguments(parser: ArgumentParser) -> None:
+    from testbed.figures.reproduction import FIGURES, PAPER, SIZES
+
+    names = "; ".join(f"{name}: {doc}" for name, doc in FIGURES.docs.items())
+    parser.add_argument("figure", metavar="NAME", help=names.replace("%", "%%"))
+    parser.add_argument(
+        "--size",
+        choices=SIZES,
+        default=PAPER,
+        help="networks and durations (paper); of some figures: large, beyond the paper's, and emulated, a "
+        "part that --engine run, which this size requires, can do in an hour",
+    )
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="simulate",
+        help="simulated as tasks of Spark, or emulated one after the other (simulate); figures that are "
+        "calculated, such as attention, take simulate alone",
+    )
+    add_runs(parser)
+    add_master(parser, "local[2]")
+    add_other_code(parser, *OTHER_CODE)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="folder for the page (figures/NAME beside the runs). The page is NAME.md; of a size "
+        "other than paper, or with --engine run, the name has the size and the word emulated as well, such "
+        "as NAME-small or NAME-paper-emulated",
+    )
+
+
+def figure_command(arguments: Namespace) -> int:
+    """Returns 0 if every statement that is judged holds, else 1."""
+    from rich.console import Console
+
+    from captures.spark.session import SessionError
+    from testbed.figures.page import page_of, verdict_of
+    from testbed.figures.reproduction import FIGURES
+    from testbed.figures.runner import reproduce
+    from testbed.runs.folders import reproduction_folder
+    from testbed.terminal.progress import Progress
+
+    name, size, seeds = arguments.figure, arguments.size, arguments.seeds
+    try:
+        figure = FIGURES[name]()
+    except KeyError as error:
+        raise InputError(str(error)) from error
+    folder = reproduction_folder(arguments.runs, name)
+    progress = Progress(Console())
+    try:
+        done = reproduce(
+            figure,
+            size,
+            range(1, seeds + 1),
+            folder,
+            progress,
+            engine=arguments.engine,
+            master=arguments.master,
+            other_code=arguments.other_code,
+        )
+    except SessionError as error:
+        raise MachineError(str(error)) from error
+    page = page_of(
+        name,
+        figure,
+        done,
+        arguments.output or folder,
+        size=size,
+        seeds=seeds,
+        engine=arguments.engine,
+    )
+    statements = figure.judge(done.results)
+    for statement in statements:
+        progress.note(
+            f"{verdict_of(statement):7} {statement.text}: {statement.measured} ({statement.predicted})"
+        )
+    for line in done.failures:
+        progress.note(f"failed  {line}")
+    progress.note(f"page: {page}")
+    return 1 if done.failures or any(statement.holds is False for statement in statements) else 0
+
+
+def attack_arguments(parser: ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument(
+        "--key-file", type=Path, metavar="FILE", help="key of the run, to count what is right (RUN/keys.json)"
+    )
+    parser.add_argument(
+        "--attack", action="append", default=[], metavar="NAME", help="only this attack: A1 to A5 (all)"
+    )
+    parser.add_argument("--json", action="store_true", help="an object a line")
+
+
+def attack_command(arguments: Namespace) -> int:
+    """Prints the share that each attack identifies, beside a guess that sees no frame.
+
+    Returns 0.
+    """
+    from captures.rundir.layout import RunLayout
+    from testbed.attacks.model import ATTACKS
+    from testbed.attacks.run import attack_run
+
+    for name in arguments.attack:
+        if name not in ATTACKS:
+            raise InputError(f"--attack {name}: expected one of {', '.join(ATTACKS)}")
+    names = arguments.attack or list(ATTACKS)
+    run = find_run(arguments.runs, arguments.run)
+    found = attack_run(RunLayout(run), arguments.key_file, names)
+    if arguments.json:
+        for name, count, outcome in found.outcomes:
+            row = {
+                "attack": name,
+                "messages": count,
+                "targets": outcome.targets,
+                "right": outcome.right,
+                "share": outcome.share,
+                "baseline": outcome.baseline,
+            }
+            put(json.dumps(row))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    frames = ", ".join(f"{count:,} {name}" for name, count in sorted(found.frames.items()))
+    put(
+        f"{run.name}: {frames} captured: {found.messages:,} messages, {found.filters:,} filters"
+        + (f"; the key does not open {found.unread:,} messages" if found.unread else "")
+    )
+    table = Table("attack", "messages seen", "identified", "share", "a guess", "of")
+    for name, count, outcome in found.outcomes:
+        table.add_row(
+            name,
+            f"{count:,}",
+            f"{outcome.right:,} of {outcome.targets:,}",
+            f"{100 * outcome.share:.2f} %",
+            f"{100 * outcome.baseline:.2f} %",
+            ATTACKS[name].target,
+        )
+    Console().print(table)
+    for name in names:
+        put(f"{name}: {ATTACKS.docs[name]}")
+    return 0

@@ -1,0 +1,200 @@
+"""Matching and synthetic workloads in files."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from router.matching.engines import COMPILED, DEFAULT, ENGINES
+from router.predicates.lexer import COMPARISONS
+from router.predicates.model import SYMBOLS, Operator
+from testbed.cli.arguments import add_experiment, load
+from testbed.errors import InputError
+from testbed.siena_ff.files import write_driver, write_json
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.siena_ff.reader import read_chunks
+from testbed.siena_ff.session import Session
+from testbed.terminal.printable import put
+from testbed.terminal.progress import Progress
+from testbed.workload.generate import generate
+from testbed.workload.script import left_out, write_script
+
+
+def match_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", default="-", help="the statements; - is standard input (-)")
+    parser.add_argument(
+        "--engine",
+        default=DEFAULT,
+        metavar="NAME",
+        help=f"{', '.join(sorted(ENGINES))} ({DEFAULT}); counting has options: counting:rounds=10,bloom=off",
+    )
+    parser.add_argument(
+        "--stats", action="store_true", help="the table's size, build and time per message, to standard error"
+    )
+
+
+def match_command(arguments: Namespace) -> int:
+    """Prints a line for each `select`; a fault in the file is an InputError (exit status 2)."""
+    if arguments.engine == COMPILED:
+        from router.matching.compiled.layout import COMPILER
+
+        if not COMPILER.has_code:
+            put("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
+    try:
+        session = Session(arguments.engine, sys.stdout)
+    except ValueError as error:
+        raise InputError(f"--engine: {error}") from error
+    if arguments.file == "-":
+        session.run(read_chunks(sys.stdin.buffer, "standard input"), "standard input")
+    else:
+        try:
+            with Path(arguments.file).open("rb") as stream:
+                session.run(read_chunks(stream, arguments.file), arguments.file)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            raise InputError(f"{arguments.file}: {error.strerror}") from error
+    if arguments.stats:
+        put(session.statistics(), file=sys.stderr)
+    return 0
+
+
+FORMATS = ("driver", "jsonl")
+_DEFAULTS = MatchingWorkload()
+
+
+def add_matching(parser: ArgumentParser) -> None:
+    """The options of `cbcb workload match`."""
+    numbers: tuple[tuple[str, type, str], ...] = (
+        ("constraints", int, "constraints of the whole table, at most 5,000,000"),
+        ("interfaces", int, "interfaces, numbered from 1, at most 1,000,000"),
+        ("messages", int, "messages, at most 1,000,000,000"),
+        ("seed", int, "seed; it does not change the dictionary"),
+        ("words", int, "size of the dictionary of names and strings"),
+        ("zipf", float, "exponent of Zipf's law; 0 is uniform"),
+        ("strings-percent", float, "how many values are strings; the others are integers"),
+        ("integers", int, "integers are 0 to N - 1"),
+    )
+    for name, kind, text in numbers:
+        default = getattr(_DEFAULTS, name.replace("-", "_"))
+        parser.add_argument(
+            f"--{name}",
+            type=kind,
+            default=default,
+            metavar="N",
+            help=f"{text} ({default:,})".replace("%", "%%"),
+        )
+    for name, what in (
+        ("filter-constraints", "constraints of a filter"),
+        ("message-attributes", "attributes of a message"),
+    ):
+        fewest, most = default = getattr(_DEFAULTS, name.replace("-", "_"))
+        parser.add_argument(
+            f"--{name}", type=_range, default=default, metavar="MIN-MAX", help=f"{what} ({fewest}-{most})"
+        )
+    for what in ("integer", "string"):
+        default = getattr(_DEFAULTS, f"{what}_operators")
+        shown = ",".join(f"{SYMBOLS[operator]}:{weight:g}" for operator, weight in default.items())
+        parser.add_argument(
+            f"--{what}-operators",
+            type=_operators,
+            default=default,
+            metavar="OP:WEIGHT,...",
+            help=f"({shown})",
+        )
+    parser.add_argument("--format", choices=FORMATS, default="driver", help="(driver)")
+    parser.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
+    )
+
+
+def _range(text: str) -> tuple[int, int]:
+    fewest, _, most = text.partition("-")
+    try:
+        return int(fewest), int(most or fewest)
+    except ValueError:
+        raise ArgumentTypeError(f"expected MIN-MAX, for example 1-6, found {text!r}") from None
+
+
+def _operators(text: str) -> Mapping[Operator, float]:
+    operators = {symbol: operator for operator, symbol in SYMBOLS.items()}
+    weights: dict[Operator, float] = {}
+    for part in text.split(","):
+        symbol, _, weight = part.rpartition(":")
+        try:
+            weights[operators[symbol.strip()]] = float(weight)
+        except (KeyError, ValueError):
+            known = " ".join([*COMPARISONS, "any"])
+            raise ArgumentTypeError(
+                f"expected OPERATOR:WEIGHT,..., operators {known}, found {part!r}"
+            ) from None
+    return weights
+
+
+_WRITERS = {"driver": write_driver, "jsonl": write_json}
+
+
+def workload_arguments(parser: ArgumentParser) -> None:
+    workloads = parser.add_subparsers(dest="workload", required=True, metavar="KIND")
+    text = "generate a forwarding table and messages, to measure matching with"
+    matching = workloads.add_parser("match", help=text, description=text[0].upper() + text[1:] + ".")
+    add_matching(matching)
+    text = "write topology and workload of an experiment as a file of the protocol authors' simulator"
+    generating = workloads.add_parser("generate", help=text, description=text[0].upper() + text[1:] + ".")
+    add_experiment(generating)
+    generating.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
+    )
+
+
+def workload_command(arguments: Namespace) -> int:
+    """Writes the workload."""
+    return _generate(arguments) if arguments.workload == "generate" else _match(arguments)
+
+
+def _generate(arguments: Namespace) -> int:
+    experiment = load(arguments)
+    progress = Progress(Console(stderr=True))
+    for each in left_out(experiment):
+        progress.note(f"left out, since the file has no place for it: {each}")
+    with _output(arguments.output) as out:
+        write_script(experiment.topology, experiment.duration_s, generate(experiment).items, out)
+    return 0
+
+
+def _match(arguments: Namespace) -> int:
+    fields = MatchingWorkload.__dataclass_fields__
+    workload = MatchingWorkload(**{name: getattr(arguments, name) for name in fields})
+    progress = Progress(Console(stderr=True, quiet=arguments.output == "-" and not sys.stderr.isatty()))
+    with progress.stage("draw", f"drawing {workload.constraints:,} constraints"):
+        table = draw_table(workload)
+    total = len(table.interface) + workload.messages
+    with (
+        _output(arguments.output) as out,
+        progress.stage(
+            "write", f"writing {len(table.interface):,} filters and {workload.messages:,} messages"
+        ),
+    ):
+        _WRITERS[arguments.format](
+            table, draw_messages(workload), out, lambda done: progress.update(f"{done / total:.0%}")
+        )
+    return 0
+
+
+@contextmanager
+def _output(name: str) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdout
+        return
+    try:
+        with Path(name).open("w", encoding="utf-8") as out:
+            yield out
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from error
