@@ -13,7 +13,6 @@ The file is JSON, readable and writable by its owner alone.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
@@ -21,7 +20,9 @@ import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal
+
+import msgspec
 
 from router.predicates.encoded.encodings import (
     AFFIX_MAX,
@@ -34,13 +35,14 @@ from router.predicates.encoded.encodings import (
     Ranges,
 )
 from router.predicates.encoded.model import Suite
+from router.records.forms import parse
+from router.records.json_file import to_json
 
 #: Bytes of a secret.
 SECRET_BYTES = 32
 DEFAULT_BITS, DEFAULT_HASHES = 512, 8
 _FILE_MODE = 0o600
-_FORMAT = "cbcb-keys-1"
-_TYPE_NAMES = {str: "a text", int: "an integer", float: "a number", list: "a list"}
+_FORMAT: Final = "cbcb-keys-1"
 
 
 class KeyFileError(ValueError):
@@ -86,10 +88,6 @@ class EncodingParameters:
 
 
 DEFAULT_PARAMETERS = EncodingParameters()
-#: Name of a parameter -> its type.
-_PARAMETERS: dict[str, type] = {
-    each.name: type(getattr(DEFAULT_PARAMETERS, each.name)) for each in fields(EncodingParameters)
-}
 
 
 @dataclass(frozen=True)
@@ -190,6 +188,23 @@ class KeyRing:
         return f"removes key {old.key_id}: when all members have this file, and no older message is under way"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Entry(EncodingParameters):
+    """A key in a file: the secret is in hex."""
+
+    key_id: int
+    secret: str
+
+
+@dataclass(frozen=True)
+class _File:
+    """A key file."""
+
+    format: Literal["cbcb-keys-1"]
+    sending: int
+    keys: list[_Entry]
+
+
 def _new_key(
     parameters: EncodingParameters, random_bytes: Callable[[int], bytes], taken: tuple[int, ...]
 ) -> Key:
@@ -209,14 +224,9 @@ def write_keys(path: Path, ring: KeyRing, replacing: bool = False) -> None:
         FileExistsError: the file exists, and is not to be replaced.
         OSError: it cannot be written.
     """
-    content = {
-        "format": _FORMAT,
-        "sending": ring.sending,
-        "keys": [
-            {"key_id": key.key_id, "secret": key.secret.hex(), **asdict(key.parameters)} for key in ring.keys
-        ],
-    }
-    write_secret(path, (json.dumps(content, indent=2) + "\n").encode(), replacing)
+    keys = [_Entry(key_id=key.key_id, secret=key.secret.hex(), **asdict(key.parameters)) for key in ring.keys]
+    content = to_json(_File(_FORMAT, ring.sending, keys))
+    write_secret(path, msgspec.json.format(content, indent=2) + b"\n", replacing)
 
 
 def write_secret(path: Path, data: bytes, replacing: bool = False) -> None:
@@ -243,8 +253,8 @@ def read_keys(path: Path) -> KeyRing:
     """
     data = read_secret(path)
     try:
-        return _ring(json.loads(data))
-    except (ValueError, RecursionError) as error:
+        return _ring(parse(_File, data))
+    except ValueError as error:
         raise KeyFileError(f"{path}: no key file: {error}") from error
 
 
@@ -316,34 +326,9 @@ def _state(path: Path) -> tuple[int, ...] | None:
     return found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
-def _ring(content: Any) -> KeyRing:
-    if _value(content, "format", str) != _FORMAT:
-        raise ValueError(f"format {content['format']!r}; expected {_FORMAT!r}")
+def _ring(file: _File) -> KeyRing:
     keys = []
-    for each in _value(content, "keys", list):
-        number, secret = _value(each, "key_id", int), bytes.fromhex(_value(each, "secret", str))
-        chosen = {name: _value(each, name, type_) for name, type_ in _PARAMETERS.items()}
-        keys.append(Key(number, secret, EncodingParameters(**chosen)))
-    return KeyRing(tuple(keys), _value(content, "sending", int))
-
-
-def _value(content: Any, name: str, expected: type) -> Any:
-    """Returns a field of an object.
-
-    Raises:
-        ValueError: the object lacks the field, or its value is of another type.
-    """
-    if not isinstance(content, dict):
-        raise ValueError(f"{content!r:.80}; expected an object")  # noqa: TRY004
-    if name not in content:
-        raise ValueError(f"{name!r} is missing")
-    value = content[name]
-    if expected is float and type(value) is int:
-        try:
-            return float(value)
-        except OverflowError as error:
-            raise ValueError(f"{name}: an integer of {len(str(value))} digits; expected a number") from error
-    # A boolean is an integer of Python.
-    if type(value) is not expected:
-        raise ValueError(f"{name}: {value!r:.80}; expected {_TYPE_NAMES[expected]}")
-    return value
+    for each in file.keys:
+        parameters = {one.name: getattr(each, one.name) for one in fields(EncodingParameters)}
+        keys.append(Key(each.key_id, bytes.fromhex(each.secret), EncodingParameters(**parameters)))
+    return KeyRing(tuple(keys), file.sending)

@@ -17,14 +17,13 @@ of that room are not 0, the router was killed while it wrote a record, and the r
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from router.clock.clock import ExperimentClock, FixedClock, Reading
 from router.content.base import content_of
@@ -37,6 +36,8 @@ from router.recording.actions import encode_actions
 from router.recording.contents import ACTIONS, EVENT, RECORD, TIME_BYTES
 from router.recording.events import decode_event, encode_event, is_event
 from router.recording.mapped import MappedFile
+from router.records.forms import parse_settings
+from router.records.json_file import to_json
 from router.wire.codec import WholeFrame
 
 _MAGIC = b"CBCB-REC"
@@ -122,7 +123,7 @@ class Recorder:
     ) -> None:
         self._file = MappedFile(path)
         self._clock = FixedClock() if clock is None else clock
-        described = json.dumps(asdict(origin), separators=(",", ":")).encode()
+        described = to_json(origin)
         self._file.append(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
         self._tell_time()
 
@@ -294,9 +295,8 @@ class Recording:
         if version != _VERSION:
             raise RecordingError(f"{self.path}: a recording of version {version}; expected {_VERSION}")
         try:
-            fields: dict[str, Any] = json.loads(file.read(length))
-            return Origin(**{**fields, "options": RouterOptions(**fields["options"])})
-        except (ValueError, TypeError, KeyError) as error:
+            return parse_settings(Origin, file.read(length))
+        except ValueError as error:
             raise RecordingError(f"{self.path}: parameters of the router: {error}") from error
 
     def _read_record(self, file: IO[bytes], size: int) -> tuple[int, bytes] | None:

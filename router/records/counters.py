@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
 from router.protocol.counters import Counters
 
@@ -56,45 +57,15 @@ class LinkCounters(TypedDict):
     cpu_system_s: NotRequired[Annotated[float, "CPU seconds in the kernel; live routers only"]]
 
 
-def router_counters(
-    core: Counters,
-    *,
-    frames_received: Mapping[str, int],
-    frames_sent: Mapping[str, int],
-    bytes_received: int,
-    bytes_sent: int,
-    dropped: Mapping[str, int],
-    socket_drops: int = 0,
-    applications_disconnected_slow: int = 0,
-    records_lost: int = 0,
-    messages_compiled: int | None = None,
-    engine_bytes: int | None = None,
-    refused: Mapping[str, Mapping[str, int]] | None = None,
-) -> dict[str, Any]:
+def router_counters(core: Counters, **link: Unpack[LinkCounters]) -> dict[str, Any]:
     """Returns all counters of a router.
 
     Args:
-        core: the counters of the protocol core; its drops are added to `dropped`.
-        dropped: Ethernet frames that could not be used, by reason.
+        core: the counters of the protocol core; its drops, and the frames that it refused, are added.
+        link: the other counters.
     """
-    drops = {reason: dropped.get(reason, 0) + core.dropped[reason] for reason in [*dropped, *core.dropped]}
-    link = LinkCounters(
-        frames_received=dict(frames_received),
-        frames_sent=dict(frames_sent),
-        bytes_received=bytes_received,
-        bytes_sent=bytes_sent,
-        dropped={reason: count for reason, count in drops.items() if count},
-        socket_drops=socket_drops,
-        applications_disconnected_slow=applications_disconnected_slow,
-        records_lost=records_lost,
-    )
-    if messages_compiled is not None:
-        link["messages_compiled"] = messages_compiled
-    if engine_bytes is not None:
-        link["engine_bytes"] = engine_bytes
-    names: dict[str, dict[str, int]] = {name: dict(reasons) for name, reasons in (refused or {}).items()}
+    dropped = Counter(link.pop("dropped", {})) + core.dropped
+    refused = {name: {**reasons} for name, reasons in link.pop("refused", {}).items()}
     for (name, reason), count in sorted(core.refused.items()):
-        names.setdefault(name, {})[reason] = count
-    if names:
-        link["refused"] = names
-    return {**link, **core.as_dict()}
+        refused.setdefault(name, {})[reason] = count
+    return {**link, "dropped": dropped, **({"refused": refused} if refused else {}), **core.as_dict()}

@@ -162,7 +162,7 @@ class RouterLoop:
         """Returns the counters of this router: see `router.records.counters`."""
         link = self._link
         link.collect(self._core.counters)
-        return router_counters(
+        counters = router_counters(
             self._core.counters,
             frames_received=link.frames_received,
             frames_sent=link.frames_sent,
@@ -173,9 +173,11 @@ class RouterLoop:
             applications_disconnected_slow=self._applications.disconnected_slow,
             records_lost=self._applications.records_lost,
             messages_compiled=link.compiled,
-            engine_bytes=self._core.engine_bytes,
-            refused=None if self._guard is None else self._guard.refused_by_sender(),
+            refused={} if self._guard is None else self._guard.refused_by_sender(),
         )
+        if (held := self._core.engine_bytes) is not None:
+            counters["engine_bytes"] = held
+        return counters
 
     def status(self, tables: bool) -> dict[str, Any]:
         """Returns the answer to a `status` request; the keys of JSON objects are text.

@@ -6,14 +6,15 @@ time (clock ticks since boot, /proc/<pid>/stat field 22) name a process uniquely
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from router.records.forms import parse
+from router.records.json_file import json_line
 from testbed.errors import RunError
 from testbed.network.names import new_tag
 
@@ -119,7 +120,7 @@ class RunState:
         temporary = folder / f"{STATE_FILE}.new"
         temporary.unlink(missing_ok=True)
         temporary.touch(0o644)
-        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        temporary.write_bytes(json_line(self))
         temporary.replace(folder / STATE_FILE)
 
 
@@ -157,16 +158,8 @@ def load(folder: Path) -> RunState | None:
         # The folder first: in one that nobody else can write to, nobody else replaces the file.
         if not only_ours(folder) or not only_ours(folder / STATE_FILE):
             return None
-        raw = json.loads((folder / STATE_FILE).read_text())
-        return RunState(
-            tag=raw["tag"],
-            owner=ProcessId(raw["owner"]["pid"], raw["owner"]["started"]),
-            run_dir=raw["run_dir"],
-            nodes=raw["nodes"],
-            checkout=raw["checkout"],
-            processes=[ProcessId(each["pid"], each["started"]) for each in raw["processes"]],
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return parse(RunState, (folder / STATE_FILE).read_bytes())
+    except (OSError, ValueError):
         return None
 
 

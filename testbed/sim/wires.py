@@ -205,7 +205,10 @@ class Host:
             bytes_received=bytes_received,
             bytes_sent=self.bytes_sent,
             dropped=self.dropped,
-            refused=refused,
+            refused=refused or {},
+            socket_drops=0,
+            applications_disconnected_slow=0,
+            records_lost=0,
         )
 
     def switch_counters(self) -> dict[int, dict[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from captures.rundir import inputs
 from captures.rundir.files import RunFolderError
@@ -68,22 +68,9 @@ class Item:
     @property
     def line(self) -> WorkloadLine:
         """Returns the item as a line of the workload file."""
-        line = WorkloadLine(at_s=self.at_s, node=self.node, action=self.action)
-        if self.subscription is not None:
-            line["subscription"] = self.subscription
-        if self.predicate is not None:
-            line["predicate"] = self.predicate
-        if self.attributes is not None:
-            line["attributes"] = self.attributes
-        if self.max is not None:
-            line["max"] = self.max
-        if self.lifetime_s is not None:
-            line["lifetime_s"] = self.lifetime_s
-        if self.freshness_s is not None:
-            line["freshness_s"] = self.freshness_s
-        if self.app != APPLICATION:
-            line["app"] = self.app
-        return line
+        app = {} if self.app == APPLICATION else {"app": self.app}
+        line = {"at_s": self.at_s, "node": self.node, "action": self.action, **self.content, **app}
+        return cast("WorkloadLine", line)
 
     @property
     def place(self) -> Place:
@@ -153,19 +140,10 @@ def read_workload(run: RunLayout) -> Workload:
 
 
 def _item(where: str, line: WorkloadLine) -> Item:
-    attributes = line.get("attributes")
+    fields: dict[str, Any] = {**line}
     try:
-        return Item(
-            float(line["at_s"]),
-            line["node"],
-            line["action"],
-            line.get("predicate"),
-            None if attributes is None else Message(attributes),
-            line.get("subscription"),
-            line.get("max"),
-            line.get("lifetime_s"),
-            line.get("freshness_s"),
-            line.get("app", APPLICATION),
-        )
+        if "attributes" in fields:
+            fields["attributes"] = Message(fields["attributes"])
+        return Item(**fields)
     except (ValueError, TypeError) as error:
         raise RunFolderError(f"{where}: {error}") from error

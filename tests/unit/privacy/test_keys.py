@@ -46,11 +46,11 @@ def test_a_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> Non
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "Expecting value"),
-        ("{}", "'format' is missing"),
-        ('{"format": "other"}', "expected 'cbcb-keys-1'"),
+        ("", "expected JSON"),
+        ("{}", "no field 'format'"),
+        ('{"format": "other"}', "expected `cbcb-keys-1`"),
         ('{"format": "cbcb-keys-1", "keys": [], "sending": 1}', "expected one or two"),
-        ('{"format": "cbcb-keys-1", "keys": [{"key_id": 1}], "sending": 1}', "'secret' is missing"),
+        ('{"format": "cbcb-keys-1", "keys": [{"key_id": 1}], "sending": 1}', "keys: 0: no field 'secret'"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str) -> None:
@@ -68,10 +68,10 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str)
         ("key_id", True, "key_id: True; expected an integer"),
         ("bits", 512.0, "bits: 512.0; expected an integer"),
         ("bits", 513, "sets of 513 bits"),
-        ("encoding", 5, "encoding: 5; expected a text"),
+        ("encoding", 5, "encoding: 5; expected text"),
         ("encoding", "none", "unknown encoding 'none'; expected one of slides, ranges"),
         ("range_low", "x", "range_low: 'x'; expected a number"),
-        ("range_low", 10**400, "range_low: an integer of 401 digits; expected a number"),
+        ("range_low", 10**400, "range_low: 10+; expected a number"),
         ("secret", "zz", "non-hexadecimal"),
     ],
 )
@@ -84,7 +84,7 @@ def test_a_malformed_key_is_refused(tmp_path: Path, name: str, value: object, pr
     with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{problem}"):
         read_keys(path)
     content["keys"] = [5]
-    for text, expected in ((json.dumps(content), "5; expected an object"), ("[" * 100_000, "recursion")):
+    for text, expected in ((json.dumps(content), "5; expected an object"), ("[" * 100_000, "expected JSON")):
         path.write_text(text)
         with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{expected}"):
             read_keys(path)

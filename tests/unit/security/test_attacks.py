@@ -119,7 +119,7 @@ class Victim:
 
     def named(self) -> dict[str, dict[str, int]]:
         """`refused` in the counters of the router, from which the report names senders."""
-        refused = None if self.guard is None else self.guard.refused_by_sender()
+        refused = {} if self.guard is None else self.guard.refused_by_sender()
         counters = router_counters(
             self.core.counters,
             frames_received={},
