@@ -9,7 +9,6 @@ UTC, read by the writer of the record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -170,7 +169,7 @@ class ApplicationRecords(RecordFile):
 
     def connected(self, t_ns: int, node: int, app: str) -> None:
         """See `ApplicationConnected`."""
-        self.write(ApplicationConnected(event="connect", t_ns=t_ns, node=node, app=app))
+        self.append(ApplicationConnected(event="connect", t_ns=t_ns, node=node, app=app))
 
     def served(
         self,
@@ -198,15 +197,20 @@ class ApplicationRecords(RecordFile):
 
     def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
         """See `MessageDelivered`."""
-        # The one record on the path of messages: formatted in a third of the time that `json.dumps` takes.
-        self.append_lines(
-            f'{{"event":"deliver","t_ns":{t_ns},"node":{node},"app":{json.dumps(app)},'
-            f'"source":{source},"seq":{seq}}}\n'.encode("ascii")
-        )
+        # The record on the path of messages: the literal takes half the time of a call of the class.
+        record: MessageDelivered = {
+            "event": "deliver",
+            "t_ns": t_ns,
+            "node": node,
+            "app": app,
+            "source": source,
+            "seq": seq,
+        }
+        self.append(record)
 
     def discarded(self, t_ns: int, node: int, app: str, source: int, seq: int, cause: str) -> None:
         """See `MessageDiscarded`."""
-        self.write(
+        self.append(
             MessageDiscarded(
                 event="discard", t_ns=t_ns, node=node, app=app, source=source, seq=seq, cause=cause
             )
@@ -214,19 +218,15 @@ class ApplicationRecords(RecordFile):
 
     def undelivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
         """See `MessageLost`."""
-        self.write(MessageLost(event="lose", t_ns=t_ns, node=node, app=app, source=source, seq=seq))
+        self.append(MessageLost(event="lose", t_ns=t_ns, node=node, app=app, source=source, seq=seq))
 
     def disconnected(self, t_ns: int, node: int, app: str, noticed_ns: int) -> None:
         """See `ApplicationDisconnected`."""
-        self.write(
+        self.append(
             ApplicationDisconnected(
                 event="disconnect", t_ns=t_ns, node=node, app=app, requested_ns=noticed_ns
             )
         )
-
-    def write(self, event: ApplicationEvent) -> None:
-        """Appends an event."""
-        self.append(event)
 
 
 class ConnectionRecords(ApplicationRecords):

@@ -47,14 +47,15 @@ def written_whole(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def json_line(record: Any) -> bytes:
-    """A record as a line of a JSON Lines file, the line feed included."""
+    """A record as a line of a JSON Lines file, or of a socket, the line feed included."""
     return to_json(record) + b"\n"
 
 
 def to_json(value: Any) -> bytes:
     """A value as JSON; a path becomes text.
 
-    Text that is no valid Unicode, such as a file name of other bytes, gets question marks.
+    Text that is no valid Unicode, such as a file name of other bytes, gets question marks. Numbers are
+    finite: another becomes null.
     """
     try:
         return _ENCODER.encode(value)

@@ -88,19 +88,12 @@ class RecordFile:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Appends a record."""
-        self.append_lines(json_line(record))
-
-    def append_lines(self, lines: bytes) -> bool:
-        """Appends records that are lines of JSON already.
-
-        Returns False if they are lost.
-        """
-        if self._file < 0 or (self._failing and len(self._waiting) + len(lines) > _MOST_WAITING):
-            self.lost += lines.count(b"\n")
-            return False
-        self._waiting += lines
+        line = json_line(record)
+        if self._file < 0 or (self._failing and len(self._waiting) + len(line) > _MOST_WAITING):
+            self.lost += 1
+            return
+        self._waiting += line
         if self._due is None:
             self._due = time.monotonic() + DELAY_S
         if len(self._waiting) > self._chunk and not self._failing:
             self.flush()
-        return True

@@ -31,8 +31,9 @@ from router.protocol.events import (
 from router.protocol.service import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
+from router.records.json_file import json_line
 from router.records.record_file import RecordFile
-from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, json_line, parse_object
+from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, parse_object
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024

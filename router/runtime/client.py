@@ -19,9 +19,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from router.predicates.model import Predicate, Value
+from router.records.json_file import json_line
 from router.runtime import commands
 from router.runtime.commands import Command
-from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, json_line, parse_object
+from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, parse_object
 
 if TYPE_CHECKING:
     from router.privacy.application import PrivateApplication

@@ -6,7 +6,6 @@ import json
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping
 from typing import Any, TextIO
 
 import msgspec
@@ -14,11 +13,6 @@ import msgspec
 #: Bytes of one request of an application.
 REQUEST_LIMIT = 1024 * 1024
 _CHUNK = 65_536
-
-
-def json_line(content: Mapping[str, Any]) -> bytes:
-    """A JSON object as a line; numbers in it are finite: another becomes null."""
-    return msgspec.json.encode(content) + b"\n"
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
