@@ -21,7 +21,7 @@ from rich.console import Console
 from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from captures.spark.folder import process_folder
-from router.children import start_module
+from router.system import start_module
 from testbed.conclude import conclude
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment

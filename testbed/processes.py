@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from router.children import start_module
+from router.system import start_module
 from testbed.errors import RunError
 
 #: Signals that end a command.

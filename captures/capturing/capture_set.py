@@ -16,7 +16,7 @@ from typing import Any
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile, write_captures
 from captures.rundir.layout import RunLayout
-from router.children import start_module
+from router.system import start_module
 from router.wire.addresses import ETHERTYPE, IPV4_ETHERTYPE
 
 

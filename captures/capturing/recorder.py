@@ -29,7 +29,7 @@ from captures.pcap.formats import FILE_HEADER
 from router.clock.clock import SharedClock
 from router.clock.meter import NOTHING, Meter
 from router.clock.page import ClockPage
-from router.namespaces import die_with, enter_network_namespace
+from router.system import die_with, enter_network_namespace
 from router.wire.addresses import ETHERTYPE
 
 #: Bytes of all rings together, and of one ring at least: 32 blocks last for 8 s in which this process does

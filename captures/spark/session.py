@@ -44,7 +44,7 @@ _OF_THE_USER = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_LOCAL_HOSTNAME"),
     *("PYSPARK_SUBMIT_ARGS", _PYTHON, "PYSPARK_DRIVER_PYTHON", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
 )
-#: Environment variable: Python does not import from the working folder, as with `-P` (`router.children`).
+#: Environment variable: Python does not import from the working folder, as with `-P` (`router.system`).
 _SAFE_PATH = "PYTHONSAFEPATH"
 #: Lines in which Java says that it gets too little memory.
 _NO_MEMORY = re.compile(

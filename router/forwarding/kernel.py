@@ -27,9 +27,21 @@ from router.forwarding.deciding import (
     steps_spent,
 )
 from router.native.compiler import I64, Address, Flag
-from router.native.libc import SIOCGSTAMPNS
-from router.native.memory import byte_at, load_u16, load_u32, long_at, put_byte, put_int, put_long, put_short
-from router.native.system import clock_gettime, ioctl, memcpy, recvmmsg, sendmmsg
+from router.native.memory import (
+    byte_at,
+    clock_gettime,
+    ioctl,
+    load_u16,
+    load_u32,
+    long_at,
+    memcpy,
+    put_byte,
+    put_int,
+    put_long,
+    put_short,
+    recvmmsg,
+    sendmmsg,
+)
 from router.recording.contents import (
     ACTIONS,
     COUNT,
@@ -42,6 +54,7 @@ from router.recording.contents import (
     TIME_AT,
     TIME_BYTES,
 )
+from router.system import SIOCGSTAMPNS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import ETHERTYPE, PORTS_PER_PAGE
 from router.wire.header import HEADER_LENGTH

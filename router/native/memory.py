@@ -1,4 +1,4 @@
-"""Reading and writing of arrays by address, so that one argument passes a whole table to compiled code.
+"""Arrays by address, so that one argument passes a whole table to compiled code, and functions in C for it.
 
 Each array among the arguments of a compiled function costs some 100 ns a call, and is passed on between
 functions as seven numbers. A table is therefore passed as one number: the address of a row that contains the
@@ -71,18 +71,6 @@ def _loader(bits: int) -> Loader:
     return loader
 
 
-def _double_loader() -> Callable[[Address], Real]:
-    def load(_typing: Any, address: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-            return builder.bitcast(builder.bswap(builder.load(pointer, align=1)), ir.DoubleType())
-
-        return types.float64(address), generate
-
-    loader: Callable[[Address], Real] = intrinsic(load)
-    return loader
-
-
 def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
     width = ir.Constant(ir.IntType(64), bits // 8)
     place = builder.add(arguments[0], builder.mul(arguments[1], width))
@@ -126,8 +114,6 @@ put_int, put_long = _writer(32), _writer(64)
 load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
 #: Asks for the cache line of an address, which may be any, without waiting for it.
 prefetch = _prefetcher()
-#: Reads the double in network byte order at an address.
-load_f64 = _double_loader()
 
 
 def address_of(array: npt.NDArray[np.generic]) -> int:
@@ -170,3 +156,19 @@ def _without_lowest() -> OfWord:
 trailing_zeros = _trailing_zeros()
 #: The word without the lowest bit that is set.
 without_lowest = _without_lowest()
+
+
+# Functions of the C library: each is a symbol of the process, so that machine code that uses it can
+# be stored.
+_CALL = types.int32(types.int32, types.intp, types.uint32, types.int32, types.intp)
+
+#: recvmmsg(2): descriptor, address of mmsghdr[], their number, flags, address of a timeout (0: none).
+recvmmsg = types.ExternalFunction("recvmmsg", _CALL)
+#: sendmmsg(2): descriptor, address of mmsghdr[], their number, flags.
+sendmmsg = types.ExternalFunction("sendmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32))
+#: memcpy(3): target, source, bytes.
+memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
+#: clock_gettime(2): clock, address of a timespec.
+clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
+#: ioctl(2): descriptor, request, address.
+ioctl = types.ExternalFunction("ioctl", types.int32(types.int32, types.uint64, types.intp))

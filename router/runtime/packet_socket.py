@@ -17,7 +17,7 @@ import time
 from enum import Enum
 
 from router.forwarding.layout import FrameBuffers
-from router.native.libc import LIBC, SIOCGSTAMPNS
+from router.system import LIBC, SIOCGSTAMPNS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import DATA
 

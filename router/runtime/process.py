@@ -23,7 +23,6 @@ from router.clock.meter import Meter
 from router.clock.page import ClockPage
 from router.content.base import BLOOM
 from router.matching.engines import COMPILED, DEFAULT, check_engine
-from router.namespaces import die_with, enter_network_namespace, returning_to_its_namespace
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
@@ -32,6 +31,7 @@ from router.records.json_file import write_json
 from router.runtime.lines import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
+from router.system import die_with, enter_network_namespace, returning_to_its_namespace
 from router.wire.addresses import node_address
 
 if TYPE_CHECKING:

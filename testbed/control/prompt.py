@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from captures.rundir.layout import RunLayout
-from router.namespaces import enter_network_namespace
 from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
 from router.runtime.client import Client, ClientError
+from router.system import enter_network_namespace
 from testbed.control.running import Running
 from testbed.errors import InputError, TestbedError
 from testbed.network.names import host_name

@@ -16,13 +16,13 @@ from typing import Any, NoReturn
 from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
-from router.namespaces import enter_network_namespace
 from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
+from router.system import enter_network_namespace
 from testbed.control.nodes import node_id
 from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from router.namespaces import die_with
+from router.system import die_with
 from testbed.controller.framework import load
 from testbed.controller.settings import Settings, read_settings
 from testbed.errors import InputError

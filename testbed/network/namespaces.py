@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from router.namespaces import enter_network_namespace, enter_new_network_namespace
+from router.system import enter_network_namespace, enter_new_network_namespace
 from testbed.errors import MachineError
 from testbed.network.commands import run
 from testbed.network.devices import disable_ipv6

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from router.namespaces import enter_network_namespace, returning_to_its_namespace
+from router.system import enter_network_namespace, returning_to_its_namespace
 from testbed.errors import RunError
 from testbed.network import switch_sockets
 from testbed.network.commands import run

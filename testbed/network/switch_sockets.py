@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from router.native.libc import LIBC
 from router.runtime.packet_socket import RECEIVE_BUFFER, grow_receive_buffer, take_drops
+from router.system import LIBC
 
 # The system call; the os module lacks it. The number is that of x86-64, arm64 and most others.
 _SYS_PIDFD_GETFD = 438

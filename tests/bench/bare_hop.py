@@ -14,7 +14,7 @@ import sys
 import time
 from itertools import cycle
 
-from router.namespaces import enter_network_namespace
+from router.system import enter_network_namespace
 from router.wire.addresses import ETHERTYPE, node_address, port_addresses
 
 #: Bytes of a frame: those of a message of the default experiment.

@@ -12,9 +12,8 @@ import socket
 import sys
 
 from router.forwarding.layout import FrameBuffers
-from router.namespaces import enter_network_namespace
-from router.native.libc import LIBC
 from router.runtime.packet_socket import BATCH, RECEIVE_BUFFER
+from router.system import LIBC, enter_network_namespace
 from router.wire.addresses import ETHERTYPE
 
 _SO_RCVBUFFORCE = 33

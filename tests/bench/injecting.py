@@ -6,8 +6,7 @@ from time import CLOCK_REALTIME
 
 from router.forwarding.layout import HEADER_WIDTH
 from router.native.compiler import I64, Address, Compiler
-from router.native.memory import long_at, put_byte
-from router.native.system import clock_gettime, sendmmsg
+from router.native.memory import clock_gettime, long_at, put_byte, sendmmsg
 
 _COMPILER = Compiler("bench", "tests.bench.injecting", "router.forwarding.layout")
 _REALTIME = int(CLOCK_REALTIME)

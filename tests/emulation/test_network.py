@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from router.namespaces import enter_network_namespace, namespace_path, returning_to_its_namespace
 from router.runtime.packet_socket import RECEIVE_BUFFER
+from router.system import enter_network_namespace, namespace_path, returning_to_its_namespace
 from router.wire.addresses import ETHERTYPE, HOST_PORT, node_address
 from testbed.errors import RunError
 from testbed.machine.probes import kernel_features

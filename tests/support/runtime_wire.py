@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from router.namespaces import enter_network_namespace
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.security.guard import Guard
+from router.system import enter_network_namespace
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello

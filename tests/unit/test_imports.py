@@ -71,7 +71,7 @@ def test_packages_import_only_what_they_may() -> None:
 
 def test_captures_take_only_what_describes_frames_records_and_time_from_the_router() -> None:
     """`router.records` is the format of what routers and applications leave in the run folder."""
-    allowed = {"predicates", "wire", "native", "records", "registry", "clock", "namespaces", "children"}
+    allowed = {"predicates", "wire", "native", "records", "registry", "clock", "system"}
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from router.children import start_module
+from router.system import start_module
 from testbed.cli.main import main
 from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
@@ -85,7 +85,7 @@ def test_one_function_starts_the_interpreter() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable"
     }
-    assert found - NAME_IT == {"router.children"}
+    assert found - NAME_IT == {"router.system"}
 
 
 def test_the_command_imports_nothing_of_the_working_folder(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from typing import Any
 import psutil
 import pytest
 
-from router.namespaces import namespace_path
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
 from router.records.json_file import to_json, write_json
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
+from router.system import namespace_path
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
