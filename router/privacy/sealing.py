@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from router.predicates.encoded.model import BloomMessage, Suite
 from router.predicates.model import Message
+from router.wire.authentication import advanced
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message
 
@@ -27,8 +28,6 @@ _SUITE = struct.Struct("!IHBB")
 _KEY_BYTES = 32
 #: Senders whose keys and windows are remembered.
 SENDERS_MAX = 65_536
-#: Numbers below the greatest that a receiver accepts once each.
-WINDOW = 1024
 
 
 class OpenError(ValueError):
@@ -94,7 +93,8 @@ class Opener:
 
     def __init__(self, secret: bytes) -> None:
         self._ciphers = _Ciphers(secret)
-        self._windows: dict[int, _Window] = {}
+        #: Client -> greatest number and bits of its window (`router.wire.authentication.advanced`).
+        self._windows: dict[int, tuple[int, int]] = {}
 
     def open(self, message: BloomMessage) -> Message:
         """The attributes of a private message.
@@ -114,38 +114,14 @@ class Opener:
         except InvalidTag:
             raise OpenError("the message is not authentic") from None
         # After authentication: nobody but a member can move a window.
-        window = self._windows.get(client)
+        window = advanced(*self._windows.get(client, (-1, 0)), counter)
         if window is None:
-            if len(self._windows) >= SENDERS_MAX:
-                # The sender that was heard of first: a member that floods its fellows is beyond this.
-                del self._windows[next(iter(self._windows))]
-            window = self._windows[client] = _Window()
-        if not window.accepts(counter):
             raise ReplayError(f"message {counter} of client {client:08x} was received before, or is too old")
+        if client not in self._windows and len(self._windows) >= SENDERS_MAX:
+            # The window of the client that sent first goes: nobody protects members from members.
+            del self._windows[next(iter(self._windows))]
+        self._windows[client] = window
         try:
             return decode_message(data)
         except DecodeError as error:
             raise OpenError(f"sealed content that is no message: {error}") from error
-
-
-class _Window:
-    """The numbers received of one client: those of the last `WINDOW` (RFC 4303, section 3.4.3)."""
-
-    __slots__ = ("_greatest", "_seen")
-
-    def __init__(self) -> None:
-        self._greatest = 0
-        #: Bit i: the number `_greatest` - i was received.
-        self._seen = 0
-
-    def accepts(self, number: int) -> bool:
-        """Whether the number is new; it is not from then on."""
-        ahead = number - self._greatest
-        if ahead > 0:
-            self._seen = (self._seen << ahead | 1) & ((1 << WINDOW) - 1) if ahead < WINDOW else 1
-            self._greatest = number
-            return True
-        if -ahead >= WINDOW or self._seen >> -ahead & 1:
-            return False
-        self._seen |= 1 << -ahead
-        return True

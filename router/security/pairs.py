@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from router.privacy.keys import KeyFileError, KeyRing, read_keys
+from router.privacy.keys import KeyFile, KeyFileError, KeyRing, read_keys
 
 _LABEL = b"cbcb hop 1"
 _KEY_BYTES = 32
@@ -70,9 +70,8 @@ class PairKeyFile(PairKeys):
     """
 
     def __init__(self, path: Path, own: bytes, now: Callable[[], float] = time.monotonic) -> None:
-        self._path = path
+        self._file = KeyFile(path)
         self._now = now
-        self._seen = _state(path)
         self._look_at = now() + _LOOK_S
         super().__init__(read_keys(path), own)
 
@@ -82,18 +81,7 @@ class PairKeyFile(PairKeys):
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_S
-        state = _state(self._path)
-        if state is None or state == self._seen:
-            return
         with suppress(KeyFileError):
-            super().__init__(read_keys(self._path), self._own)
-            self._seen = state
-
-
-def _state(path: Path) -> tuple[int, int, int] | None:
-    """Tells one content of a file from another; None: there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+            renewed = self._file.renewed()
+            if renewed is not None:
+                super().__init__(renewed, self._own)

@@ -12,7 +12,8 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import EncodingParameters, KeyRing
 from router.privacy.member import Discard, Member
-from router.privacy.sealing import WINDOW, Sealer, derived
+from router.privacy.sealing import Sealer, derived
+from router.wire.authentication import WINDOW
 from router.wire.message import encode_message
 from tests.support.promises import hold
 
