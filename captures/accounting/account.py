@@ -20,8 +20,7 @@ from captures.accounting.direct import Direct
 from captures.accounting.inputs import read_inputs
 from captures.accounting.reconcile import TsharkError, tshark_counts
 from captures.accounting.spark_engine import Spark
-from captures.accounting.stages import Stages
-from captures.accounting.steps import Sources, Steps
+from captures.accounting.steps import Sources, Stages, Steps
 from captures.rundir.capture_list import LARGE_BYTES
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_accounting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from captures.accounting.attention import attention_keys
@@ -20,13 +20,18 @@ from captures.accounting.reconcile import (
     reconcile_tshark,
 )
 from captures.accounting.recorded import recorded_and_counted, under_way
-from captures.accounting.recovery import recovery
 from captures.accounting.schemes import scheme_name
 from captures.accounting.steps import Steps
 from captures.accounting.totals import log_keys
-from captures.accounting.traffic import frames_by_type
-from captures.accounting.uncaptured import captured_only, frames_by_counters, processed_by_counters
+from captures.accounting.traffic import (
+    captured_only,
+    frames_by_counters,
+    frames_by_type,
+    processed_by_counters,
+)
 from captures.accounting.verdict import verdict
+from captures.rundir.clock import Clock
+from captures.rundir.epochs import Change
 from captures.rundir.faults import killed_routers, lost_parts
 from captures.rundir.summary import SUMMARY_KEYS
 
@@ -157,3 +162,27 @@ def _evidence(captured: int, links: int) -> str:
     if captured == links:
         return "captures"
     return f"captures of {captured} of {links} links" if captured else "counters of routers"
+
+
+def recovery(
+    changes: Iterable[Change], advertised_ns: Mapping[int, int], clock: Clock
+) -> list[dict[str, Any]]:
+    """The key recovery_s of summary.json.
+
+    Args:
+        advertised_ns: epoch -> `last_ns` of the text `advertised_again`.
+    """
+
+    def since(change: Change, end_ns: int | None) -> float | None:
+        return None if end_ns is None else (end_ns - change.began_ns) / 1e9
+
+    return [
+        {
+            "events": change.events,
+            "at_s": clock.experiment_s(change.began_ns),
+            "epoch": change.epoch,
+            "committed_s": since(change, change.committed_ns),
+            "advertised_s": since(change, None if change.epoch is None else advertised_ns.get(change.epoch)),
+        }
+        for change in changes
+    ]

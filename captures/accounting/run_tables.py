@@ -1,11 +1,36 @@
-"""The tables of a run as a whole, and of its topology."""
+"""Inputs of the accounting as tables: the run, its topology, and the attention-limited service."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import networkx as nx
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
+from captures.accounting.log_tables import signed64
+from captures.rundir.applications import AttentionEvent
+from captures.rundir.oracle import read_subscriptions
 from captures.tables.catalogue import TABLES
+from router.predicates.model import Message
+from router.predicates.printer import format_message
+from topos.model import Link
+
+#: The columns of `directions`.
+DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])
+SHORTEST = TABLES["shortest_paths"].schema
+_SERVICE = pa.schema(
+    [
+        *(("event", pa.string()), ("t_ns", pa.int64()), ("node", pa.int32()), ("app", pa.string())),
+        *(("source", pa.int64()), ("seq", pa.int64()), ("message", pa.string())),
+        *(("subscription", pa.int64()), ("round", pa.int32())),
+        *(("age_s", pa.float64()), ("whence", pa.string())),
+        *((name, pa.string()) for name in ("before", "after", "cause")),
+    ]
+)
+#: Unsigned numbers of 64 bits.
+_UNSIGNED = ("seq", "subscription")
 
 
 def run(inputs: Inputs) -> pa.Table:
@@ -42,3 +67,59 @@ def nodes(inputs: Inputs) -> pa.Table:
     """The nodes of the topology."""
     rows = [{"node": node.id, "x": node.x, "y": node.y, "name": node.name} for node in inputs.topology.nodes]
     return pa.Table.from_pylist(rows, schema=TABLES["nodes"].schema)
+
+
+def directions(inputs: Inputs) -> pa.Table:
+    """Returns the directions of the captured links, with the columns of `DIRECTIONS`."""
+    ends = [(each.identity.link, each.identity.u, each.identity.v) for each in inputs.captures]
+    rows = [(link, *pair) for link, u, v in ends if link is not None for pair in ((u, v), (v, u))]
+    names = DIRECTIONS.names
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=DIRECTIONS)
+
+
+def shortest_path_table(inputs: Inputs) -> pa.Table:
+    """The shortest paths from the nodes that sent messages."""
+    return shortest_paths(inputs.links, inputs.senders)
+
+
+def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:
+    """The table `shortest_paths`: fewest hops and least cost from each source to each other node.
+
+    A node that `links` do not connect with a source has no row for it.
+    """
+    graph = nx.Graph()
+    graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")
+    tables = [SHORTEST.empty_table()]
+    for source in sorted(set(sources) & set(graph)):
+        hops = nx.single_source_shortest_path_length(graph, source)
+        costs = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
+        others = [node for node in hops if node != source]
+        columns = ([source] * len(others), others, [hops[v] for v in others], [costs[v] for v in others])
+        tables.append(pa.table(dict(zip(SHORTEST.names, columns, strict=True)), schema=SHORTEST))
+    return pa.concat_tables(tables)
+
+
+def subscription_table(inputs: Inputs) -> pa.Table:
+    """The table `subscriptions`: rounds of subscriptions, judged by the oracle."""
+    rows = [
+        {**_signed(row), "matching": row["m_s"], "eligible": row["m_s_eligible"]}
+        for row in map(dict, read_subscriptions(inputs.run))
+    ]
+    return pa.Table.from_pylist(rows, schema=TABLES["subscriptions"].schema)
+
+
+def service_table(inputs: Inputs) -> pa.Table:
+    """The records of routers, with the columns of `_SERVICE`; empty with another service."""
+    events = inputs.service if inputs.judgement is not None else []
+    return pa.Table.from_pylist([_row(event) for event in events], schema=_SERVICE)
+
+
+def _row(event: AttentionEvent) -> dict[str, Any]:
+    row = _signed(dict(event))
+    if "attributes" in row:
+        row["message"] = format_message(Message(row["attributes"]))
+    return row
+
+
+def _signed(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {name: signed64(row[name]) for name in _UNSIGNED if name in row}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,9 @@ from captures.accounting import baselines, contradictions, run_tables, schemes
 from captures.accounting.engines import CAPTURED, Engine
 from captures.accounting.inputs import Inputs, capture_files, defects
 from captures.accounting.log_tables import controller_table, opening_table, routing_table
-from captures.accounting.service_tables import service_table, subscription_table
-from captures.accounting.shortest_paths import shortest_path_table
-from captures.accounting.stages import Stages
-from captures.accounting.texts import in_order, reads, texts, written_out
-from captures.accounting.times import double
-from captures.accounting.traffic import link_directions
+from captures.accounting.texts import STEP_S, WINDOW_S, double, in_order, reads, texts, written_out
 from captures.accounting.trees import tree_table
-from captures.accounting.windows import STEP_S, WINDOW_S
+from captures.rundir.measures import Accounting, StageTime
 from captures.tables import store
 from router.clock.page import NS
 
@@ -34,14 +31,14 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "run": run_tables.run,
     "nodes": run_tables.nodes,
     "links": run_tables.links,
-    "shortest_paths": shortest_path_table,
+    "shortest_paths": run_tables.shortest_path_table,
     "trees": tree_table,
     "routing_tables": lambda inputs: routing_table(inputs.run),
     "controller": lambda inputs: controller_table(inputs.run, inputs.clock),
     "oracle": lambda inputs: inputs.oracle,
     "applications": lambda inputs: inputs.log.events(inputs.clock),
-    "subscriptions": subscription_table,
-    "service": service_table,
+    "subscriptions": run_tables.subscription_table,
+    "service": run_tables.service_table,
     "discarded": lambda inputs: inputs.log.discarded,
     "sent": lambda inputs: inputs.log.sent,
     "delivered": lambda inputs: inputs.log.deliveries,
@@ -51,7 +48,7 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "recorded": contradictions.recorded_messages,
     "unwritten": contradictions.unwritten_times,
     "files": lambda inputs: capture_files(inputs.captures, {}),
-    "directions": lambda inputs: link_directions(inputs.captures),
+    "directions": run_tables.directions,
     "held": schemes.held,
     "numbers": lambda inputs: pa.table(
         {"number": pa.array(range(max(inputs.bins, _STEPS + 1) + 1), pa.int64())}
@@ -99,6 +96,64 @@ def missed_window(window_s: float) -> dict[str, str]:
     """The values for the curve of missed deliveries with a window, experiment seconds."""
     step_s = window_s / 5
     return {"missed_step_s": double(step_s), "missed_steps": str(max(1, round(window_s / step_s)) - 1)}
+
+
+#: The most stages that a line of progress names.
+_NAMED = 3
+
+
+class Stages:
+    """Collects the stages of one accounting, which run in several threads.
+
+    Args:
+        progress: takes a line of progress whenever a stage begins or ends, in any thread.
+        expected: number of the stages.
+    """
+
+    def __init__(self, progress: Callable[[str], None] | None = None, expected: int = 0) -> None:
+        self.expected = expected
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._going: list[str] = []
+        #: When each stage began, not rounded, and the stage.
+        self._done: list[tuple[float, StageTime]] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A stage, as long as the block runs."""
+        began = time.monotonic()
+        self._change(began=name)
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - began
+            done = StageTime(name=name, began_s=round(began - self._started, 3), seconds=round(seconds, 3))
+            self._change(ended=(began, done))
+
+    def _change(self, began: str | None = None, ended: tuple[float, StageTime] | None = None) -> None:
+        with self._lock:
+            if began is not None:
+                self._going.append(began)
+            if ended is not None:
+                self._going.remove(ended[1]["name"])
+                self._done.append(ended)
+            count = max(self.expected, len(self._done) + len(self._going))
+            names = ", ".join(self._going[:_NAMED]) + (", ..." if len(self._going) > _NAMED else "")
+            line = f"{len(self._done)} of {count} stages" + (f"; {names}" if names else "")
+            # Within the lock, so that the lines come in order.
+            if self._progress is not None:
+                self._progress(line)
+
+    def record(self, engine: str, master: str | None) -> Accounting:
+        """The stages that have ended, for the run folder."""
+        with self._lock:
+            return Accounting(
+                engine=engine,
+                master=master,
+                seconds=round(time.monotonic() - self._started, 3),
+                stages=[stage for _, stage in sorted(self._done, key=lambda done: done[0])],
+            )
 
 
 class Sources:

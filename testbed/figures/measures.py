@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from captures.accounting.direct import Direct
-from captures.accounting.times import experiment_seconds
-from captures.accounting.windows import WINDOW_S
+from captures.accounting.texts import WINDOW_S, experiment_seconds
 from captures.rundir.routing_tables import predicate_of, read_routing_tables
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message

@@ -13,7 +13,7 @@ import pyarrow as pa
 from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
-from captures.accounting.windows import STEP_S, WINDOW_S
+from captures.accounting.texts import STEP_S, WINDOW_S
 from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from captures.accounting.windows import STEP_S, WINDOW_S
+from captures.accounting.texts import STEP_S, WINDOW_S
 from captures.rundir.layout import RunLayout
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch

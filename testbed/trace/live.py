@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from captures.accounting.direct import decoded_frames
 from captures.accounting.log_tables import application_tables, oracle_rows, routing_rows
-from captures.accounting.times import experiment_seconds
+from captures.accounting.texts import experiment_seconds
 from captures.accounting.trees import read_trees
 from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import CapturedFile, capture_paths

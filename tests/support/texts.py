@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.engines import CAPTURED, DuckDB
-from captures.accounting.texts import in_order, reads, texts, written_out
-from captures.accounting.times import double
+from captures.accounting.texts import double, in_order, reads, texts, written_out
 from captures.frames.columns import SCHEMA
 from captures.rundir.clock import Clock
 

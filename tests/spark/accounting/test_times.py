@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.accounting.times import double, experiment_seconds, wall_seconds
+from captures.accounting.texts import double, experiment_seconds, wall_seconds
 from tests.support.clocks import clock_of, lasting_s, times_of
 
 pytestmark = pytest.mark.spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from captures.accounting.times import double
+from captures.accounting.texts import double
 from tests.support.texts import answer, frames_of, rows_of, wall
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.accounting.recovery import recovery
+from captures.accounting.conclusion import recovery
 from captures.rundir.clock import Clock
 from captures.rundir.epochs import Change
 from tests.support.texts import answer, frames_of, rows_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.accounting.uncaptured import captured_only, processed_by_counters
+from captures.accounting.traffic import captured_only, processed_by_counters
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.accounting.stages import Stages
+from captures.accounting.steps import Stages
 
 
 def test_stages_are_reported_and_kept() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.accounting.shortest_paths import shortest_paths
+from captures.accounting.run_tables import shortest_paths
 from captures.accounting.trees import read_trees
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
