@@ -1,6 +1,7 @@
-"""Topology files: declared in TOML, made by BRITE, GraphML, or written to a run folder as JSON.
+"""Topology files: declared in TOML, made by BRITE, GraphML and others of archives, or of a run folder (JSON).
 
-Standard library only, but for GraphML: plain Mininet (the system's Python) loads it through `mn --custom`.
+Standard library only, but for GraphML and archives: plain Mininet (the system's Python) loads it through
+`mn --custom`.
 Every error is a `TopologyError` that names the file and, for TOML and BRITE, the line.
 """
 
@@ -22,7 +23,8 @@ from topos.plane import MAX_NODES
 from topos.suggest import unknown
 
 #: File name suffixes that `load` knows.
-SUFFIXES = (".toml", ".brite", ".graphml", ".json")
+_GRAPHS = (".gml", ".xml", ".txt", ".cch", ".intra")
+SUFFIXES = (".toml", ".brite", ".graphml", *_GRAPHS, ".json")
 _TOP_KEYS = ("name", "node", "link")
 NODE_KEYS = ("id", "x", "y", "name")
 LINK_KEYS = LinkSpec._fields
@@ -34,9 +36,10 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
     """Loads a topology file, by its suffix.
 
     Args:
-        path: a `.toml`, `.brite`, `.graphml` or `.json` file.
-        keep_properties: for BRITE and GraphML: take over delay and bandwidth too, not just the cost.
-        largest: for GraphML: take the greatest component of a graph that is not connected.
+        path: a file with one of `SUFFIXES`.
+        keep_properties: for all but TOML and JSON: take over delay and bandwidth too, not just the cost.
+        largest: for all but TOML, BRITE and JSON: take the greatest component of a graph that is not
+            connected.
 
     Raises:
         TopologyError: the file cannot be read, or is not a valid topology.
@@ -61,6 +64,12 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
             from topos.graphs import read_graphml
 
             return read_graphml(path.stem, data, keep_properties=keep_properties, largest=largest)
+        if suffix in _GRAPHS:
+            from topos.archives import READERS
+            from topos.graphs import from_networkx
+
+            graph = READERS[suffix](text)
+            return from_networkx(graph, name=path.stem, keep_properties=keep_properties, largest=largest)
         return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error

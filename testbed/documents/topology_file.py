@@ -30,6 +30,12 @@ In the place of a file, an experiment may have the tables below as `[[topology.n
   of 0 is none. Of parallel links the fastest is kept, else the first, and a note says so. A label that is the
   number of another node has the node of the file behind it in parentheses. A file that is not connected is
   refused; `[topology] largest = true` takes the greatest connected part. A second graph in a file is refused.
+- `.gml`: GML, as of the Internet Topology Zoo; what is said of `.graphml` holds.
+- `.xml`, and `.txt` that begins with `?SNDlib native format`: networks of SNDlib. Nodes have their names and
+  places; capacities and costs, which are those of a design problem, are left out.
+- `.cch` and `.intra`: Rocketfuel's maps of ISPs, without the routers of other networks, and its inferred
+  weights, which are the costs of links.
+- other `.txt`: CAIDA's relationships of autonomous systems, a link each; most are not connected (`largest`).
 
 """
 _NODE = {

@@ -1,0 +1,142 @@
+"""Files of the collections that studies take their networks from, as networkx graphs.
+
+- GML, as of the Internet Topology Zoo (M. Himsolt, "GML: a portable graph file format", 1997).
+- SNDlib, its XML and its native form (S. Orlowski, R. Wessäly, M. Pióro, A. Tomaszewski, "SNDlib 1.0",
+  Networks 55(3), 2010): nodes, their places and links; capacities and costs are those of a design problem.
+- Rocketfuel: maps of ISPs (`.cch`) and inferred weights (`.intra`) (N. Spring, R. Mahajan, D. Wetherall,
+  "Measuring ISP topologies with Rocketfuel", SIGCOMM 2002; R. Mahajan, N. Spring, D. Wetherall, T. Anderson,
+  "Inferring link weights using end-to-end measurements", IMW 2002).
+- CAIDA: relationships of autonomous systems, `serial-1` and `serial-2` (as-rel).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from xml.etree import ElementTree
+
+import networkx as nx
+
+from topos.model import TopologyError
+
+_SNDLIB_XML = "{http://sndlib.zib.de/network}"
+_SNDLIB_NATIVE = "?SNDlib native format"
+_SECTION = re.compile(r"(\w+)\s*\($")
+_SNDLIB_NODE = re.compile(r"(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)")
+_SNDLIB_LINK = re.compile(r"\S+\s*\(\s*(\S+)\s+(\S+)\s*\)")
+#: uid @place [+] [bb] (neighbours) [&external] -> <uid> ... {-euid} ... =name[!] rn
+_ROUTER = re.compile(r"(\d+)\s+@(\S+)(?:\s+\+)?(?:\s+bb)?\s+\(\d+\)(?:\s+&\d+)?\s+->\s*((?:<\d+>\s*)*)")
+
+
+def read_gml(text: str) -> nx.Graph:
+    """The graph of a GML file; names are its labels."""
+    # The Topology Zoo has parallel links, not always with a word on it.
+    if not re.search(r"\bmultigraph\s+1", text):
+        text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
+    try:
+        return nx.parse_gml(text.splitlines(), label="id")
+    except (nx.NetworkXError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise TopologyError(f"not valid GML: {error}") from error
+
+
+def read_sndlib(text: str) -> nx.Graph:
+    """The graph of an SNDlib network in XML."""
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise TopologyError(f"not valid XML: {error}") from error
+    if root.tag != f"{_SNDLIB_XML}network":
+        raise TopologyError(f"the root element is {root.tag!r}; expected an SNDlib network")
+    graph = nx.MultiGraph()
+    for node in root.iter(f"{_SNDLIB_XML}node"):
+        x, y = (node.findtext(f"{_SNDLIB_XML}coordinates/{_SNDLIB_XML}{axis}") for axis in "xy")
+        graph.add_node(node.get("id"), x=x, y=y)
+    for link in root.iter(f"{_SNDLIB_XML}link"):
+        ends = [(link.findtext(f"{_SNDLIB_XML}{end}") or "").strip() for end in ("source", "target")]
+        _add_edge(graph, f"link {link.get('id')!r}", *ends)
+    return graph
+
+
+def _native_sndlib(text: str) -> nx.Graph:
+    graph, section = nx.MultiGraph(), ""
+    for where, line in _lines(text):
+        if line.startswith("?"):
+            continue
+        if begins := _SECTION.match(line):
+            section = begins[1]
+        elif section == "NODES" and (node := _SNDLIB_NODE.match(line)):
+            graph.add_node(node[1], x=node[2], y=node[3])
+        elif section == "LINKS" and (link := _SNDLIB_LINK.match(line)):
+            _add_edge(graph, where, link[1], link[2])
+        elif section in ("NODES", "LINKS") and line != ")":
+            expected = "NODE ( X Y )" if section == "NODES" else "LINK ( SOURCE TARGET ) ..."
+            raise TopologyError(f"{where}: {line[:80]!r}; expected '{expected}'")
+    return graph
+
+
+def _as_relationships(text: str) -> nx.Graph:
+    graph = nx.Graph()
+    for where, line in _lines(text):
+        fields = line.split("|")
+        if len(fields) < 3 or not (fields[0].isdigit() and fields[1].isdigit() and fields[2] in ("-1", "0")):
+            raise TopologyError(f"{where}: {line[:80]!r}; expected 'AS|AS|RELATIONSHIP', -1 or 0")
+        graph.add_edge(f"AS{fields[0]}", f"AS{fields[1]}")
+    return graph
+
+
+def read_text(text: str) -> nx.Graph:
+    """The graph of a text file: SNDlib's native form, or CAIDA's relationships of autonomous systems."""
+    return (_native_sndlib if text.lstrip().startswith(_SNDLIB_NATIVE) else _as_relationships)(text)
+
+
+def read_cch(text: str) -> nx.Graph:
+    """The graph of a Rocketfuel map: the routers of the ISP; lines of other networks are left out."""
+    graph = nx.Graph()
+    edges = []
+    for where, line in _lines(text):
+        if line.startswith("-"):
+            continue
+        router = _ROUTER.match(line)
+        if router is None:
+            raise TopologyError(f"{where}: {line[:80]!r}; expected 'uid @place (n) -> <uid> ... =name rn'")
+        uid, place, neighbours = router.groups()
+        graph.add_node(uid, label=f"{place.replace('+', ' ')} {uid}")
+        edges += [(where, uid, neighbour) for neighbour in re.findall(r"\d+", neighbours)]
+    for where, uid, neighbour in edges:
+        _add_edge(graph, where, uid, neighbour)
+    return graph
+
+
+def read_intra(text: str) -> nx.Graph:
+    """The graph of Rocketfuel's inferred weights, which are the costs of links."""
+    graph = nx.Graph()
+    for where, line in _lines(text):
+        fields = line.split()
+        if len(fields) != 3:
+            raise TopologyError(f"{where}: {line[:80]!r}; expected 'ROUTER ROUTER WEIGHT'")
+        graph.add_edge(*(name.replace("+", " ") for name in fields[:2]), weight=fields[2])
+    return graph
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yields the lines that are not empty or comments, each after its place."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if (content := line.strip()) and not content.startswith("#"):
+            yield f"line {number}", content
+
+
+def _add_edge(graph: nx.Graph, where: str, u: str, v: str) -> None:
+    for end in (u, v):
+        if end not in graph:
+            raise TopologyError(f"{where}: there is no node {end!r}")
+    graph.add_edge(u, v)
+
+
+#: Suffix -> the reader of such files.
+READERS: dict[str, Callable[[str], nx.Graph]] = {
+    ".gml": read_gml,
+    ".xml": read_sndlib,
+    ".txt": read_text,
+    ".cch": read_cch,
+    ".intra": read_intra,
+}
