@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -101,6 +102,9 @@ def _copy_checkout(root: Path) -> None:
     """Copies what a clone of this checkout has, changes included."""
     target = root / _FOLDER.removeprefix("/")
     target.mkdir(parents=True, exist_ok=True)
+    for name in ("captures", "router", "testbed", "tests", "topos"):
+        # A file of an earlier copy may be gone.
+        shutil.rmtree(target / name, ignore_errors=True)
     names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout
     pack = ["tar", "-C", str(ROOT), "--null", "-T", "-", "--ignore-failed-read", "-cf", "-"]
     packed = subprocess.run(pack, input=names, stdout=subprocess.PIPE, check=True).stdout

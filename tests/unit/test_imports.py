@@ -34,7 +34,7 @@ HEAVY = {
     "pandas": ("testbed.report", "testbed.api"),
     "matplotlib": ("testbed.report", "testbed.sweeps", "testbed.figures", "testbed.api"),
     "jinja2": ("testbed.report",),
-    "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.graphs"),
+    "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.archives", "topos.graphs"),
     "rich": ("testbed",),
     "cryptography": ("router.privacy", "router.security"),
     "psutil": ("captures.capturing", "captures.spark", "testbed"),
