@@ -167,7 +167,7 @@ def _records() -> Iterator[str]:
                 yield f"\n### {heading}\n"
             sentence = re.sub(r"\s+", " ", (record.__doc__ or "").strip())
             yield f"\n{sentence}\n\n| field | value | meaning |\n|---|---|---|\n"
-            for field in fields(record):
+            for field in sorted(fields(record), key=lambda field: field.name != "event"):
                 optional = "" if field.required else "; may be absent"
                 yield f"| `{field.name}` | {field.expected}{optional} | {_cell(field.meaning)} |\n"
 

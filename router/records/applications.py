@@ -17,7 +17,21 @@ from router.predicates.parser import parse_message
 from router.records.record_file import RecordFile
 
 
-class ApplicationConnected(TypedDict):
+class _OfApplication(TypedDict):
+    node: Annotated[int, "node of the application"]
+    app: Annotated[str, "name of the application, unique at its node"]
+
+
+class _Request(_OfApplication):
+    requested_ns: Annotated[int, "when the router read the request"]
+
+
+class _OfMessage(_OfApplication):
+    source: Annotated[int, "node that originated the message"]
+    seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
+
+
+class ApplicationConnected(_OfApplication):
     """An application has connected.
 
     The record is written with the first other record of the application: a connection that only asks for
@@ -26,69 +40,51 @@ class ApplicationConnected(TypedDict):
 
     event: Literal["connect"]
     t_ns: Annotated[int, "when the router accepted the connection"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application, unique at its node"]
 
 
-class PredicateSet(TypedDict):
+class PredicateSet(_Request):
     """An application has replaced its declared predicate; its subscriptions stay."""
 
     event: Literal["set_predicate"]
     t_ns: Annotated[int, "when the predicate was in force at the router"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    requested_ns: Annotated[int, "when the router read the request"]
     predicate: Annotated[str, "the predicate as the application wrote it, in the readable notation"]
 
 
-class Subscribed(TypedDict):
+class Subscribed(_Request):
     """An application has added a predicate to those that it has in force."""
 
     event: Literal["subscribe"]
     t_ns: Annotated[int, "when the predicate was in force at the router"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    requested_ns: Annotated[int, "when the router read the request"]
     subscription: Annotated[int, "number of the subscription, unique for the connection"]
     predicate: Annotated[str, "the predicate as the application wrote it, in the readable notation"]
 
 
-class Unsubscribed(TypedDict):
+class Unsubscribed(_Request):
     """An application has revoked a subscription, or all of them."""
 
     event: Literal["unsubscribe"]
     t_ns: Annotated[int, "when the predicate was no longer in force at the router"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    requested_ns: Annotated[int, "when the router read the request"]
     subscription: NotRequired[Annotated[int, "number of the subscription; absent: all subscriptions"]]
 
 
-class MessageSent(TypedDict):
+class MessageSent(_Request):
     """A router has accepted a message of an application."""
 
     event: Literal["send_message"]
     t_ns: Annotated[int, "when the router had accepted the message"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    requested_ns: Annotated[int, "when the router read the request"]
     source: Annotated[int, "node that originates the message"]
     seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
     attributes: Annotated[Mapping[str, Value], "the message: name of the attribute -> value"]
 
 
-class MessageDelivered(TypedDict):
+class MessageDelivered(_OfMessage):
     """A router has handed a message over to an application: the socket has taken all of its bytes."""
 
     event: Literal["deliver"]
     t_ns: Annotated[int, "when the socket of the application had taken the message"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    source: Annotated[int, "node that originated the message"]
-    seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
 
 
-class MessageDiscarded(TypedDict):
+class MessageDiscarded(_OfMessage):
     """A member of a private network has discarded a message that its router had delivered.
 
     In a run with privacy, applications write these records, those of their requests (with exact predicates
@@ -98,25 +94,17 @@ class MessageDiscarded(TypedDict):
 
     event: Literal["discard"]
     t_ns: Annotated[int, "when the application had read the message"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    source: Annotated[int, "node that originated the message"]
-    seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
     cause: Annotated[str, "`operator`, `hash`, `stale`, `unknown_key`, `not_authentic` or `replayed`"]
 
 
-class MessageLost(TypedDict):
+class MessageLost(_OfMessage):
     """A message for an application whose connection ended before the socket had taken the message."""
 
     event: Literal["lose"]
     t_ns: Annotated[int, "when the router noticed the end of the connection"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
-    source: Annotated[int, "node that originated the message"]
-    seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
 
 
-class ApplicationDisconnected(TypedDict):
+class ApplicationDisconnected(_OfApplication):
     """The connection of an application has ended, and all of its predicates are withdrawn.
 
     Connections that the router ends when it stops have no such record.
@@ -124,8 +112,6 @@ class ApplicationDisconnected(TypedDict):
 
     event: Literal["disconnect"]
     t_ns: Annotated[int, "when the predicates of the application were withdrawn"]
-    node: Annotated[int, "node of the application"]
-    app: Annotated[str, "name of the application"]
     requested_ns: Annotated[int, "when the router noticed the end of the connection"]
 
 

@@ -15,63 +15,58 @@ from router.predicates.model import Value
 from router.records.record_file import RecordFile
 
 _SUBSCRIPTION = "number of the subscription, unique at its home; 64 bits, unsigned"
-_ROUND = "round of the subscription: 0, and one more with each refresh"
 _SEQ = "sequence number of the publication, 64 bits, unsigned"
-_AT = "when the router decided, experiment seconds of its clock"
 
 
-class SubscriptionRegistered(TypedDict):
+class _Decided(TypedDict):
+    t_ns: Annotated[int, "when the router wrote the record"]
+    at_s: Annotated[float, "when the router decided, experiment seconds of its clock"]
+
+
+class _OfRound(_Decided):
+    node: Annotated[int, "home of the subscription"]
+    app: Annotated[str, "name of the application"]
+    subscription: Annotated[int, _SUBSCRIPTION]
+    round: Annotated[int, "round of the subscription: 0, and one more with each refresh"]
+
+
+class SubscriptionRegistered(_OfRound):
     """A round of a subscription has begun: `register` of a new subscription, `refresh` of one that is over.
 
     A subscription that the application registered as refreshed begins with `refresh`.
     """
 
     event: Literal["register", "refresh"]
-    t_ns: Annotated[int, "when the router wrote the record"]
-    node: Annotated[int, "home of the subscription"]
-    app: Annotated[str, "name of the application"]
-    subscription: Annotated[int, _SUBSCRIPTION]
-    round: Annotated[int, _ROUND]
     predicate: Annotated[str, "the predicate in the readable notation"]
     max: Annotated[int, "greatest number of publications of the round"]
     lifetime_s: Annotated[float, "duration of the round, experiment seconds"]
     freshness_s: Annotated[float, "greatest age of a publication, experiment seconds"]
-    at_s: Annotated[float, _AT]
 
 
-class SubscriptionWithdrawn(TypedDict):
+class SubscriptionWithdrawn(_Decided):
     """An application has withdrawn a subscription, or has left."""
 
     event: Literal["unregister"]
-    t_ns: Annotated[int, "when the router wrote the record"]
     node: Annotated[int, "home of the subscription"]
     app: Annotated[str, "name of the application"]
     subscription: Annotated[int, _SUBSCRIPTION]
-    at_s: Annotated[float, _AT]
 
 
-class PublicationUploaded(TypedDict):
+class PublicationUploaded(_Decided):
     """An application has uploaded a publication."""
 
     event: Literal["upload"]
-    t_ns: Annotated[int, "when the router wrote the record"]
     node: Annotated[int, "node of the application, which is the source"]
     app: Annotated[str, "name of the application"]
     source: Annotated[int, "node at which the publication was uploaded"]
     seq: Annotated[int, _SEQ]
     attributes: Annotated[Mapping[str, Value], "the publication: name of the attribute -> value"]
-    at_s: Annotated[float, _AT]
 
 
-class PublicationDelivered(TypedDict):
+class PublicationDelivered(_OfRound):
     """A router has delivered a publication to an application, for one subscription."""
 
     event: Literal["deliver"]
-    t_ns: Annotated[int, "when the router wrote the record"]
-    node: Annotated[int, "home of the subscription"]
-    app: Annotated[str, "name of the application"]
-    subscription: Annotated[int, _SUBSCRIPTION]
-    round: Annotated[int, _ROUND]
     source: Annotated[int, "node at which the publication was uploaded"]
     seq: Annotated[int, _SEQ]
     age_s: Annotated[
@@ -82,18 +77,12 @@ class PublicationDelivered(TypedDict):
         "`upload`: uploaded at this router at that moment; `ppt`, `dpt`, `opt`: from that index of the "
         "router; `remote`: another router sent it",
     ]
-    at_s: Annotated[float, _AT]
 
 
-class RoundOver(TypedDict):
+class RoundOver(_OfRound):
     """A round of a subscription is over."""
 
     event: Literal["outcome"]
-    t_ns: Annotated[int, "when the router wrote the record"]
-    node: Annotated[int, "home of the subscription"]
-    app: Annotated[str, "name of the application"]
-    subscription: Annotated[int, _SUBSCRIPTION]
-    round: Annotated[int, _ROUND]
     outcome: Annotated[
         str,
         "`satisfied`: `max` publications were delivered; `expired`: the lifetime passed before; "
@@ -102,21 +91,18 @@ class RoundOver(TypedDict):
     got: Annotated[int, "publications delivered in the round"]
     got_remote: Annotated[int, "those of them that another router sent"]
     max: Annotated[int, "greatest number of publications of the round"]
-    at_s: Annotated[float, _AT]
 
 
-class CacheChanged(TypedDict):
+class CacheChanged(_Decided):
     """A publication entered, left or changed an index of the router; with the option `record_caches`."""
 
     event: Literal["cache"]
-    t_ns: Annotated[int, "when the router wrote the record"]
     node: Annotated[int, "the router"]
     source: Annotated[int, "node at which the publication was uploaded"]
     seq: Annotated[int, _SEQ]
     before: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
     after: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
     cause: Annotated[str, "row of the table of transitions (docs/attention.md), or `evicted`, `flushed`"]
-    at_s: Annotated[float, _AT]
 
 
 AttentionEvent = (
