@@ -203,7 +203,7 @@ class ChosenOptions:
         metadata=option("How routers compare and unite predicates.", choices=CONTENTS),
     )
     # Bounds on the predicates of other routers: `router.protocol.bounds`. With the defaults, predicates of
-    # 1,000 filters of up to three equalities, orders and prefixes each are exact.
+    # 1,000 filters of two equalities, orders and prefixes each are exact.
     filter_weight: int = field(
         default=512,
         metadata=option(
@@ -213,7 +213,7 @@ class ChosenOptions:
         ),
     )
     predicate_weight: int = field(
-        default=4_000,
+        default=3_000,
         metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
     )
     predicate_filters: int = field(

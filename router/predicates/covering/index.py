@@ -172,9 +172,10 @@ class FilterIndex:
         """Removes members; their numbers can be given to others."""
         self.members &= ~gone
         for attribute, index in list(self._attributes.items()):
-            index.remove(gone)
-            if not index.members:
+            if not index.members & ~gone:
                 del self._attributes[attribute]
+            elif index.members & gone:
+                index.remove(gone)
         remove_from(self._signatures, gone)
         if self._collided:
             # A family that has gone may have stood before others with its key.

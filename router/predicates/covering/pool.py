@@ -30,7 +30,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
-_SWEEP_AT = 2048
+_SWEEP_AT = 1024
 #: A filter is compared with others of a table, one by one, if at most so many are related to it. If there are
 #: more, the index answers for those with single intervals, and other filters count as not covering, and not
 #: covered: a table then has more filters than it needs, and matches the same messages.
