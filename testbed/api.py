@@ -179,7 +179,7 @@ def simulate(
 
     Args:
         runs: the folder in which the run folder is made.
-        accounting: the engine, "spark" or "duckdb" (of a small run, and without tshark, in a second).
+        accounting: the engine, "spark" or "duckdb" (in this process, without tshark).
         master: Spark's master URL.
 
     Raises:

@@ -57,7 +57,7 @@ def account_run(
     Args:
         run_dir: a complete run folder.
         master: Spark master URL.
-        engine: `spark`, or `duckdb` for a small run.
+        engine: `spark`, or `duckdb`, which needs no start.
         spark: a session of `captures.spark.session`; None: a new session.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -13,8 +14,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.accounting.engines import CAPTURED, Engine
+from captures.accounting.texts import reads
 from captures.tables import store
 from captures.tables.catalogue import TABLES
+from captures.tables.query import new_database
 
 #: Settings of Spark SQL for a small run. There, compiling a query, or planning it again while it runs, takes
 #: longer than it saves; and a query of one task needs no copies of tables in every executor, which would be
@@ -28,6 +31,7 @@ _SMALL = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
 }
+_RECURSIVE = re.compile(r"\bwith recursive\b")
 #: Seconds between two orders to cancel all jobs.
 _CANCEL_EVERY_S = 0.3
 
@@ -77,6 +81,13 @@ class Spark(Engine):
         self._session.read.schema(frames.schema).parquet(path).createOrReplaceTempView(name)
 
     def define(self, name: str, sql: str, *, shared: bool) -> None:
+        if _RECURSIVE.search(sql):
+            # Spark plans and runs jobs for each level; DuckDB answers in this process at once.
+            with new_database(threads=1) as database:
+                for read in reads(sql):
+                    database.register(read, self.rows(read).combine_chunks())
+                self.register(name, database.sql(sql).to_arrow_table())
+            return
         answer = self._session.sql(sql)
         if shared:
             self._kept.append(answer.cache())

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 
 def classic_context(session: SparkSession) -> SparkContext | None:
@@ -149,21 +148,3 @@ def clear_properties(properties: dict[str, str]) -> None:
         for name, value in properties.items():
             if system.getProperty(name) == value:
                 system.clearProperty(name)
-
-
-def on_spark(text: str, **tables: DataFrame) -> DataFrame:
-    """The answer of Spark to a query, whose text names the tables in braces.
-
-    It is that of `session.sql(text, **tables)`, which drops the tables' names by a method that frees the
-    memory of the tables: other queries may be using it, and those that go on take it again.
-    """
-    session = next(iter(tables.values())).sparkSession
-    names = {name: f"{name}_{uuid4().hex}" for name in tables}
-    for name, table in tables.items():
-        table.createOrReplaceTempView(names[name])
-    try:
-        return session.sql(text.format(**names))
-    finally:
-        catalog = session._jsparkSession.sessionState().catalog()
-        for name in names.values():
-            catalog.dropTempView(name)

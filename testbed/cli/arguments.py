@@ -188,7 +188,7 @@ def add_engine(parser: ArgumentParser) -> None:
         "--engine",
         choices=("spark", "duckdb"),
         default="spark",
-        help="engine that accounts; duckdb: the same tables of a small run at once, without tshark (spark)",
+        help="engine that accounts; duckdb: the same tables, in this process, without tshark (spark)",
     )
 
 
