@@ -56,12 +56,12 @@ def _compared(summary: dict[str, Any]) -> str:
     return json.dumps({**summary, **own})
 
 
-def _tables(run: Path) -> dict[str, tuple[pa.Schema, list[str]]]:
-    """The schema and the rows of each table, in order."""
+def _tables(run: Path) -> dict[str, tuple[list[str], list[pa.DataType], list[str]]]:
+    """The columns, their types, and the rows in order, of each table."""
     found = {}
     for name in TABLES:
         table = pq.read_table(run / "parquet" / name) if not store.is_empty(run, name) else pa.table({})
-        found[name] = table.schema.remove_metadata(), sorted(map(repr, table.to_pylist()))
+        found[name] = table.schema.names, table.schema.types, sorted(map(repr, table.to_pylist()))
     return found
 
 
