@@ -15,7 +15,7 @@ from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS
 from testbed.errors import InputError, MachineError, naming_a_full_disk
-from testbed.events.links import at_worst
+from testbed.events.network import at_worst
 from testbed.oracle.attention.judge import write_judgement
 from testbed.oracle.decide import write_oracle
 from testbed.terminal.progress import Progress

@@ -167,10 +167,10 @@ class SetScore:
 
 ATTACKS: Registry[type[Attack]] = Registry("attack")
 for _name, _place, _doc in (
-    ("A1", "testbed.attacks.weight:Weight", "The weight of a message gives its number of attributes."),
-    ("A2", "testbed.attacks.frequency:Frequency", "Frequent filters are filters on frequent strings."),
-    ("A3", "testbed.attacks.patterns:Patterns", "Bits that occur together are those of a frequent string."),
-    ("A4", "testbed.attacks.known:KnownMessages", "Some messages are known: their strings show in others."),
-    ("A5", "testbed.attacks.key:WithKey", "A member's key opens every value that can be listed."),
+    ("A1", "testbed.attacks.attacks:Weight", "The weight of a message gives its number of attributes."),
+    ("A2", "testbed.attacks.attacks:Frequency", "Frequent filters are filters on frequent strings."),
+    ("A3", "testbed.attacks.attacks:Patterns", "Bits that occur together are those of a frequent string."),
+    ("A4", "testbed.attacks.attacks:KnownMessages", "Some messages are known: their strings show in others."),
+    ("A5", "testbed.attacks.attacks:WithKey", "A member's key opens every value that can be listed."),
 ):
     ATTACKS.register_lazily(_name, _place, _doc)

@@ -11,7 +11,7 @@ from testbed.config.model import AUTO, Experiment
 from testbed.emulation.demand import capacity, demand, shortages
 from testbed.emulation.estimate import estimate
 from testbed.errors import MachineError
-from testbed.events.links import at_worst
+from testbed.events.network import at_worst
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import missing_features

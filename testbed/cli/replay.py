@@ -15,7 +15,7 @@ from router.recording.file import Recording, RecordingError
 from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s
 from testbed.errors import InputError
-from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
+from testbed.recordings import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
 from testbed.runs.folders import find_run
 from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress

@@ -9,10 +9,9 @@ from typing import Any
 from router.options import Option, options_of
 from testbed.config.errors import Problems
 from testbed.config.schema import read_fields
-from testbed.events.applications import ApplicationEvent
+from testbed.events.applications import NAMED, ApplicationEvent, NamesInForce
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event
-from testbed.events.names import NAMED, NamesInForce
 from topos.model import Topology
 from topos.suggest import unknown
 

@@ -13,7 +13,7 @@ from testbed.config.errors import Problems
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, NO_PARENT, hops_on_trees
-from testbed.events.links import at_worst
+from testbed.events.network import at_worst
 from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
 

@@ -41,7 +41,7 @@ from testbed.content.distributions import DistributionError, Distributions
 from testbed.content.schema import Schema, SchemaError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
-from testbed.events.links import at_worst, impaired
+from testbed.events.network import at_worst, impaired
 from testbed.events.parts import RouterRestart, check_switches
 from topos.build import contradiction
 from topos.loaders import parse_toml

@@ -25,8 +25,7 @@ from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.errors import InputError, RunError
-from testbed.events.fault import Fault, NetworkControl
-from testbed.events.links import LinkImpair
+from testbed.events.network import Fault, LinkImpair, NetworkControl
 from topos.model import PROPERTIES, Link, Topology
 
 #: Bytes of one command.

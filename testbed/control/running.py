@@ -23,9 +23,9 @@ from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from router.system import enter_network_namespace
-from testbed.control.nodes import node_id
 from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError
+from testbed.network.names import node_id
 from testbed.network.state import CHECKOUT, RunState, live_runs
 from testbed.steps import wait_until
 from testbed.terminal.printable import put

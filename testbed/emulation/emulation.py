@@ -56,7 +56,7 @@ from testbed.errors import (
     naming_the_run,
 )
 from testbed.events.applications import Place
-from testbed.events.fault import steps_of
+from testbed.events.network import steps_of
 from testbed.events.parts import part_steps_of
 from testbed.live.view import LiveView
 from testbed.machine.probes import kernel_features

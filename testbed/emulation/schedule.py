@@ -16,7 +16,7 @@ from testbed.control.quiescence import Quiescence, not_quiet, quiet_limit_s
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.parts import RunningParts
-from testbed.events.fault import NetworkControl, steps_of
+from testbed.events.network import NetworkControl, steps_of
 from testbed.events.parts import part_steps_of
 from testbed.processes import ENDING, leave_closed_terminal
 from testbed.terminal.numbers import clock as shown_time

@@ -14,8 +14,7 @@ from testbed.events.applications import (
     Unsubscribe,
 )
 from testbed.events.event import Event
-from testbed.events.links import LinkDown, LinkFlap, LinkImpair, LinkUp
-from testbed.events.nodes import NodeDown, NodeUp
+from testbed.events.network import LinkDown, LinkFlap, LinkImpair, LinkUp, NodeDown, NodeUp
 from testbed.events.parts import (
     ApplicationKill,
     CapturesKill,

@@ -17,7 +17,7 @@ from pathlib import Path
 from testbed.config.model import Experiment
 from testbed.controller.framework import FRAMEWORKS, INSTALL_OS_KEN
 from testbed.errors import MachineError
-from testbed.events.links import at_worst
+from testbed.events.network import at_worst
 from testbed.machine.probes import (
     datapath,
     java,

@@ -9,6 +9,9 @@ from __future__ import annotations
 import secrets
 
 from router.wire.addresses import HOST_PORT
+from testbed.errors import InputError
+from topos.model import Topology
+from topos.suggest import unknown
 
 TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 TAG_LENGTH = 3
@@ -52,3 +55,22 @@ def ip_address(node: int) -> str:
 def datapath_id(node: int) -> str:
     """OpenFlow datapath id of switch s<node> (node + 1, since 0 is not valid), 16 hex digits."""
     return f"{node + 1:016x}"
+
+
+def node_id(text: str, topology: Topology) -> int:
+    """Returns the id of the node with a number (3), a host name (r3) or a name of the topology.
+
+    A name of the topology wins over a host name.
+
+    Raises:
+        InputError: the topology has no such node.
+    """
+    ids = topology.ids
+    if text in ids:
+        return ids[text]
+    digits = text.removeprefix("r")
+    if digits.isascii() and digits.isdigit() and int(digits) < len(topology.nodes):
+        return int(digits)
+    last = len(topology.nodes) - 1
+    expected = f"0 to {last}, or {host_name(0)} to {host_name(last)}"
+    raise InputError(unknown("node", text, ids) if ids else f"node {text}: expected {expected}")

@@ -31,8 +31,7 @@ from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.errors import InputError, RunError, naming_a_full_disk
-from testbed.events.fault import steps_of
-from testbed.events.links import at_worst
+from testbed.events.network import at_worst, steps_of
 from testbed.events.parts import PartFault
 from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder

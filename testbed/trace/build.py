@@ -20,7 +20,7 @@ from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches
-from testbed.recordings.decision import Decision, decision
+from testbed.recordings import Decision, decision
 from testbed.trace.evidence import Evidence, gather
 from testbed.trace.find import Listed
 from testbed.trace.model import Branch, Pruned, Stop, Trace

@@ -16,8 +16,7 @@ from testbed.content.distributions import Distributions
 from testbed.content.drawing import Contents
 from testbed.content.schema import Schema
 from testbed.errors import InputError
-from testbed.events.applications import APPLICATION, ApplicationEvent, Place
-from testbed.events.names import NamesInForce
+from testbed.events.applications import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.attention import PLAYED
 from testbed.workload.given import given_items

@@ -20,7 +20,7 @@ from router.wire.header import HEADER_LENGTH, decode_header
 from testbed.conclude import judge_run, of_the_run
 from testbed.config.load import load_experiment
 from testbed.errors import InputError
-from testbed.recordings.replay import recorded_nodes, replay_run
+from testbed.recordings import recorded_nodes, replay_run
 from tests.support.run_folder import pcap_bytes
 
 #: In place of a verdict: the folder is not accounted for; the reason is the text of the error.

@@ -17,9 +17,7 @@ from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
 from testbed.config.model import Experiment, ProtocolOptions, RoutingOptions
 from testbed.controller.trees import LAYERS
-from testbed.events.fault import Fault
-from testbed.events.links import LinkDown, LinkUp
-from testbed.events.nodes import NodeDown, NodeUp
+from testbed.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp
 from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation

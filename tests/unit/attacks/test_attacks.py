@@ -12,11 +12,8 @@ from router.predicates.encoded.encoder import Hardening, StringHash
 from router.predicates.encoded.encodings import ENCODINGS, Slides, equal
 from router.predicates.encoded.model import Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
-from testbed.attacks.frequency import Frequency
-from testbed.attacks.key import WithKey
-from testbed.attacks.known import KnownMessages
+from testbed.attacks.attacks import Frequency, KnownMessages, Patterns, Weight, WithKey, mined, strings_in
 from testbed.attacks.model import ATTACKS, Knowledge, Seen, Truth
-from testbed.attacks.patterns import Patterns, mined
 from testbed.attacks.traffic import (
     Traffic,
     draw_traffic,
@@ -25,7 +22,6 @@ from testbed.attacks.traffic import (
     public_knowledge,
     zipf_workload,
 )
-from testbed.attacks.weight import Weight, strings_in
 
 _SUITE = Suite(1, 512, 8, Slides.number)
 _NONE = Hardening()

@@ -30,8 +30,7 @@ from testbed.config.schema import SECTIONS
 from testbed.config.shipped import find_experiment, list_experiments
 from testbed.errors import InputError
 from testbed.events.applications import SendMessage
-from testbed.events.links import LinkFlap, LinkUp
-from testbed.events.nodes import NodeDown, NodeUp
+from testbed.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from topos.generators import ring
 
 

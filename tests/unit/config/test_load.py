@@ -21,7 +21,7 @@ from testbed.config.model import (
 from testbed.config.schema import SECTIONS
 from testbed.errors import InputError
 from testbed.events.applications import SendMessage, SetPredicate
-from testbed.events.links import LinkDown
+from testbed.events.network import LinkDown
 from topos.generators import ring, waxman
 
 _SMALL = """\

@@ -14,10 +14,10 @@ from captures.tables.query import connect
 from testbed.api import simulate
 from testbed.config.load import ExperimentError, load_experiment
 from testbed.config.model import Experiment
-from testbed.control.nodes import node_id
 from testbed.live.state import SLOT_NS, LinkCount
 from testbed.live.view import live_table
 from testbed.live.watch import Watcher, open_state
+from testbed.network.names import node_id
 from testbed.report.render import write_report
 from testbed.trace.build import trace
 from testbed.trace.find import listed

@@ -26,8 +26,7 @@ from testbed.errors import InputError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event, Problem
-from testbed.events.fault import Fault, NetworkControl, steps_of
-from testbed.events.links import LinkDown, LinkFlap
+from testbed.events.network import Fault, LinkDown, LinkFlap, NetworkControl, steps_of
 from testbed.events.parts import PartFault, part_steps_of
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.shaping import KernelFeatures

@@ -11,7 +11,7 @@ import pytest
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.events.applications import SendMessage
-from testbed.events.links import LinkDown
+from testbed.events.network import LinkDown
 from topos import build as build_module
 from topos import graphs
 from topos.build import MAX_LINKS, LinkSpec, build

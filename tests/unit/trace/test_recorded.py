@@ -14,7 +14,7 @@ from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.wire.frames import Body, Commit, Frame, FrameType
 from testbed.errors import InputError
-from testbed.recordings.decision import decision
+from testbed.recordings import decision
 from tests.support.router_tables import by_interface
 from tests.support.tree_entries import TreeEntry, table_of
 

@@ -18,7 +18,7 @@ from testbed.config.shipped import list_experiments
 from testbed.content.vocabulary import OPERATORS, SUBJECTS
 from testbed.events.applications import SendMessage, SetPredicate
 from testbed.events.event import Event
-from testbed.events.links import LinkDown
+from testbed.events.network import LinkDown
 from testbed.workload.generate import generate, match_distribution
 from testbed.workload.model import Item, Workload, read_workload, write_workload
 from topos.model import Link, Node, Topology

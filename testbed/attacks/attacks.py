@@ -1,6 +1,6 @@
-"""A3: mining of bits that occur together in messages.
+"""The attacks: each guesses from what a router without the key sees, A5 with the key of a member.
 
-Source: Christen, Ranbaduge, Vatsalan, Schnell, "Precise and fast cryptanalysis for Bloom filter based
+Source of A3: Christen, Ranbaduge, Vatsalan, Schnell, "Precise and fast cryptanalysis for Bloom filter based
 privacy-preserving record linkage", IEEE TKDE 2019, mine frequent sets of bits. This attack mines covariances,
 which random bits do not hide: a share f of the messages has a string, and a bit of it is in another message
 with a probability r, from other strings or a fill. Then bit i of the string is in a message with p_i =
@@ -17,7 +17,46 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from testbed.attacks.model import Attack, Knowledge, Outcome, Seen, Truth, by_frequency
+from router.predicates.encoded.model import Suite
+from testbed.attacks.model import Attack, Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
+
+
+def strings_in(weight: int, suite: Suite) -> float:
+    """The expected number of strings of a set of this weight: t = -(m/k) ln(1 - X/m)."""
+    full = min(weight, suite.bits - 0.5)
+    return -suite.bits / suite.hashes * math.log(1 - full / suite.bits)
+
+
+class Weight(Attack):
+    doc = "The number of bits set estimates the number of strings, and with it that of attributes."
+    target = "numbers of attributes of messages"
+
+    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+        guesses = [
+            round(strings_in(bits.bit_count(), seen.suite) / knowledge.strings_an_attribute)
+            for bits in seen.messages
+        ]
+        right = sum(guess == number for guess, number in zip(guesses, truth.attributes, strict=True))
+        return Outcome(len(guesses), right, max(knowledge.attributes.values(), default=0.0))
+
+
+class Frequency(Attack):
+    doc = "Filters of at most k bits are ranked by the number of their issuers, and matched with known ranks."
+    target = "distinct filters of one string"
+
+    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+        issuers: dict[int, int] = {}
+        meaning: dict[int, frozenset[bytes] | None] = {}
+        for (_, bits), strings in zip(seen.filters, truth.filters, strict=True):
+            if 0 < bits.bit_count() <= seen.suite.hashes:
+                issuers[bits] = issuers.get(bits, 0) + 1
+                meaning[bits] = strings
+        ranked = sorted(issuers, key=lambda bits: (-issuers[bits], bits))
+        guesses = dict(zip(ranked, by_frequency(knowledge.filter_strings), strict=False))
+        right = sum(meaning[bits] == frozenset((string,)) for bits, string in guesses.items())
+        candidates = max(len(knowledge.filter_strings), len(ranked))
+        return Outcome(len(ranked), right, 1 / candidates if candidates else 0.0)
+
 
 #: Patterns that are mined.
 PATTERNS = 80
@@ -122,3 +161,48 @@ def _matrix(messages: Sequence[int], bits: int) -> npt.NDArray[np.uint8]:
     joined = b"".join(message.to_bytes(octets, "little") for message in messages)
     packed = np.frombuffer(joined, np.uint8).reshape(len(messages), octets)
     return np.unpackbits(packed, axis=1, bitorder="little")[:, :bits]
+
+
+class KnownMessages(Attack):
+    """Assumes that the attacker knows the content of the first messages.
+
+    The bits of a string are those that all known messages with the string share. The string is then guessed
+    to be in every message that has these bits.
+    """
+
+    doc = "The bits that the known messages with a string share are looked up in the others."
+    target = "strings of the other messages (wrong guesses count)"
+
+    def __init__(self, known: float = 0.1) -> None:
+        self._known = known
+
+    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+        known = round(self._known * len(seen.messages))
+        shared: dict[bytes, int] = {}
+        for bits, strings in zip(seen.messages[:known], truth.messages[:known], strict=True):
+            for string in strings:
+                shared[string] = shared.get(string, bits) & bits
+        score = SetScore()
+        for bits, strings in zip(seen.messages[known:], truth.messages[known:], strict=True):
+            lacks = ~bits
+            score.add((string for string, own in shared.items() if not own & lacks), strings)
+        return score.outcome(knowledge)
+
+
+#: Messages that are opened: every one is opened alike.
+_OPENED = 200
+
+
+class WithKey(Attack):
+    """Assumes that the attacker has the key: every string of the vocabulary is hashed and looked up."""
+
+    doc = "With the key, every string that the attacker can list is looked up in every message."
+    target = "strings of messages (wrong guesses count)"
+
+    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+        dictionary = {string: truth.bits_of(string) for string in knowledge.message_strings}
+        score = SetScore()
+        for bits, strings in zip(seen.messages[:_OPENED], truth.messages[:_OPENED], strict=True):
+            lacks = ~bits
+            score.add((string for string, own in dictionary.items() if not own & lacks), strings)
+        return score.outcome(knowledge)

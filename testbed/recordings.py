@@ -18,9 +18,11 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
 from router.protocol.core.router import Router
 from router.protocol.counters import Drop
+from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.scheme import Row, TablePart
-from router.recording.file import RecordingError
-from router.recording.replay import Replayed, RouterState, check, states_at
+from router.recording.file import Recording, RecordingError
+from router.recording.replay import Replayed, RouterState, check, new_router, states_at
+from router.wire.format import MESSAGES
 from testbed.errors import InputError
 
 
@@ -159,3 +161,72 @@ def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:
         if dropped.get(reason, 0) != again.get(reason, 0)
     ]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A router's decision on a message.
+
+    Attributes:
+        table: the rows of its routing table at that time.
+        dropped: the reason for which the router dropped the message; None: not dropped.
+    """
+
+    table: tuple[Row, ...]
+    dropped: str | None
+
+
+def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
+    """Replays the recording of a router until it has decided on the message (`seq`: unsigned).
+
+    Returns None if the router has no recording, or the recording does not have the message.
+
+    Raises:
+        InputError: the recording is malformed.
+    """
+    path = RunLayout(run).recording(node)
+    if not path.is_file():
+        return None
+    found = None
+    try:
+        recording = Recording(path)
+        router = new_router(recording)
+        for given in recording.inputs():
+            concerns = _concerns(given.event, node, source, seq)
+            before = dict(router.core.counters.dropped) if concerns else {}
+            actions = router.handle(given.event, given.at)
+            sent = any(
+                isinstance(action, Send)
+                and (action.frame.issuer, action.frame.seq) == (source, seq)
+                and action.frame.type in MESSAGES
+                for action in actions
+            )
+            if node == source:
+                # A message that the source holds back is sent after it was accepted.
+                concerns = sent or any(
+                    isinstance(action, Accepted) and (action.source, action.seq) == (source, seq)
+                    for action in actions
+                )
+            if concerns:
+                counted = router.core.counters.dropped
+                reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
+                taken = Decision(router.core.rows(), reasons[0] if reasons else None)
+                # Of several copies (layer `rpf`), those that came off the tree are dropped, before or after
+                # the copy that came by the tree.
+                if found is None or taken.dropped is None:
+                    found = taken
+                if sent or (node != source and taken.dropped is None):
+                    break
+    except RecordingError as error:
+        raise InputError(str(error)) from error
+    return found
+
+
+def _concerns(event: Event, node: int, source: int, seq: int) -> bool:
+    if node == source:
+        return isinstance(event, SendMessage)
+    return (
+        isinstance(event, FrameReceived)
+        and event.frame.type in MESSAGES
+        and (event.frame.issuer, event.frame.seq) == (source, seq)
+    )

@@ -1,17 +1,88 @@
-"""Faults of links."""
+"""Faults of links and nodes, and how they reach an emulation and a simulation.
+
+A fault is a class: its fields are its keys, `check` holds them against the topology, and `steps` applies it
+through `NetworkControl`, which the emulated and the simulated network implement. The controller notices the
+change and logs events (`leads_to`), from which the oracle, the accounting, the report and the live view know
+of the fault. A node that is down has no host link and no links; its router and applications go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
-from captures.rundir.epochs import LINK_DOWN, LINK_UP
+from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
 from router.options import Unit, option
-from testbed.events.event import Event, Problem, duration
-from testbed.events.fault import Fault, NetworkControl, Step
+from testbed.events.applications import ApplicationEvent
+from testbed.events.event import Event, Problem, check_node, duration
+from testbed.events.parts import PartFault
 from topos.build import contradiction
 from topos.model import PROPERTIES, Link, Topology
+
+
+class NetworkControl(Protocol):
+    """The changes that faults make to a network.
+
+    Links and nodes are taken down independently: a link is up if neither it nor one of its nodes is down.
+    """
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        """Takes the link between two nodes down or up."""
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        """Gives the link between two nodes other properties; returns the link as it is then.
+
+        Args:
+            properties: values of `topos.model.Link` by their names; None takes a property away.
+        """
+
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        """Gives all links properties, as `shape_link`."""
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Cuts a node off from the network, its host link and all its links, or joins it to the network."""
+
+
+#: A moment in experiment seconds, and what is done with the network then.
+Step = tuple[float, Callable[[NetworkControl], None]]
+
+
+@dataclass(frozen=True)
+class Fault(Event):
+    """An event of the network.
+
+    Attributes:
+        leads_to: the events that the controller logs because of it, in a network without other faults, each
+            once or several times.
+    """
+
+    leads_to: ClassVar[tuple[NetworkEvent, ...]]
+
+    def apply(self, network: NetworkControl) -> None:
+        """Applies the fault to a network, at once."""
+        raise NotImplementedError
+
+    def steps(self) -> Iterator[Step]:
+        """Yields the steps of the fault; a fault of a single moment has a single step, `apply`."""
+        yield self.at_s, self.apply
+
+
+def steps_of(events: Iterable[Event]) -> list[Step]:
+    """The steps of the faults of the network among some events, in order of time; events of applications and
+    faults of parts are left out.
+
+    Raises:
+        TypeError: an event is neither a fault nor an event of an application.
+    """
+    steps: list[Step] = []
+    for event in events:
+        if isinstance(event, Fault):
+            steps.extend(event.steps())
+        elif not isinstance(event, ApplicationEvent | PartFault):
+            raise TypeError(f"{event}: is neither a fault nor an event of an application")
+    steps.sort(key=lambda step: step[0])
+    return steps
 
 
 def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
@@ -153,3 +224,75 @@ def at_worst(topology: Topology, events: Iterable[Event]) -> Topology:
 
     links = tuple(worst(link) if link.index in states else link for link in topology.links)
     return replace(topology, links=links)
+
+
+@dataclass(frozen=True)
+class NodeFault(Fault):
+    """A fault of a node."""
+
+    node: int = field(metadata=option("The node.", low=0))
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        yield from check_node(self.node, topology)
+
+
+@dataclass(frozen=True)
+class NodeDown(NodeFault):
+    action = "node_down"
+    doc = "The node is cut off from the network: its host link and all its links go down."
+    leads_to = (NODE_DOWN, LINK_DOWN)
+
+    def apply(self, network: NetworkControl) -> None:
+        network.set_node(self.node, up=False)
+
+
+@dataclass(frozen=True)
+class NodeUp(NodeFault):
+    action = "node_up"
+    doc = "The node is joined to the network; links that were taken down by themselves stay down."
+    leads_to = (NODE_UP, LINK_UP)
+
+    def apply(self, network: NetworkControl) -> None:
+        network.set_node(self.node, up=True)
+
+
+class NetworkState:
+    """The links and nodes that faults have taken down, and so the links that are up.
+
+    Args:
+        topology: of the network; everything is up to begin with.
+
+    Attributes:
+        down_nodes: the nodes that are down.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._links = {frozenset((link.u, link.v)): link for link in topology.links}
+        self._taken_down: set[int] = set()
+        self.down_nodes: set[int] = set()
+
+    def set_link(self, u: int, v: int, up: bool) -> Link:
+        """Notes that a link is taken down or up; returns it.
+
+        Raises:
+            ValueError: the nodes are not joined.
+        """
+        link = self._links.get(frozenset((u, v)))
+        if link is None:
+            raise ValueError(f"no link {u}-{v}")
+        (self._taken_down.discard if up else self._taken_down.add)(link.index)
+        return link
+
+    def set_node(self, node: int, up: bool) -> list[Link]:
+        """Notes that a node is cut off or joined; returns its links, by index."""
+        (self.down_nodes.discard if up else self.down_nodes.add)(node)
+        return [link for link in self._links.values() if node in (link.u, link.v)]
+
+    def is_up(self, link: Link) -> bool:
+        """Whether neither a link nor one of its nodes is down."""
+        return link.index not in self._taken_down and not {link.u, link.v} & self.down_nodes
+
+    @property
+    def down_links(self) -> set[int]:
+        """Indices of the links that are down, by themselves or because of a node."""
+        return {link.index for link in self._links.values() if not self.is_up(link)}
