@@ -21,10 +21,7 @@ import captures.datasource.views
 import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
-import router.protocol.pull.replies
-import router.protocol.pull.requests
 from testbed.documents import default_experiment, experiment_file, topology_file
-from testbed.documents.state_machines import state_diagram
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DOCS = _ROOT / "docs"
@@ -80,15 +77,5 @@ DOCUMENTS: tuple[Document, ...] = (
         _DOCS / "pcap-source.md",
         lambda: f"\n{captures.datasource.views.columns_tables()}\n",
         "columns of the formats",
-    ),
-    Document(
-        _DOCS / "protocol.md",
-        lambda: state_diagram(router.protocol.pull.requests.TRANSITIONS),
-        "state machine of the issuer of an SR",
-    ),
-    Document(
-        _DOCS / "protocol.md",
-        lambda: state_diagram(router.protocol.pull.replies.TRANSITIONS),
-        "state machine of a router that answers an SR",
     ),
 )

@@ -1,14 +1,11 @@
 """The other routers' side of the SR/UR protocol: passing SRs on, and assembling URs.
 
-Protocol paper, sections 3.5.2 to 3.5.4. For each issuer there is one machine: it waits, or it does not.
-`TRANSITIONS` is the whole of it.
+Protocol paper, sections 3.5.2 to 3.5.4. For each issuer, at most one UR is in the making.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
 
 from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
@@ -21,21 +18,6 @@ from router.protocol.pull.requests import Reply, RoundTripEstimator
 from router.wire.frames import Flags, Frame, SenderRequest
 
 _MICROSECONDS = 1_000_000
-
-
-class State(Enum):
-    IDLE = auto()
-    WAITING = auto()
-
-
-class ReplyInput(Enum):
-    REQUEST = auto()
-    OLD_REQUEST = auto()
-    REPLY = auto()
-    OTHER_REPLY = auto()
-    COMPLETE = auto()
-    TIMEOUT = auto()
-    RETIRED = auto()
 
 
 @dataclass(slots=True)
@@ -58,18 +40,6 @@ class _Pending:
     reported: dict[int, Report] = field(default_factory=dict)
     ras_since_request: dict[int, dict[int, PredicateBuilder]] = field(default_factory=dict)
     partial: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _ReplyStep:
-    """An input to the machine of one issuer."""
-
-    issuer: int
-    now: float = 0.0
-    branch: Branch | None = None
-    frame: Frame | None = None
-    timeout: float = 0.0
-    reply: Reply | None = None
 
 
 class Replies:
@@ -112,22 +82,26 @@ class Replies:
     def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
         """An SR came in from the parent on its issuer's tree."""
         last, until = self._seen.get(frame.issuer, (-1, now))
-        newer = frame.seq > last or now >= until
-        step = _ReplyStep(
-            frame.issuer, now, branch=branch, frame=frame, timeout=request.timeout_us / _MICROSECONDS
-        )
-        return self._enter(ReplyInput.REQUEST if newer else ReplyInput.OLD_REQUEST, step)
+        if frame.seq <= last and now < until:
+            self._counters.drop(Drop.SR_OLD)
+            return []
+        # The issuer has given up its last SR.
+        actions = self._open(branch, frame, request.timeout_us / _MICROSECONDS, now)
+        return actions + self._completed(frame.issuer)
 
     def reply(self, issuer: int, reply: Reply, now: float) -> list[Action]:
         """A UR came in that names another router as the issuer of its SR."""
         pending = self.pending.get(issuer)
-        matches = (
+        if (
             pending is not None
             and (pending.number, pending.epoch) == (reply.number, reply.epoch)
             and reply.interface in pending.awaited
-        )
-        given = ReplyInput.REPLY if matches else ReplyInput.OTHER_REPLY
-        return self._enter(given, _ReplyStep(issuer, now, reply=reply))
+        ):
+            self._record(pending, reply, now)
+            return self._completed(issuer)
+        seen = reply.number <= self._seen.get(issuer, (-1, 0.0))[0]
+        self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
+        return []
 
     def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in.
@@ -142,33 +116,20 @@ class Replies:
                 since.setdefault(part, self._content.builder()).add(predicate)
 
     def tick(self, now: float) -> list[Action]:
-        actions: list[Action] = []
-        for issuer in [issuer for issuer, pending in self.pending.items() if now >= pending.deadline]:
-            actions += self._enter(ReplyInput.TIMEOUT, _ReplyStep(issuer, now))
-        return actions
+        due = [issuer for issuer, pending in self.pending.items() if now >= pending.deadline]
+        return [self._answer(issuer) for issuer in due]
 
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use: no UR of another can come, or be sent."""
         for issuer in [issuer for issuer, pending in self.pending.items() if pending.epoch not in epochs]:
-            self._enter(ReplyInput.RETIRED, _ReplyStep(issuer))
+            del self.pending[issuer]
 
-    def _enter(self, given: ReplyInput, step: _ReplyStep) -> list[Action]:
-        state = State.WAITING if step.issuer in self.pending else State.IDLE
-        act, next_state = TRANSITIONS[state, given]
-        actions = act(self, step)
-        if next_state is State.IDLE:
-            self.pending.pop(step.issuer, None)
-        elif not self.pending[step.issuer].awaited:
-            actions += self._enter(ReplyInput.COMPLETE, step)
-        return actions
+    def _completed(self, issuer: int) -> list[Action]:
+        """The UR, if no child has to answer any more: that of a leaf has p0 alone."""
+        return [] if self.pending[issuer].awaited else [self._answer(issuer)]
 
-    # What the transitions do.
-
-    def _open(self, step: _ReplyStep) -> list[Action]:
+    def _open(self, branch: Branch, frame: Frame, timeout: float, now: float) -> list[Action]:
         """Takes an SR on: asks the children, except those for whom the table has the answer."""
-        frame, branch, now = step.frame, step.branch, step.now
-        assert frame is not None
-        assert branch is not None
         self._seen[frame.issuer] = frame.seq, now + self._lifetime_s
         pending = _Pending(frame.seq, frame.epoch, branch, now)
         self.pending[frame.issuer] = pending
@@ -179,7 +140,7 @@ class Replies:
                 pending.reported[child] = known
                 self._restrict(frame.epoch, child, known)
         asked = branch.on_tree.difference(pending.reported)
-        timeout = self._round_trips.time_left(step.timeout, branch.parent)
+        timeout = self._round_trips.time_left(timeout, branch.parent)
         if not asked:
             return []
         if frame.hop_limit <= 1 or timeout <= 0:
@@ -192,26 +153,24 @@ class Replies:
         body = SenderRequest(int(timeout * _MICROSECONDS))
         return [Send(asked, replace(frame, hop_limit=frame.hop_limit - 1, body=body, received=None))]
 
-    def _record(self, step: _ReplyStep) -> list[Action]:
-        pending, reply = self.pending[step.issuer], step.reply
-        assert reply is not None
+    def _record(self, pending: _Pending, reply: Reply, now: float) -> None:
+        """Takes the UR of a child into the one that is owed, and perhaps into the table."""
         child = reply.interface
         pending.awaited.remove(child)
         read = self._rules.read(pending.epoch, pending.branch, child, reply.predicate)
         pending.reported[child] = read
         pending.partial |= reply.partial
         if reply.partial:
-            return []
-        self._round_trips.measured(child, step.now - pending.received_at)
+            return
+        self._round_trips.measured(child, now - pending.received_at)
         report = self._rules.with_advertised(read, pending.ras_since_request.get(child, {}))
         self._restrict(pending.epoch, child, report)
         if self._rules.learns(pending.branch, child):
-            self._counters.urs_reused += self._rules.apply_reply(child, reply.epoch, report, False, step.now)
-        return []
+            self._counters.urs_reused += self._rules.apply_reply(child, reply.epoch, report, False, now)
 
-    def _answer(self, step: _ReplyStep) -> list[Action]:
+    def _answer(self, issuer: int) -> Action:
         """p0 or the URs of the children, to the parent (section 3.5.2)."""
-        pending = self.pending[step.issuer]
+        pending = self.pending.pop(issuer)
         since = pending.ras_since_request
         reports = [
             self._rules.with_advertised(pending.reported.get(child, {}), since.get(child, {}))
@@ -224,39 +183,5 @@ class Replies:
         self._counters.urs_sent_partial += partial
         flags = Flags.PARTIAL if partial else Flags.NONE
         # A UR takes one hop: the router upstream makes its own.
-        frame = Frame(
-            self._content.reply_frame, step.issuer, pending.number, pending.epoch, 1, predicate, flags
-        )
-        return [Send(frozenset({pending.branch.parent}), frame)]
-
-    def _count_old(self, _step: _ReplyStep) -> list[Action]:
-        self._counters.drop(Drop.SR_OLD)
-        return []
-
-    def _count_other(self, step: _ReplyStep) -> list[Action]:
-        assert step.reply is not None
-        seen = step.reply.number <= self._seen.get(step.issuer, (-1, 0.0))[0]
-        self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
-        return []
-
-    def _forget(self, _step: _ReplyStep) -> list[Action]:
-        return []
-
-
-_Act = Callable[[Replies, _ReplyStep], list[Action]]
-
-#: (state, input) -> what is done, and the state after it. A pair that is not here cannot occur. A machine
-#: that waits for nobody gets the input COMPLETE at once: so do leaves, which answer with p0 alone.
-TRANSITIONS: Mapping[tuple[State, ReplyInput], tuple[_Act, State]] = {
-    (State.IDLE, ReplyInput.REQUEST): (Replies._open, State.WAITING),
-    (State.IDLE, ReplyInput.OLD_REQUEST): (Replies._count_old, State.IDLE),
-    (State.IDLE, ReplyInput.OTHER_REPLY): (Replies._count_other, State.IDLE),
-    # A new request of the issuer, which has given up its last request.
-    (State.WAITING, ReplyInput.REQUEST): (Replies._open, State.WAITING),
-    (State.WAITING, ReplyInput.OLD_REQUEST): (Replies._count_old, State.WAITING),
-    (State.WAITING, ReplyInput.REPLY): (Replies._record, State.WAITING),
-    (State.WAITING, ReplyInput.OTHER_REPLY): (Replies._count_other, State.WAITING),
-    (State.WAITING, ReplyInput.COMPLETE): (Replies._answer, State.IDLE),
-    (State.WAITING, ReplyInput.TIMEOUT): (Replies._answer, State.IDLE),
-    (State.WAITING, ReplyInput.RETIRED): (Replies._forget, State.IDLE),
-}
+        frame = Frame(self._content.reply_frame, issuer, pending.number, pending.epoch, 1, predicate, flags)
+        return Send(frozenset({pending.branch.parent}), frame)

@@ -1,15 +1,14 @@
 """The issuer's side of the SR/UR protocol: what is outstanding, and what becomes of its replies.
 
-Protocol paper, section 3.5.2. Each interface is a machine of its own: one SR may go out of many interfaces,
-and each brings one UR back. `TRANSITIONS` is the whole of it.
+Protocol paper, section 3.5.2. One SR may go out of many interfaces, and each brings one UR back: for each
+interface an SR is outstanding, or none is.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
@@ -58,19 +57,6 @@ class RoundTripEstimator:
         return timeout - self.round_trip(parent) - self._compute
 
 
-class State(Enum):
-    IDLE = auto()
-    WAITING = auto()
-
-
-class RequestInput(Enum):
-    ASK = auto()
-    REPLY = auto()
-    OTHER_REPLY = auto()
-    TIMEOUT = auto()
-    NEW_EPOCH = auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A UR as its receiver reads it."""
@@ -91,16 +77,6 @@ class _Outstanding:
     deadline: float
     #: By the parts of a report.
     ras_since_request: dict[int, PredicateBuilder] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _RequestStep:
-    """An input to the machine of one interface; `request` comes with ASK, `reply` with replies."""
-
-    interface: int
-    now: float = 0.0
-    request: _Outstanding | None = None
-    reply: Reply | None = None
 
 
 class Requests:
@@ -137,17 +113,22 @@ class Requests:
         """An SR with this number went out of `interfaces` at `now`, down this router's own tree."""
         self._last_number = number
         for interface in interfaces:
-            request = _Outstanding(number, epoch, branch, now, now + timeout)
-            self._enter(RequestInput.ASK, _RequestStep(interface, now, request=request))
+            self.outstanding[interface] = _Outstanding(number, epoch, branch, now, now + timeout)
 
     def reply(self, reply: Reply, now: float) -> None:
         """A UR came in that names this router as the issuer of its SR."""
         request = self.outstanding.get(reply.interface)
-        matches = request is not None and (request.number, request.epoch) == (reply.number, reply.epoch)
-        self._enter(
-            RequestInput.REPLY if matches else RequestInput.OTHER_REPLY,
-            _RequestStep(reply.interface, now, reply=reply),
-        )
+        if request is None or (request.number, request.epoch) != (reply.number, reply.epoch):
+            asked = reply.number <= self._last_number
+            self._counters.drop(Drop.UR_LATE if asked else Drop.UR_UNEXPECTED)
+            return
+        del self.outstanding[reply.interface]
+        if not reply.partial:
+            self._round_trips.measured(reply.interface, now - request.sent_at)
+        self._counters.urs_applied += 1
+        read = self._rules.read(request.epoch, request.branch, reply.interface, reply.predicate)
+        report = self._rules.with_advertised(read, request.ras_since_request)
+        self._rules.apply_reply(reply.interface, reply.epoch, report, reply.partial, now)
 
     def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in.
@@ -161,56 +142,9 @@ class Requests:
 
     def tick(self, now: float) -> None:
         for interface in [i for i, request in self.outstanding.items() if now >= request.deadline]:
-            self._enter(RequestInput.TIMEOUT, _RequestStep(interface, now))
+            del self.outstanding[interface]
+            self._counters.urs_missed += 1
 
     def epoch_changed(self) -> None:
-        for interface in list(self.outstanding):
-            self._enter(RequestInput.NEW_EPOCH, _RequestStep(interface))
-
-    def _enter(self, given: RequestInput, step: _RequestStep) -> None:
-        state = State.WAITING if step.interface in self.outstanding else State.IDLE
-        act, next_state = TRANSITIONS[state, given]
-        act(self, step)
-        if next_state is State.IDLE:
-            self.outstanding.pop(step.interface, None)
-
-    # What the transitions do.
-
-    def _wait(self, step: _RequestStep) -> None:
-        assert step.request is not None
-        self.outstanding[step.interface] = step.request
-
-    def _apply(self, step: _RequestStep) -> None:
-        request, reply = self.outstanding[step.interface], step.reply
-        assert reply is not None
-        if not reply.partial:
-            self._round_trips.measured(reply.interface, step.now - request.sent_at)
-        self._counters.urs_applied += 1
-        read = self._rules.read(request.epoch, request.branch, reply.interface, reply.predicate)
-        report = self._rules.with_advertised(read, request.ras_since_request)
-        self._rules.apply_reply(reply.interface, reply.epoch, report, reply.partial, step.now)
-
-    def _count(self, step: _RequestStep) -> None:
-        assert step.reply is not None
-        asked = step.reply.number <= self._last_number
-        self._counters.drop(Drop.UR_LATE if asked else Drop.UR_UNEXPECTED)
-
-    def _miss(self, _step: _RequestStep) -> None:
-        self._counters.urs_missed += 1
-
-    def _give_up(self, _step: _RequestStep) -> None:
-        """The trees that the SR went out on are no longer those in use."""
-
-
-_Act = Callable[[Requests, _RequestStep], None]
-
-#: (state, input) -> what is done, and the state after it. A pair that is not here cannot occur.
-TRANSITIONS: Mapping[tuple[State, RequestInput], tuple[_Act, State]] = {
-    (State.IDLE, RequestInput.ASK): (Requests._wait, State.WAITING),
-    (State.IDLE, RequestInput.OTHER_REPLY): (Requests._count, State.IDLE),
-    (State.WAITING, RequestInput.ASK): (Requests._wait, State.WAITING),
-    (State.WAITING, RequestInput.REPLY): (Requests._apply, State.IDLE),
-    (State.WAITING, RequestInput.OTHER_REPLY): (Requests._count, State.WAITING),
-    (State.WAITING, RequestInput.TIMEOUT): (Requests._miss, State.IDLE),
-    (State.WAITING, RequestInput.NEW_EPOCH): (Requests._give_up, State.IDLE),
-}
+        """The trees that the SRs went out on are no longer those in use."""
+        self.outstanding.clear()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 
 from router.predicates.covering.builder import PredicateBuilder
@@ -20,9 +18,7 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
-from router.protocol.pull import replies, requests
-from router.protocol.pull.replies import ReplyInput
-from router.protocol.pull.requests import INITIAL_ROUND_TRIP, RequestInput
+from router.protocol.pull.requests import INITIAL_ROUND_TRIP
 from router.protocol.schemes.per_interface import PerInterfaceStrict
 from router.wire.frames import Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
@@ -429,29 +425,7 @@ def test_a_router_that_settles_before_its_first_epoch_starts_nothing_more(option
     assert router.next_deadline() is None
 
 
-# Tables and options.
-
-
-def test_the_tables_of_states_have_every_pair_that_can_occur() -> None:
-    impossible_requests = {
-        (requests.State.IDLE, given)
-        for given in (
-            RequestInput.REPLY,
-            RequestInput.TIMEOUT,
-            RequestInput.NEW_EPOCH,
-        )
-    }
-    impossible_replies = {
-        (replies.State.IDLE, given)
-        for given in (
-            ReplyInput.REPLY,
-            ReplyInput.COMPLETE,
-            ReplyInput.TIMEOUT,
-            ReplyInput.RETIRED,
-        )
-    }
-    assert requests.TRANSITIONS.keys() == set(product(requests.State, RequestInput)) - impossible_requests
-    assert replies.TRANSITIONS.keys() == set(product(replies.State, ReplyInput)) - impossible_replies
+# Options.
 
 
 @pytest.mark.parametrize(
