@@ -34,7 +34,7 @@ class Branch:
     their trees hold the same nodes below this router. `on_tree` are those children beyond which the tree goes
     on: they alone answer an SR. `depth` is a bound on how many hops any node of a tree is below this router:
     subpaths agree, so whatever a tree holds beyond a child is beyond it on this router's own tree as well;
-    and a path crosses each node once.
+    and a path crosses each node once. `sender` is the node beyond `parent`; None: there is none.
     """
 
     parent: int
@@ -43,6 +43,7 @@ class Branch:
     reusable: frozenset[int]
     on_tree: frozenset[int]
     depth: int = 0
+    sender: int | None = field(default=None, compare=False)
 
 
 class Branches(Sequence[Branch]):
@@ -52,16 +53,20 @@ class Branches(Sequence[Branch]):
         classes: the table's.
         nodes_beyond: interface -> how many sources have it as their parent: the nodes beyond the interface on
             this router's own tree.
+        neighbours: interface -> neighbouring node.
 
     Attributes:
         made: the branches by their place; None: `numbered` has not yet made it.
     """
 
-    __slots__ = ("_beyond", "_classes", "made")
+    __slots__ = ("_beyond", "_classes", "_neighbours", "made")
 
-    def __init__(self, classes: TreeClasses, nodes_beyond: Mapping[int, int]) -> None:
+    def __init__(
+        self, classes: TreeClasses, nodes_beyond: Mapping[int, int], neighbours: Mapping[int, int]
+    ) -> None:
         self._classes = classes
         self._beyond = nodes_beyond
+        self._neighbours = neighbours
         self.made: list[Branch | None] = [None] * len(classes)
 
     def __len__(self) -> int:
@@ -88,7 +93,8 @@ class Branches(Sequence[Branch]):
         on_tree = children - frozenset(each.off_tree) if each.off_tree else children
         number = range(len(self))[index] + 1
         depth = max((self._beyond.get(child, 0) for child in on_tree), default=0)
-        made = Branch(each.parent, children, number, _shared(each.reusable), on_tree, depth)
+        sender = self._neighbours.get(each.parent)
+        made = Branch(each.parent, children, number, _shared(each.reusable), on_tree, depth, sender)
         self.made[index] = made
         return made
 
@@ -141,7 +147,7 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
     if node in interfaces:
         raise ValueError(f"neighbours: node {node} is its own neighbour")
     _check_classes(table.classes, frozenset(neighbours))
-    branches = Branches(table.classes, _nodes_beyond(node, table))
+    branches = Branches(table.classes, _nodes_beyond(node, table), neighbours)
     subtrees = None if table.subtrees is None else _rows_as_bits(table.subtrees)
     return EpochTable(epoch, neighbours, interfaces, branches, table.class_of, subtrees)
 

@@ -169,16 +169,11 @@ class Intake(Part):
         table = self._tables.get(frame.epoch)
         if table is None:
             return Drop.UNKNOWN_EPOCH
-        interface = table.interfaces.get(sender)
-        if interface is None:
+        branch = table.branch(frame.issuer)
+        if branch is not None and branch.sender == sender:
+            return branch if frame.hop_limit >= 1 else Drop.HOP_LIMIT
+        if sender not in table.interfaces:
             return Drop.UNKNOWN_NEIGHBOUR
         if frame.issuer == self._context.node:
             return Drop.OWN_FRAME
-        branch = table.branch(frame.issuer)
-        if branch is None:
-            return Drop.NO_TREE
-        if branch.parent != interface:
-            return Drop.REVERSE_PATH
-        if frame.hop_limit < 1:
-            return Drop.HOP_LIMIT
-        return branch
+        return Drop.NO_TREE if branch is None else Drop.REVERSE_PATH

@@ -230,7 +230,7 @@ class Fabric:
             wires: each with the changes of its link when the frame was sent.
             complete: the Ethernet frame is the last fragment of its frame.
         """
-        agenda = self._agenda
+        agenda, receive = self._agenda, self._receive
         agenda.done += len(wires) - 1
         self.under_way -= len(wires)
         kind, length = event.frame.type, len(data)
@@ -241,15 +241,13 @@ class Fabric:
             self.moved_ns = agenda.now
             wire.frames[kind] += 1
             wire.bytes_sent += length
-            receiver = wire.receiver
             if wire.captures:
                 captured = record(agenda.now, data)
                 for capture in wire.captures:
                     capture.add(captured)
             # Every fragment is opened: a copy of any of them is a replay.
-            authentic = not self._guards or self._is_authentic(receiver, data)
-            if complete and authentic:
-                self._receive[receiver](event)
+            if (not self._guards or self._is_authentic(wire.receiver, data)) and complete:
+                receive[wire.receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
         self.under_way -= 1

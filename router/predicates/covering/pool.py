@@ -253,10 +253,11 @@ class FilterPool:
         Args:
             jointly: as for `covers`.
         """
-        given = tuple(numbers)
-        if len(given) > 1:
-            whole, known = members | bits_of(given), map(self._relations.__getitem__, given)
-            self._search([relations for relations in known if whole & ~relations.searched])
+        given, searched = tuple(numbers), self._index.members
+        new = [known for known in map(self._relations.__getitem__, given) if known.searched is not searched]
+        if len(new) > 1:
+            whole = members | bits_of(given)
+            self._search([relations for relations in new if whole & ~relations.searched])
         for number in given:
             relations = self._related(number, members)
             near = members & relations.related

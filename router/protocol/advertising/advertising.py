@@ -113,10 +113,11 @@ class AdvertisementRules(Protocol):
 class Advertising(Part):
     """Issues RAs by the schedule, and passes on those of other routers."""
 
-    __slots__ = ("_context", "_issued", "_routing", "_rules", "_schedule")
+    __slots__ = ("_context", "_counters", "_issued", "_routing", "_rules", "_schedule")
 
     def __init__(self, context: Context, routing: RoutingTable, rules: AdvertisementRules) -> None:
         self._context = context
+        self._counters = context.counters
         self._routing = routing
         self._rules = rules
         self._schedule = AdvertisementSchedule(context.options, context.rng)
@@ -167,14 +168,14 @@ class Advertising(Part):
 
     def received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
         """An RA of another router came in."""
-        context = self._context
-        context.counters.ras_received += 1
+        counters = self._counters
+        counters.ras_received += 1
         reason = self._rules.advertised(branch, frame)
         if reason is not None:
-            return context.drop(reason)
+            return self._context.drop(reason)
         if not branch.children:
             return []
         if frame.hop_limit <= 1:
-            return context.drop(Drop.HOP_LIMIT)
-        context.counters.ras_forwarded += 1
+            return self._context.drop(Drop.HOP_LIMIT)
+        counters.ras_forwarded += 1
         return [Send(branch.children, frame.one_hop_less())]

@@ -95,7 +95,7 @@ class Router:
     """
 
     __slots__ = (
-        *("_context", "_events", "_intake", "_parts", "_routing"),
+        *("_context", "_events", "_frame_received", "_intake", "_parts", "_routing"),
         *("_scheme", "_service", "node", "options"),
     )
 
@@ -130,6 +130,7 @@ class Router:
         self._intake = Intake(context, routing, frame_rules(parts, bodies))
         parts.join([self._intake])
         self._events = event_handlers([parts, *parts])
+        self._frame_received = self._events[FrameReceived]
 
     # What an observer may ask.
 
@@ -230,7 +231,8 @@ class Router:
 
         An event that no part of this router takes changes nothing.
         """
-        if type(event) is not FrameReceived:  # the intake knows which frames change deadlines
-            self._parts.changed = True
+        if type(event) is FrameReceived:  # most events; the intake knows which change deadlines
+            return self._frame_received(event, now)
+        self._parts.changed = True
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
