@@ -1,17 +1,29 @@
-"""Captures opened by the options of a format, with Spark or without."""
+"""Captures opened by the options of a format, with Spark or without; flows of packets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from captures.datasource.options import OptionError, ReadOptions, read_options
-from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS, View, view_of
+from captures.datasource.packet_view import PACKET_COLUMNS
+from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View, view_of
 from captures.frames.identity import CaptureIdentity
+from captures.frames.index import read_index
+from captures.frames.parts import FilePart
 from captures.pcap.listing import is_capture_name, local_matches
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
+
+FLOWS = "flows"
+#: The table of flows over a table `packets` (view `packets`), in SQL that Spark and DuckDB run.
+FLOWS_SQL = Path(__file__).with_name("flows.sql").read_text(encoding="utf-8")
 
 
 def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions, View]:
@@ -40,6 +52,57 @@ def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions
     of_runs = frozenset(paths) - frozenset(options.paths)
     options = replace(options, paths=tuple(paths), may_be_missing=of_runs)
     return options, replace(view, captures=identities)
+
+
+def open_captures(
+    paths: str | Path | Sequence[str | Path],
+    view: str = PACKETS,
+    columns: Sequence[str] | None = None,
+    **options: object,
+) -> pa.RecordBatchReader:
+    """The rows of captures, a batch at a time, without Spark: file after file, in the order of their names.
+
+    Args:
+        paths: files, directories, globs or URIs; for the views of frames, also run folders.
+        view: `packets` or `files`, of any captures; `frames` or `traffic`, of CBCB frames; or `flows`
+            (`FLOWS_SQL`).
+        columns: names of columns of the view, in the order of the result; None: all.
+        options: further options of the formats (docs/pcap-source.md), such as `fromNs` or `types`.
+
+    Raises:
+        OptionError: an option is unknown or malformed.
+        FileNotFoundError: a path does not exist, or a glob matches nothing.
+        PcapError, OSError: from the reader: a file is no capture, or cannot be read.
+    """
+    if view == FLOWS:
+        return _flows(paths, columns, options)
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    written = {name: str(value) for name, value in options.items()}
+    written |= {"view": view, "paths": json.dumps([str(path) for path in given])}
+    if columns is not None:
+        written["columns"] = ",".join(columns)
+    source = "cbcb" if view in CBCB_VIEWS and view not in PCAP_VIEWS else "pcap"
+    settings, table = options_and_view(source, written)
+    files = settings.files()
+    parts = [
+        part for file in files for part in read_index(file.path) or [FilePart(file.path, size=file.size)]
+    ]
+    return pa.RecordBatchReader.from_batches(table.schema, table.read_all(parts))
+
+
+def _flows(paths: Any, columns: Sequence[str] | None, options: Mapping[str, object]) -> pa.RecordBatchReader:
+    # DuckDB takes a tenth of a second to load.
+    from captures.tables.query import new_database
+
+    needed = [name for name in PACKET_COLUMNS if re.search(rf"\b{name}\b", FLOWS_SQL)]
+    with new_database() as database:
+        database.register("packets", open_captures(paths, PACKETS, needed, **options))
+        table = database.sql(FLOWS_SQL).to_arrow_table()
+    unknown = sorted(set(columns or ()) - set(table.column_names))
+    if unknown:
+        known = ", ".join(table.column_names)
+        raise OptionError(f"flows: option columns: no column {unknown[0]!r}; expected some of {known}")
+    return table.select(table.column_names if columns is None else list(columns)).to_reader()
 
 
 def run_folders(path: str) -> list[RunLayout]:

@@ -24,6 +24,8 @@ from captures.tables.catalogue import TABLES, Column
 _T = TypeVar("_T")
 #: DuckDB needs more memory than it may take, and cannot spill.
 OutOfMemory = duckdb.OutOfMemoryException
+#: Any error of DuckDB.
+DatabaseError = duckdb.Error
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
 #: A query of a database, which runs where its rows are read.

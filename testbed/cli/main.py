@@ -42,6 +42,7 @@ COMMANDS = {
         "hand what live routers recorded to the protocol core again, and compare its answers",
     ),
     "query": ("questions", "ask in SQL about the tables of a run (docs/tables.md)"),
+    "packets": ("packets", "write packets, flows or frames of any captures as Parquet or CSV"),
     "trace": (
         "questions",
         "show the way of one message: hop by hop, where it was pruned and why, who got it",

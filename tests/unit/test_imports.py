@@ -174,12 +174,13 @@ def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() 
 
 
 def test_package_init_files_import_nothing() -> None:
+    """Spark imports the packages of `installed` themselves; `captures.open` imports when it is called."""
     wrong = [
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("__init__.py")
-        # Spark imports the packages of `installed` themselves.
-        if "installed" not in path.parts and any(True for _ in _imports(ast.parse(path.read_text())))
+        if "installed" not in path.parts and path != ROOT / "captures" / "__init__.py"
+        if any(True for _ in _imports(ast.parse(path.read_text())))
     ]
     assert wrong == []
 

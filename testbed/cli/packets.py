@@ -1,0 +1,135 @@
+"""`cbcb packets`: the packets, frames or flows of any captures as a table."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import warnings
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from testbed.errors import InputError
+from testbed.terminal.printable import foreign, put
+
+#: As `captures.datasource.views`, which takes long to load.
+_VIEWS = ("packets", "flows", "frames", "traffic", "files")
+#: The column with all bytes of a packet, which is left out unless it is named.
+_BYTES = "data"
+
+
+def packets_arguments(parser: ArgumentParser) -> None:
+    parser.epilog = "docs/pcap-source.md has the columns of each view, and reads captures from programs."
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="capture, folder, glob or URI; for frames, also a run folder"
+    )
+    parser.add_argument(
+        "--view", choices=_VIEWS, default=_VIEWS[0], help="a row for each packet, flow, CBCB frame, ..."
+    )
+    parser.add_argument(
+        "--columns", metavar="NAMES", help=f"columns, separated by commas (all, without {_BYTES})"
+    )
+    parser.add_argument(
+        "--where", metavar="SQL", help="condition in DuckDB's SQL, such as 'dst_port = 443 AND length > 100'"
+    )
+    parser.add_argument(
+        "--to",
+        default="-",
+        metavar="FILE",
+        help="NAME.parquet or NAME.csv; -: CSV on standard output (-)",
+    )
+
+
+def packets_command(arguments: Namespace) -> int:
+    """Writes the table; a file appears whole, or not at all.
+
+    A file that is no capture, an unknown column and a wrong condition are InputErrors (exit status 2).
+    """
+    target = None if arguments.to == "-" else Path(arguments.to)
+    if target is not None and target.suffix not in (".csv", ".parquet"):
+        raise InputError(f"--to {target}: expected NAME.parquet, NAME.csv or -")
+    folder = None if target is None else target.absolute().parent
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{target}: no such folder: {folder}")
+    # The reader of captures and DuckDB take a third of a second to load.
+    import pyarrow as pa
+    from rich.console import Console
+
+    from captures.datasource.opening import open_captures
+    from captures.datasource.options import OptionError
+    from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
+    from captures.pcap.formats import PcapError
+    from captures.tables.query import DatabaseError, interruptible, new_database
+
+    known = {**PCAP_VIEWS, **CBCB_VIEWS}.get(arguments.view)
+    condition = arguments.where or "true"
+    chosen = [name for name in known or () if name != _BYTES]
+    if arguments.columns is not None:
+        chosen = [name.strip() for name in arguments.columns.split(",")]
+    # Names of columns may be words of SQL.
+    listed = ", ".join('"{}"'.format(name.replace('"', '""')) for name in chosen) or "*"
+    read = None
+    if known is not None:
+        tested = [name for name in known if re.search(rf"\b{name}\b", condition, re.IGNORECASE)]
+        read = list(dict.fromkeys([*chosen, *tested]))
+    failed: list[Exception] = []
+
+    def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        try:
+            for batch in reader:
+                rows += batch.num_rows
+                status.update(foreign(f"{rows:,} rows read"))
+                yield batch
+        except (PcapError, OSError) as error:
+            # DuckDB makes an error of its own of it.
+            failed.append(error)
+            raise
+
+    try:
+        with (
+            Console(stderr=True).status("") as status,
+            _warnings_in_one_line(),
+            TemporaryDirectory(prefix=".cbcb-packets-", dir=folder) as made,
+            new_database() as database,
+        ):
+            reader = open_captures(arguments.files, arguments.view, read)
+            database.register("captures", pa.RecordBatchReader.from_batches(reader.schema, batches(reader)))
+            relation = database.sql(f"select {listed} from captures where {condition}")
+            written = Path(made, "table")
+            parquet = target is not None and target.suffix == ".parquet"
+            write = relation.write_parquet if parquet else relation.write_csv
+            interruptible(database, lambda: write(str(written)))
+            if target is not None:
+                written.replace(target)
+            else:
+                _print(written)
+    except (OptionError, PcapError, FileNotFoundError) as error:
+        raise InputError(str(error)) from error
+    except DatabaseError as error:
+        if failed:
+            raise InputError(str(failed[0])) from failed[0]
+        raise InputError(f"--columns, --where: {error}") from error
+    return 0
+
+
+def _print(table: Path) -> None:
+    """Prints a file; a terminal gets no control characters of packets."""
+    with table.open(encoding="utf-8", newline="") as lines:
+        if not sys.stdout.isatty():
+            shutil.copyfileobj(lines, sys.stdout)
+            return
+        for line in lines:
+            put(line.removesuffix("\n"))
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Shows warnings, as of a file that ends inside a record, without the place in our code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: put(f"cbcb: {message}", file=sys.stderr)
+        yield

@@ -1,0 +1,93 @@
+"""`cbcb packets`: captures as Parquet and CSV."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from testbed.cli.main import main
+from tests.support.conversations import FLOWS, write_conversations
+from tests.support.polling import poll
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    write_conversations(tmp_path / "in")
+    return tmp_path
+
+
+def test_chosen_packets_are_printed_as_csv(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    condition = "tcp_flags & 2 = 2 or eth_type = 2054"
+    assert main(["packets", str(folder / "in"), "--columns", "offset,ip_src,vlan", "--where", condition]) == 0
+    assert capsys.readouterr().out == "offset,ip_src,vlan\n40,10.0.0.9,\n110,10.0.0.1,\n340,,\n"
+
+
+def test_flows_become_a_file_of_parquet(folder: Path) -> None:
+    target = folder / "out" / "flows.parquet"
+    assert main(["packets", str(folder / "in"), "--view", "flows", "--to", str(target)]) == 0
+    assert [tuple(row.values()) for row in pq.read_table(target).to_pylist()] == FLOWS
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_all_columns_but_the_bytes_are_written(folder: Path) -> None:
+    target = folder / "out" / "packets.csv"
+    assert main(["packets", str(folder / "in" / "a.pcap"), "--to", str(target)]) == 0
+    heading, *rows = target.read_text().splitlines()
+    assert heading.startswith("file,offset,number,") and heading.endswith(",tcp_flags,undecodable")
+    assert len(rows) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["in", "--to", "out/a.json"], "--to out/a.json: expected NAME.parquet, NAME.csv or -"),
+        (["in", "--to", "none/a.csv"], "none/a.csv: no such folder"),
+        (["in", "--columns", "x"], "pcap: option columns: no column 'x'"),
+        (["in", "--where", "length >"], "--columns, --where: Parser Error"),
+        (["bad.pcap"], "bad.pcap: starts with 6e6f2063; expected the magic number"),
+        (["none.pcap"], "none.pcap: no such file or directory"),
+    ],
+)
+def test_wrong_input_is_one_line_and_leaves_no_file(
+    folder: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("bad.pcap").write_bytes(b"no capture")
+    assert main(["packets", "--to", "out/a.parquet", *arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and message in shown.err
+    assert list(Path("out").iterdir()) == []
+
+
+def test_an_interrupt_leaves_no_file(folder: Path) -> None:
+    # A condition that takes longer than any test.
+    endless = "length > (select sum(a.range * b.range) % 7 from range(10000000) a, range(10000000) b)"
+    command = [
+        sys.executable,
+        "-m",
+        "testbed.cli.main",
+        "packets",
+        "in",
+        "--where",
+        endless,
+        "--to",
+        "out/a.csv",
+    ]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
+        poll(lambda: list((folder / "out").glob(".cbcb-packets-*/*")) or None, 60, "the unfinished table")
+        running.send_signal(signal.SIGINT)
+        assert running.stderr is not None
+        shown = running.stderr.read()
+    assert (running.returncode, shown) == (130, "cbcb: interrupted\n")
+    assert list((folder / "out").iterdir()) == []
