@@ -24,8 +24,13 @@ CHILDREN = (
     "testbed.live",
     "testbed.prepared",
 )
-#: Modules that name the interpreter and do not start it.
-NAME_IT = {"captures.spark.session", "testbed.cli.main", "testbed.machine.checks"}
+#: Modules that name the interpreter and do not start it; `probes` starts it with `-P` on a line of its own.
+NAME_IT = {
+    "captures.spark.session",
+    "testbed.machine.checks",
+    "testbed.machine.probes",
+    "testbed.terminal.printable",
+}
 
 
 @pytest.mark.attack("modules in the working folder")
