@@ -102,7 +102,8 @@ make_environment() {
     # The lock's own pip first: an older one does not know constraints of builds.
     "${pip[@]}" --requirement <(sed -n '/^pip==/,/[^\\]$/p' "$root/requirements.lock") ||
         fail "pip could not install the pip of requirements.lock: $network"
-    "${pip[@]}" --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock" ||
+    # Ryu's source runs a set-up of its own, for an old setuptools: its wheel is here, built once (CONTRIBUTING.md).
+    "${pip[@]}" --find-links "$root/wheels" --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock" ||
         fail "pip could not install requirements.lock: $network"
     local site mininet
     site=$("${venv_python[@]}" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

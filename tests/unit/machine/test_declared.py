@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -104,7 +105,14 @@ def test_the_locked_versions_fit_the_declared_ones() -> None:
     declared = map(Requirement, (*project["dependencies"], *extras["testbed"], *extras["dev"]))
     assert [str(each) for each in declared if locked[each.name] not in each.specifier] == []
     builders = _locked("build-constraints.txt")
-    assert {"setuptools", "wheel", "pbr"} <= set(builders)
+    assert {"setuptools", "wheel"} <= set(builders)
+
+
+def test_the_wheel_of_ryu_is_the_file_that_the_lock_names() -> None:
+    (wheel,) = (ROOT / "wheels").glob("*.whl")
+    name, version, *_ = wheel.name.split("-")
+    locked = _locked("requirements.lock")[name]
+    assert locked == [version, f"--hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"]
 
 
 def test_a_package_or_command_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
