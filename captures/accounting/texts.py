@@ -18,14 +18,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 
 from captures.rundir.clock import Clock
 from router.clock.page import NS
 
 #: Window of the paper's figures 12 to 14, and the step by which it moves; experiment seconds.
 WINDOW_S, STEP_S = 120.0, 2.0
-_FOLDER = Path(__file__).with_name("sql")
 _COMMENT = re.compile(r"--[^\n]*")
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)")
 _DEFINED = re.compile(r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)\s+as\s*\(")
@@ -36,7 +35,9 @@ _TIME = re.compile(r"\b(experiment_s|bin_wall_s)\(([^()]+)\)")
 @cache
 def texts() -> dict[str, str]:
     """Every text, by name."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.sql"))}
+    # A worker of a cluster has the package in an archive.
+    found = {each.name.removesuffix(".sql"): each for each in files(__package__).joinpath("sql").iterdir()}
+    return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
 def reads(text: str) -> frozenset[str]:

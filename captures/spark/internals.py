@@ -30,33 +30,6 @@ def jvm(context: SparkContext) -> Any:
     return context._jvm
 
 
-#: The classes of Java whose static methods PySpark calls for every column, by the names that it uses.
-_OF_COLUMNS = ("functions", "org.apache.spark.sql.functions", "PythonUtils")
-
-
-class _Remembered:
-    """A class of Java that asks the JVM for each of its static methods once."""
-
-    def __init__(self, java_class: Any) -> None:
-        self._java_class = java_class
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._java_class, name)
-        setattr(self, name, found)
-        return found
-
-
-def remember_classes(context: SparkContext) -> None:
-    """Keeps `_OF_COLUMNS` as attributes of `context._jvm`, with the methods that were used.
-
-    PySpark looks both up for every column: a request each, for which Java searches all of Spark's archives.
-    """
-    view = jvm(context)
-    for name in _OF_COLUMNS:
-        if name not in vars(view):
-            setattr(view, name, _Remembered(getattr(view, name)))
-
-
 def shipped_archives(context: SparkContext) -> list[str]:
     """`context._python_includes`: what `addPyFile` has shipped, so that an archive is shipped once."""
     names: list[str] = context._python_includes

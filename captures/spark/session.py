@@ -143,7 +143,6 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
         try:
             session = starting.result()
             _expect_end_of_jvm()
-            internals.remember_classes(session.sparkContext)
             return session
         except (PySparkException, Py4JError, OSError) as error:
             why = _lack_of_memory(error, log, before) or _reason(error)
@@ -259,7 +258,7 @@ def _local_settings(work: Path, large: bool) -> dict[str, str]:
         "spark.driver.extraJavaOptions": _JVM_OPTIONS_LARGE if large else _JVM_OPTIONS,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        "spark.python.daemon.module": "captures.spark.worker_daemon",
+        "spark.python.daemon.module": "captures.spark.workers",
     }
     if len(os.fsencode(work)) <= _MOST_SOCKET_FOLDER:
         # Over TCP, each task would wait for delayed acknowledgements of loopback. Only this user may enter

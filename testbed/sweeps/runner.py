@@ -16,7 +16,6 @@ from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
-from captures.spark.shipping import ship_packages
 from testbed.conclude import judge_run
 from testbed.emulation.emulation import emulate
 from testbed.errors import InputError
@@ -135,7 +134,6 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
     waiting = iter(jobs)
     with spark_session(master, log) as spark:
         context = spark.sparkContext
-        ship_packages(spark, ("testbed",), "cbcb-testbed.zip")
 
         def task(job: Job) -> Row:
             try:

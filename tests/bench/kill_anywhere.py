@@ -50,7 +50,7 @@ PARTS = {
     "ovsdb-server": "ovsdb-server",
     "prepared": "testbed.prepared",
     "jvm": "org.apache.spark",
-    "workers": "captures.spark.worker_daemon",
+    "workers": "captures.spark.workers",
 }
 _OTHERS = "commands"
 #: Wall seconds: for the network to come up, for the command to end after a kill, for `cbcb clean`, and for

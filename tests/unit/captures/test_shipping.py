@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.shipping import _SHIPPED, _archive
+from captures.accounting.texts import texts
+from captures.spark.shipping import write_archive
 from testbed.config.load import load_experiment
 from testbed.config.shipped import list_experiments
 
 #: Without `site`, whose path files lead to the source tree.
-_IMPORT = """
-import importlib, sys
+_PATHS = """
+import sys
 sys.path[:0], sys.path[len(sys.path):] = [sys.argv[1]], [sys.argv[2]]
+"""
+_IMPORT = f"""{_PATHS}
+import importlib
 print(importlib.import_module(sys.argv[3]).__file__)
 """
 
@@ -25,7 +29,7 @@ print(importlib.import_module(sys.argv[3]).__file__)
     "module",
     [
         "captures.datasource.formats",
-        "captures.accounting.paths",
+        "captures.accounting.direct",
         "captures.frames.decoder",
         "captures.frames.messages",
         "testbed.sim.simulation",
@@ -33,7 +37,7 @@ print(importlib.import_module(sys.argv[3]).__file__)
     ],
 )
 def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) -> None:
-    archive = _archive(tmp_path / "cbcb.zip", (*_SHIPPED, "testbed"))
+    archive = write_archive(tmp_path)
     command = [sys.executable, "-S", "-P", "-c", _IMPORT]
     done = subprocess.run(
         [*command, str(archive), sysconfig.get_path("purelib"), module],
@@ -46,14 +50,12 @@ def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) 
 
 
 def test_workers_find_the_shipped_experiments_in_the_archive(tmp_path: Path) -> None:
-    archive = _archive(tmp_path / "cbcb.zip", (*_SHIPPED, "testbed"))
-    code = """
-import sys
-sys.path[:0], sys.path[len(sys.path):] = [sys.argv[1]], [sys.argv[2]]
+    archive = write_archive(tmp_path)
+    code = f"""{_PATHS}
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment, list_experiments
 found = find_experiment("ring5")
-print(found, load_experiment(found, {}).topology.name, *list_experiments())
+print(found, load_experiment(found, {{}}).topology.name, *list_experiments())
 """
     done = subprocess.run(
         [sys.executable, "-S", "-P", "-c", code, str(archive), sysconfig.get_path("purelib")],
@@ -66,3 +68,21 @@ print(found, load_experiment(found, {}).topology.name, *list_experiments())
     shipped = list_experiments()
     assert found == [load_experiment(shipped["ring5"], {}).topology.name, *shipped]
     assert not Path(path).exists(), "what was unpacked goes with the process"
+
+
+def test_workers_find_the_texts_of_the_tables_in_the_archive(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-S",
+        "-P",
+        "-c",
+        f"{_PATHS}from captures.accounting.texts import texts; print(*texts())",
+    ]
+    done = subprocess.run(
+        [*command, str(write_archive(tmp_path)), sysconfig.get_path("purelib")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    assert done.stdout.split() == list(texts())
