@@ -9,8 +9,9 @@ with uses as (
     where event = 'cache' and before is not null
     union all
     select node, whence, t_ns, 0, 0, 0, 1
-    from service cross join (select count(*) as changes from service where event = 'cache') as recorded_changes
-    where event = 'deliver' and whence in ('ppt', 'dpt', 'opt') and changes > 0
+    from service
+    where event = 'deliver' and whence in ('ppt', 'dpt', 'opt')
+        and (select count(*) from service where event = 'cache') > 0
 ), binned as (
     select node, place, floor(experiment_s(t_ns) / $bin_s) * $bin_s as bin_s, entered, gone, evicted, hits from uses
 ), counted as (

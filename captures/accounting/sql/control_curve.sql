@@ -16,11 +16,9 @@ with events as (
 ), spans as (
     select step, coalesce(lead(step) over (order by step) - 1, step) as last_step from counted
 ), every_step as (
-    select step + number as step
+    select distinct case when number = $steps + 2 then last_step else least(step + number, last_step) end as step
     from spans cross join numbers
-    where number <= $steps + 1 and step + number <= last_step
-    union
-    select last_step from spans
+    where number <= $steps + 2
 ), filled as (
     select step, coalesce(msg, 0) as msg, coalesce(ra, 0) as ra, coalesce(pull, 0) as pull
     from every_step left join counted using (step)

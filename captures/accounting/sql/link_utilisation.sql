@@ -1,13 +1,15 @@
 -- A row is a captured link, direction and time bin, whether the direction was idle or not.
 -- Bandwidth is per wall second: the time scale does not touch it.
-with carried as (
-    select link, from_node, to_node, bin_s, bytes from link_bins where from_node is not null
-    union all
-    select link, from_node, to_node, number * $bin_s, 0 from directions cross join numbers where number < $bins
-), summed as (
+with bins as (
+    select link, from_node, to_node, number * $bin_s as bin_s from directions cross join numbers where number < $bins
+), carried as (
     select link, from_node, to_node, bin_s, cast(sum(bytes) as bigint) as bytes
-    from carried
+    from link_bins
+    where from_node is not null
     group by link, from_node, to_node, bin_s
+), summed as (
+    select link, from_node, to_node, bin_s, coalesce(bytes, 0) as bytes
+    from carried full join bins using (link, from_node, to_node, bin_s)
 ), rates as (
     select link, from_node, to_node, bin_s, bytes, bytes * 8 / bin_wall_s(bin_s) as bits_per_wall_s
     from summed
