@@ -1,4 +1,4 @@
-"""Bodies of frames as columns: the codec decodes each distinct body once, however many frames carry it."""
+"""Bodies of frames as columns: each distinct body is decoded once, however many frames carry it."""
 
 from __future__ import annotations
 
@@ -98,25 +98,37 @@ class BodyColumns:
         self._places[name][rows] = sum(map(len, self._values[name])) + index
         self._values[name].append(values)
 
-    def decode(self, number: int, rows: Int64s, bodies: pa.Array) -> npt.NDArray[np.int8]:
+    def decode(self, number: int, rows: Int64s, bodies: pa.Array, *, compiled: bool) -> npt.NDArray[np.int8]:
         """Decodes whole bodies, one for each of `rows`, of the frame type that has `number`.
 
         Returns why each body does not decode, as an index into `REASONS`.
+
+        Args:
+            compiled: whether compiled code decodes the predicates that it accepts.
         """
-        distinct = bodies.dictionary_encode()
-        index, type_ = distinct.indices.to_numpy(), FrameType(number)
-        decoded, reasons = list[Any](), np.zeros(len(distinct.dictionary), np.int8)
-        for place, body in enumerate(distinct.dictionary.to_pylist()):
+        encoded = bodies.dictionary_encode()
+        index, distinct, type_ = encoded.indices.to_numpy(), encoded.dictionary, FrameType(number)
+        left = np.arange(len(distinct))
+        if compiled and type_ in (FrameType.RA, FrameType.UR):
+            from captures.frames.predicates import decode_predicates
+
+            accepted, texts = decode_predicates(distinct, texts="predicate" in self._values)
+            if texts is not None:
+                self.add("predicate", rows, index, texts)
+            left = np.flatnonzero(~accepted)
+        decoded, reasons = list[Any](), np.zeros(len(distinct), np.int8)
+        for place, body in zip(left.tolist(), distinct.take(pa.array(left)).to_pylist(), strict=True):
             try:
                 decoded.append(BODIES[type_].decode(body))
             except DecodeError as error:
                 decoded.append(None)
                 reasons[place] = REASON_NUMBERS[error.reason.value]
+        chosen = np.flatnonzero(np.isin(index, left))
         for name, value_of in _COLUMNS_OF.get(type_, {}).items():
             if name in self._values:
                 values = [None if body is None else value_of(body) for body in decoded]
                 column = attribute_maps(values) if name == "attributes" else pa.array(values, _type(name))
-                self.add(name, rows, index, column)
+                self.add(name, rows[chosen], np.searchsorted(left, index[chosen]), column)
         why: npt.NDArray[np.int8] = reasons[index]
         return why
 

@@ -1,7 +1,7 @@
 """From captured bytes to columns: the Ethernet and CBCB headers of a block of frames, decoded at once.
 
-Headers are gathered and taken apart by NumPy. Each distinct body goes through the codec once; where there is
-much to read, compiled code decodes the messages, which are seldom equal. Fragments are reassembled.
+Headers are gathered and taken apart by NumPy. The codec decodes each distinct body once; where there
+is much to read, compiled code decodes messages and predicates. Fragments are reassembled.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class _Frames:
         """The bodies of whole frames, and of the fragments that make a body whole."""
         data, types, left = self.block.data, self.fields["type"], self.plain
         start, length = self.block.start + _FIXED_LENGTH, self.fields["payload_length"].astype(np.int64)
-        if compiling.should_compile(len(data)):
+        compiled = compiling.should_compile(len(data))
+        if compiled:
             from captures.frames.messages import decode_messages
 
             of_messages = np.where(left & (types == FrameType.MSG), length, -1)
@@ -191,7 +192,7 @@ class _Frames:
                 late, contents = zip(*completed[number], strict=True)
                 chosen = np.append(chosen, late)
                 bodies = pa.concat_arrays([bodies, pa.array(contents, pa.binary())])
-            self.reason[chosen] = self._bodies.decode(number, chosen, bodies)
+            self.reason[chosen] = self._bodies.decode(number, chosen, bodies, compiled=compiled)
 
     def column(self, name: str) -> pa.Array:
         """A column of `COLUMNS`; those of the body only if the decoders were made for them."""

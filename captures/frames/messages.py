@@ -61,7 +61,7 @@ def _sequence_length(at: int, end: int) -> int:
 
 
 @callee
-def _is_text(at: int, end: int) -> bool:
+def is_text(at: int, end: int) -> bool:
     """Whether bytes are UTF-8."""
     while at < end:
         if load_u8(at) < 128:
@@ -75,10 +75,10 @@ def _is_text(at: int, end: int) -> bool:
 
 
 @inlined
-def _is_value(at: int, end: int, value_type: int) -> bool:
+def is_value(at: int, end: int, value_type: int) -> bool:
     size = end - at
     if value_type == STRING:
-        return size <= STRING_MAX_BYTES and _is_text(at, end)
+        return size <= STRING_MAX_BYTES and is_text(at, end)
     if value_type == INTEGER:
         return size == 8
     if value_type == DOUBLE:
@@ -101,7 +101,7 @@ def _is_new_name(name: int, names: Any, known: int) -> bool:
 
 
 @callee
-def _may_be_skipped(tlv: int) -> bool:
+def may_be_skipped(tlv: int) -> bool:
     """Whether a TLV type is unknown: a function of its own, so that the loop over known TLVs stays short."""
     return tlv not in NEVER_SKIPPED
 
@@ -125,7 +125,7 @@ def _attributes_of(at: int, end: int, names: Any) -> int:
         tlv = load_u8(at)
         at = behind
         if tlv != ATTRIBUTE:
-            if not _may_be_skipped(tlv):
+            if not may_be_skipped(tlv):
                 return -1
             continue
         if name == behind or load_u8(name) == 0 or known == MOST_ATTRIBUTES:
@@ -133,9 +133,9 @@ def _attributes_of(at: int, end: int, names: Any) -> int:
         value_type = name + 1 + load_u8(name)
         if value_type >= behind:
             return -1
-        if not _is_text(name + 1, value_type) or not _is_new_name(name, names, known):
+        if not is_text(name + 1, value_type) or not _is_new_name(name, names, known):
             return -1
-        if not _is_value(value_type + 1, behind, load_u8(value_type)):
+        if not is_value(value_type + 1, behind, load_u8(value_type)):
             return -1
         names[known] = name
         known += 1

@@ -1,8 +1,8 @@
 """A run folder with captures of many small frames, made up fast: a line of routers, one capture a link.
 
-Frames are MSG (17 of 20), RA (2) and SR (1), 82 bytes each, in a pattern; times run over one minute. Every
-message and predicate is seen in `COPIES` frames, as if it had crossed so many links. Values are drawn with a
-seed.
+Frames are MSG (17 of 20), RA (2) and SR (1), 82 bytes each, in a pattern; times run over one minute. A
+message is seen in up to `COPIES` frames, as if it had crossed so many links, and a predicate in two. Values
+are drawn with a seed.
 """
 
 from __future__ import annotations
@@ -58,12 +58,11 @@ def _records(random: np.random.Generator, link: int, first: int, count: int, of_
     templates, fields = _templates(link)
     kind = np.array([0] * 17 + [1] * 2 + [2])[number % 20]
     frame = templates[kind]
+    drawn = random.integers(0, 2**40, (count + COPIES - 1) // COPIES).repeat(COPIES)[:count]
     # Sequence numbers are those of the issuers, values those of messages and predicates.
     _put(frame, slice(22, 30), number // COPIES)
     for index, place in fields.items():
-        rows = np.flatnonzero(kind == index)
-        drawn = random.integers(0, 2**40, len(rows) // COPIES + 1).repeat(COPIES)
-        _put(frame, place, drawn[: len(rows)], rows)
+        _put(frame, place, drawn, kind == index)
     # Every other frame runs the other way.
     frame[number % 2 == 1, 11] = link + 1
     records["frame"] = frame
@@ -71,7 +70,7 @@ def _records(random: np.random.Generator, link: int, first: int, count: int, of_
 
 
 def _put(frame: Any, place: slice, values: Any, rows: Any = slice(None)) -> None:
-    frame[rows, place] = values.astype(">i8").view("u1").reshape(-1, 8)
+    frame[rows, place] = values.astype(">i8").view("u1").reshape(-1, 8)[rows]
 
 
 def _templates(link: int) -> tuple[Any, dict[int, slice]]:

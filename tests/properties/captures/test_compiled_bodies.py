@@ -16,10 +16,12 @@ from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
 from router.predicates.lexer import KEYWORDS
 from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.addresses import node_address
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
 from router.wire.message import encode_message
+from router.wire.predicate import encode_predicate
 from tests.support.compiled_loops import loops
 from tests.support.mutated_frames import mutated
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
@@ -104,6 +106,22 @@ def test_fuzzed_frames_have_the_columns_of_the_codec(seed: int) -> None:
     _assert_equal([mutated(random) for _ in range(40)])
 
 
+@settings(deadline=None)
+@given(st.lists(_PREDICATES, min_size=1, max_size=4), st.data())
+def test_damaged_predicates_have_the_columns_of_the_codec(
+    predicates: list[Predicate], data: st.DataObject
+) -> None:
+    payloads = []
+    for predicate in predicates:
+        payload = bytearray(codec.encode(Frame(FrameType.RA, 9, 4, 2, 63, predicate)))
+        if len(payload) > codec.HEADER_LENGTH:
+            for at in data.draw(st.lists(st.integers(codec.HEADER_LENGTH, len(payload) - 1), max_size=2)):
+                payload[at] = data.draw(st.sampled_from([*range(12), 127, 128, 255]))
+        payloads.append(bytes(payload))
+    _assert_equal(payloads)
+    _assert_equal(payloads, ("undecodable",))
+
+
 def test_vectors_have_the_columns_of_the_codec() -> None:
     payloads = [
         *(vector.payload for vector in WHOLE),
@@ -121,3 +139,13 @@ def test_compiled_code_decides_on_common_messages_itself() -> None:
     body = encode_message(Message({"price": 0.25, "stöck": "é", "n": 3, "open": True}))
     accepted, _ = decode_messages(body, np.array([0, 0]), np.array([len(body), -1]))
     assert accepted.tolist() == [True, False]
+
+
+@given(_PREDICATES)
+def test_compiled_code_decides_on_predicates_itself(predicate: Predicate) -> None:
+    from captures.frames.predicates import decode_predicates
+
+    bodies = pa.array([encode_predicate(predicate), b"\2\0\0\0\1\0"], pa.binary())
+    accepted, texts = decode_predicates(bodies, texts=True)
+    assert accepted.tolist() == [True, False]
+    assert texts is not None and texts[0].as_py() == format_predicate(predicate)

@@ -7,6 +7,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 
 from router.matching.engines import NaiveMatcher
@@ -155,6 +156,24 @@ def test_the_compiled_decoder_accepts_no_known_tlv_in_a_message() -> None:
     """A TLV of unknown type alone makes a body; an attribute must not be empty."""
     accepted = _accepted([struct.pack("!BI", tlv, 0) for tlv in range(256)])
     assert [tlv for tlv in range(256) if accepted[tlv]] == _UNKNOWN
+
+
+@settings(deadline=None)
+@given(st.lists(_frames(FrameType.RA, FrameType.UR), min_size=1, max_size=8))
+def test_the_compiled_decoder_accepts_such_predicates_itself(cases: list[tuple[Frame, bytes]]) -> None:
+    assert all(_accepted_predicates([body for _, body in cases]))
+
+
+def test_the_compiled_decoder_accepts_filters_alone_of_known_tlvs_in_a_predicate() -> None:
+    accepted = _accepted_predicates([struct.pack("!BI", tlv, 0) for tlv in range(256)])
+    assert [tlv for tlv in range(256) if accepted[tlv]] == sorted([*_UNKNOWN, Tlv.FILTER])
+
+
+def _accepted_predicates(bodies: list[bytes]) -> list[bool]:
+    from captures.frames.predicates import decode_predicates
+
+    accepted: list[bool] = decode_predicates(pa.array(bodies, pa.binary()), texts=False)[0].tolist()
+    return accepted
 
 
 def _accepted(bodies: list[bytes]) -> list[bool]:
