@@ -21,11 +21,10 @@ from captures.datasource.packet_view import (
     PacketDecoder,
     file_health,
 )
-from captures.frames.columns import COLUMNS
+from captures.frames.columns import COLUMNS, COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
-from captures.frames.traffic import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
 from captures.pcap.blocks import SMALL_BYTES, Block, JoinedBlocks, SmallFiles
 from captures.pcap.formats import PcapError
 from captures.pcap.reader import PcapReader

@@ -19,11 +19,7 @@ from router.wire.frames import Publication, Subscription
 from router.wire.header import DecodeError
 from router.wire.message import message_of
 
-#: Python type of a value -> its place among the fields of a value in `attributes`.
-_KINDS = {str: 0, int: 1, float: 2, bool: 3}
 assert list(VALUE_TYPES) == ["string", "integer", "double", "boolean"]
-
-
 #: Reasons that are not the codec's: no CBCB frame at all, or from a node that is at no end of the link.
 NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE = "not_ethernet", "bad_ethertype", "bad_source"
 REASONS = [None, NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE, *(reason.value for reason in DecodeReason)]
@@ -151,18 +147,13 @@ def attribute_maps(messages: Sequence[Mapping[str, Value] | None]) -> pa.MapArra
     present: list[Mapping[str, Value]] = [message or {} for message in messages]
     names = [name for message in present for name in message]
     values = [value for message in present for value in message.values()]
-    kinds = np.array([_KINDS[type(value)] for value in values], np.int8)
-    fields = []
-    for number, kind in enumerate(VALUE_TYPES.values()):
-        # The values of one type close together, and from there to their places.
-        ours = kinds == number
-        dense = pa.array([value for value, here in zip(values, ours.tolist(), strict=True) if here], kind)
-        fields.append(dense.take(pa.array(np.cumsum(ours) - 1, mask=~ours)))
-    numbers = (kinds == _KINDS[int]) | (kinds == _KINDS[float])
-    dense = pa.array(
-        [float(value) for value, here in zip(values, numbers.tolist(), strict=True) if here], NUMBER.type
+    fields = [
+        pa.array([value if type(value) is of else None for value in values], kind)
+        for of, kind in zip((str, int, float, bool), VALUE_TYPES.values(), strict=True)
+    ]
+    fields.append(
+        pa.array([float(value) if type(value) in (int, float) else None for value in values], NUMBER.type)
     )
-    fields.append(dense.take(pa.array(np.cumsum(numbers) - 1, mask=~numbers)))
     items = pa.StructArray.from_arrays(fields, fields=list(VALUE))
     offsets = np.concatenate(([0], np.cumsum([len(message) for message in present], dtype=np.int64)))
     mask = pa.array([message is None for message in messages], pa.bool_())

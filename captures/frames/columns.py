@@ -1,4 +1,4 @@
-"""The columns of a decoded frame: one row a captured frame, whatever the reader.
+"""The columns of a decoded frame, one row a captured frame, and of view `traffic`, which counts frames.
 
 `attributes` holds a message's attributes by name, each as a struct with one field a type of the protocol, of
 which the one that the attribute has is set: `attributes['price'].integer < 300`. Types stay apart as in
@@ -7,6 +7,8 @@ which an integer beyond 2^53 is rounded.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -155,9 +157,50 @@ BODY_COLUMNS = (
     *("attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged", "attention"),
 )
 SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
-SPARK_SCHEMA = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COLUMNS.items())
 
 
 def type_of(name: str) -> str:
     """The value of `type` of the frames that a counter of routers has under `name`."""
     return TYPES[FrameType[name]] if name in FrameType.__members__ else name
+
+
+#: Columns with one value for all frames of a group.
+_OF_FRAMES = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
+#: Column -> (Arrow type, Spark SQL type, meaning).
+TRAFFIC_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
+    **{name: COLUMNS[name] for name in _OF_FRAMES},
+    "bin_ns": (
+        pa.int64(),
+        "bigint",
+        "start of the time bin, ns since 1970 UTC; null: the file gives no time",
+    ),
+    "frames": (pa.int64(), "bigint", "frames; sum over the rows of a bin"),
+    "bytes": (pa.int64(), "bigint", "their bytes on the wire; sum over the rows of a bin"),
+    "undecodable": (
+        pa.int64(),
+        "bigint",
+        "those of the frames that do not decode; sum over the rows of a bin",
+    ),
+}
+#: The columns of frames of which `traffic` makes its rows.
+COUNTED_COLUMNS = (*_OF_FRAMES, "time_ns", "length", "undecodable")
+
+
+def traffic(frames: pa.RecordBatch, columns: Sequence[str], bin_ns: int) -> pa.RecordBatch:
+    """Some of `TRAFFIC_COLUMNS`, a row for each group of frames with equal `_OF_FRAMES` in a bin of `bin_ns`.
+
+    The tasks that decode frames count them, so that few rows reach Spark. The rows of a file are parts of
+    sums: each batch of frames may have rows of the same bin.
+
+    Args:
+        frames: with the columns `COUNTED_COLUMNS`.
+    """
+    time_ns = frames.column("time_ns")
+    bins = time_ns.fill_null(0).to_numpy() // bin_ns * bin_ns
+    table = pa.table(frames).append_column("bin_ns", pa.array(bins, mask=time_ns.is_null().to_numpy(False)))
+    counts = (
+        table.group_by([*_OF_FRAMES, "bin_ns"])
+        .aggregate([([], "count_all"), ("length", "sum"), ("undecodable", "count")])
+        .rename_columns({"count_all": "frames", "length_sum": "bytes", "undecodable_count": "undecodable"})
+    )
+    return counts.select(list(columns)).combine_chunks().to_batches()[0]

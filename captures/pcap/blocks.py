@@ -52,19 +52,6 @@ class Block:
     link_type: Int64s | None = None
     before: int | None = None
 
-    def take(self, rows: Int64s) -> Block:
-        """Some of the packets, without their numbers."""
-        return Block(
-            self.data,
-            self.start[rows],
-            self.captured[rows],
-            self.length[rows],
-            self.time_ns[rows],
-            self.offset,
-            None if self.interface is None else self.interface[rows],
-            None if self.link_type is None else self.link_type[rows],
-        )
-
     def packet(self, row: int) -> tuple[bytes, tuple[int, int, int]]:
         """The bytes of a packet, and its place: offset in the file, captured bytes, time."""
         at, captured = int(self.start[row]), int(self.captured[row])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import escape, has_magic
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from pyarrow import fs
@@ -107,25 +107,6 @@ class _Found(NamedTuple):
     linked: bool = False
 
 
-class _Tree(Protocol):
-    """A file system."""
-
-    def look(self, path: str) -> _Found | None:
-        """The file or directory at a path; None: there is none."""
-        ...
-
-    def inside(self, path: str) -> list[_Found]:
-        """The files and directories in a directory.
-
-        Raises OSError.
-        """
-        ...
-
-    def identity(self, found: _Found) -> str:
-        """A text that is the same for all names of a file."""
-        ...
-
-
 class _Local:
     """The file system of this machine."""
 
@@ -133,12 +114,17 @@ class _Local:
         self._real: dict[str, str] = {}
 
     def look(self, path: str) -> _Found | None:
+        """The file or directory at a path; None: there is none."""
         where = Path(path or "/")
         if not where.exists():
             return None
         return _local(path, where.name, where.stat(), where.is_symlink())
 
     def inside(self, path: str) -> list[_Found]:
+        """The files and directories in a directory.
+
+        Raises OSError.
+        """
         found = []
         with os.scandir(path or "/") as entries:
             for entry in entries:
@@ -156,6 +142,7 @@ class _Local:
         return found
 
     def identity(self, found: _Found) -> str:
+        """A text that is the same for all names of a file."""
         if found.linked or found.name == "..":
             return os.path.realpath(found.path)
         folder = found.path[: -len(found.name) - 1] or "/"
@@ -196,11 +183,11 @@ class _Remote:
 
 
 def _remote(info: fs.FileInfo) -> _Found:
-    directory = info.type == fs.FileType.Directory
-    changed_ns = info.mtime_ns
-    return _Found(
-        info.path.rstrip("/"), info.base_name, directory, info.size or 0, changed_ns, changed_ns
-    )  # fmt: skip
+    path, directory = info.path.rstrip("/"), info.type == fs.FileType.Directory
+    return _Found(path, info.base_name, directory, info.size or 0, info.mtime_ns, info.mtime_ns)
+
+
+_Tree: TypeAlias = _Local | _Remote
 
 
 @dataclass(frozen=True, slots=True)

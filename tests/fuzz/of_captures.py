@@ -38,9 +38,9 @@ def pcap() -> Run:
 
 def frames() -> Run:
     """Ethernet frames as columns, and counted: compiled loops and plain Python say the same."""
+    from captures.frames.columns import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
     from captures.frames.decoder import FrameDecoder
     from captures.frames.identity import CaptureIdentity
-    from captures.frames.traffic import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
     from tests.support.compiled_loops import WAYS, loops
 
     captures = (

@@ -34,10 +34,9 @@ from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.pushdown import bounds_of
 from captures.datasource.streaming import GrowingCaptures
 from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
-from captures.frames.columns import COLUMNS
+from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
 from captures.frames.parts import FilePart
-from captures.frames.traffic import TRAFFIC_COLUMNS
 from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.pcap.reader import PcapReader

@@ -16,11 +16,10 @@ from captures.datasource.bounds import Bounds
 from captures.datasource.options import DROPMALFORMED
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
-from captures.frames.columns import COLUMNS
+from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.identity import CaptureIdentity
 from captures.frames.index import index_file
 from captures.frames.parts import FilePart
-from captures.frames.traffic import TRAFFIC_COLUMNS
 from captures.pcap import blocks
 from captures.pcap.blocks import Block
 from router.predicates.model import Message
