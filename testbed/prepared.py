@@ -35,6 +35,8 @@ _MOST_NODES, _ROOM_BYTES = 100, 4_000_000_000
 #: Times that the small run is accounted for: the first loads code, the others let the JVM compile it.
 _ROUNDS = 3
 _DONE = 100
+#: Wall seconds until a process that does not end is killed.
+_END_S = 10
 
 
 def has_room(experiment: Experiment, master: str) -> bool:
@@ -75,7 +77,11 @@ class PreparedConclusion:
         if self.process is not None:
             # With a processor, the process reads the end of its input.
             set_priority(self.process.pid, os.SCHED_OTHER, 0)
-            self.process.communicate()
+            try:
+                self.process.communicate(timeout=_END_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
 
 
 def set_priority(leader: int, policy: int, nice: int) -> None:

@@ -66,6 +66,13 @@ def test_large_captures_are_left_to_a_session_that_compiles_longer(
         assert beside.conclude(run) is None
 
 
+def test_a_process_that_goes_on_without_its_input_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepared, "_END_S", 0.01)
+    with closing(PreparedConclusion("local[2]")) as beside:
+        beside.process = subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE)
+    assert beside.process.returncode == -signal.SIGKILL
+
+
 _FOLLOWER = """
 import subprocess, threading
 from testbed.prepared import _follow
