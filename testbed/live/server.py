@@ -12,6 +12,7 @@ import asyncio
 import errno
 import json
 import logging
+import re
 import socket
 import threading
 from contextlib import suppress
@@ -74,18 +75,34 @@ class LiveServer:
         self._version = 0
         self._complete = False
         self._serving = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="http", daemon=True)
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         self._serving.wait()
+        if self._failure is not None:
+            raise self._failure
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
+        with suppress(RuntimeError):  # the loop is closed after a failure
+            self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self._failure = error
+        finally:
+            # Clients of a failed server are refused, and do not wait.
+            self._socket.close()
+            self._serving.set()
 
     async def _serve(self) -> None:
         # A browser may disconnect at any time, and requests need no log.
@@ -129,10 +146,10 @@ class LiveServer:
     def page(self) -> bytes:
         """Returns the page with the present state."""
         page = files("testbed.live").joinpath("page.html").read_bytes()
-        for name, content in ((b"{{topology}}", self.topology), (b"{{state}}", self.snapshot)):
-            # In a script element, "</" would end the element, and "<!--" change where it ends.
-            page = page.replace(name, content.replace(b"<", b"\\u003c"), 1)
-        return page
+        before, between, after = re.split(rb"{{\w+}}", page)
+        # In a script element, "</" would end the element, and "<!--" change where it ends.
+        topology, state = (text.replace(b"<", b"\\u003c") for text in (self.topology, self.snapshot))
+        return before + topology + between + state + after
 
 
 class _Answer(RequestHandler):

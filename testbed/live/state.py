@@ -275,7 +275,7 @@ class LiveState:
 
     def _verdict(self, summary: Json | None) -> Json:
         if summary is not None:
-            state = "; ".join(filter(None, (summary["verdict"], numbers.undecided(summary))))
+            state = "; ".join(filter(None, (summary.get("verdict"), numbers.undecided(summary))))
             return {"state": state, "reasons": summary.get("verdict_reasons", [])}
         found = self.deliveries
         reasons = [

@@ -222,7 +222,7 @@ def _frames(snapshot: Snapshot) -> str:
     if stream["state"] == "starting":
         return "none yet"
     if stream["state"] == "failed":
-        return f"the captures cannot be read: {stream['detail']}"
+        return f"the captures or logs cannot be read: {stream['detail']}"
     frames = {name: number for name, number in snapshot["frames"].items() if number}
     by_type = ", ".join(f"{name} {count(number)}" for name, number in frames.items())
     return count(sum(frames.values())) + (f" ({by_type})" if by_type else "")

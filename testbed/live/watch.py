@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from captures.rundir.capture_list import capture_paths
 from captures.rundir.clock import ClockPiece
 from captures.rundir.controller import controller_event
 from captures.rundir.faults import CommandRecord
-from captures.rundir.files import Follower, parsed
+from captures.rundir.files import Follower, RunFolderError, parsed
 from captures.rundir.inputs import read_manifest, read_topology
 from captures.rundir.layout import RunLayout
 from router.wire.header import UNDECODABLE
@@ -85,23 +86,21 @@ class GrowingCapture:
         self._link = link
         self._position = 0
 
-    def read(self) -> list[LinkCount]:
-        """Returns the counts of the whole records that were written since the last call.
+    def read(self) -> Iterator[list[LinkCount]]:
+        """Yields the counts of the whole records that were written since the last call, block after block.
 
         Raises:
             PcapError: the file is no capture, or is damaged.
         """
-        found = []
         reader = PcapReader(self._path, start=self._position, growing=True)
         try:
             for block in reader.blocks():
-                found += self._counted(self._decoder.decode(block))
+                yield self._counted(self._decoder.decode(block))
         except FileNotFoundError:
-            return []
+            return
         self._position = reader.position
         if reader.defect is not None:
             raise PcapError(f"{self._path}: {reader.defect}")
-        return found
 
     def _counted(self, frames: pa.RecordBatch) -> list[LinkCount]:
         table = pa.table(
@@ -131,7 +130,8 @@ class Watcher:
         self._commands = Follower(run.commands, partial(parsed, CommandRecord))
         self._service: dict[Path, Follower[AttentionEvent]] = {}
         self._captures = growing_captures(run)
-        self._readable = True
+        #: What failed is not read again.
+        self._failed: set[Callable[[], None]] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watcher", daemon=True)
 
@@ -149,21 +149,26 @@ class Watcher:
 
     def _follow(self) -> None:
         while not self._over.is_set():
-            if self._readable:
-                self._read_captures()
+            self._attempt(self._read_captures)
             self._over.wait(INTERVAL_S)
-            self._read_logs()
+            self._attempt(self._read_logs)
+
+    def _attempt(self, read: Callable[[], None]) -> None:
+        if read not in self._failed:
+            try:
+                read()
+            except (RunFolderError, PcapError, OSError) as error:
+                self._failed.add(read)
+                self.state.set_stream("failed", str(error))
 
     def _read_captures(self) -> None:
         # Taken before the captures are read: frames written later do not belong to a run that has ended.
         ended = self.state.phase() in _QUIET_PHASES
-        try:
-            for capture in self._captures:
-                self.state.take_counts(capture.read())
-        except (PcapError, OSError) as error:
-            self._readable = False
-            self.state.set_stream("failed", str(error))
-        else:
+        for counts in (counts for capture in self._captures for counts in capture.read()):
+            if self._over.is_set():
+                return
+            self.state.take_counts(counts)
+        if not self._failed:
             self.state.set_stream("ended" if ended else "running")
 
     def _read_logs(self) -> None:

@@ -192,6 +192,33 @@ def test_text_of_the_run_cannot_end_the_script(state: LiveState) -> None:
     assert json.loads(inside)["stream"]["detail"] == "</script><!--<script><b>x"
 
 
+def test_a_label_that_is_a_marker_of_the_page_stays(state: LiveState) -> None:
+    with LiveServer(state, 0) as server:
+        server.topology = b'["{{state}}"]'
+        page = get(server.url, "/")[2].decode()
+    assert '["{{state}}"]' in page and json.loads(page.partition('id="first">')[2].partition("</script>")[0])
+
+
+def test_a_summary_without_a_verdict_is_shown(state: LiveState, tmp_path: Path) -> None:
+    state.run_dir = tmp_path
+    RunLayout(tmp_path).summary.write_text("{}")
+    assert state.snapshot()["verdict"] == {"state": "", "reasons": []}
+
+
+def test_a_server_without_a_snapshot_fails(state: LiveState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_bytes", {1})  # no JSON
+    with pytest.raises(TypeError, match="set"), LiveServer(state, 0):
+        pass
+
+
+def test_a_server_that_fails_later_refuses_and_raises(
+    state: LiveState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TypeError, match="set"), LiveServer(state, 0) as server:
+        monkeypatch.setattr(state, "_bytes", {1})
+        poll(lambda: not _answers(server) or None, TIMEOUT, "the server refuses")
+
+
 def test_streams_leave_room_for_other_connections(server: LiveServer) -> None:
     netloc = urlsplit(server.url).netloc
     held = [http.client.HTTPConnection(netloc, timeout=TIMEOUT) for _ in range(49)]
