@@ -10,11 +10,12 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
+from router.system import start_module
 from testbed.network.shaping import KernelFeatures
 
 #: Capability -> its number in <linux/capability.h>.
@@ -93,16 +94,20 @@ def java_version(text: str) -> tuple[str, int] | None:
 
 def why_no_machine_code() -> str | None:
     """Says why libraries cannot run here, for example on a processor without AVX; None if they can."""
-    program = f"import {', '.join(_WITH_MACHINE_CODE)}; duckdb.sql('select 1').fetchall()"
+    child = start_module(
+        __name__, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", program], capture_output=True, text=True, timeout=60, check=False
+        said = child.communicate(timeout=60)[1].decode(errors="replace").strip()
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        return f"{', '.join(_WITH_MACHINE_CODE)}: not loaded in 60 s"
+    if child.returncode < 0:
+        return (
+            f"{', '.join(_WITH_MACHINE_CODE)}: the program ended by {signal.Signals(-child.returncode).name}"
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if done.returncode >= 0:
-        return done.stderr.strip().rpartition("\n")[2] or None if done.returncode else None
-    return f"{', '.join(_WITH_MACHINE_CODE)}: the program ended by {signal.Signals(-done.returncode).name}"
+    return (said.rpartition("\n")[2] or f"status {child.returncode}") if child.returncode else None
 
 
 def why_no_temporary_programs() -> str | None:
@@ -142,3 +147,9 @@ def output(argv: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
+
+
+if __name__ == "__main__":  # the child of `why_no_machine_code`
+    for library in _WITH_MACHINE_CODE:
+        import_module(library)
+    import_module("duckdb").sql("select 1").fetchall()

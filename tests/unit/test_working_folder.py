@@ -24,11 +24,10 @@ CHILDREN = (
     "testbed.live",
     "testbed.prepared",
 )
-#: Modules that name the interpreter and do not start it; `probes` starts it with `-P` on a line of its own.
+#: Modules that name the interpreter and do not start it.
 NAME_IT = {
     "captures.spark.session",
     "testbed.machine.checks",
-    "testbed.machine.probes",
     "testbed.terminal.printable",
 }
 

@@ -117,7 +117,7 @@ def test_a_processor_without_an_instruction_of_a_library_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = _command(tmp_path, "python", "kill -ILL $$")
-    monkeypatch.setattr("testbed.machine.probes.sys.executable", str(python))
+    monkeypatch.setattr("router.system.sys.executable", str(python))
     reason = probes.why_no_machine_code()
     assert reason == "duckdb, numba, pyarrow: the program ended by SIGILL"
     monkeypatch.setattr(checks, "why_no_machine_code", lambda: reason)
