@@ -14,8 +14,8 @@ python=(/usr/bin/python3 -I)
 # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 venv_python=("$venv/bin/python" -P)
-# A user's settings of pip may name other places than the environment.
-into_environment=(env -u PIP_TARGET -u PIP_PREFIX PIP_USER=0)
+# A user's settings of pip may name other places than the environment. An empty value counts as none.
+into_environment=(env -u PIP_ROOT PIP_TARGET= PIP_PREFIX= PIP_USER=0)
 # Tests that need these are skipped without them.
 test_packages=(lua5.2 lua5.3 lua5.4 chromium)
 # Command -> package: what `cbcb doctor` looks for. The others are what the set-up itself and Mininet need.

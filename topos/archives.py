@@ -23,34 +23,41 @@ _SNDLIB_XML = "{http://sndlib.zib.de/network}"
 _SNDLIB_NATIVE = "?SNDlib native format"
 _SECTION = re.compile(r"(\w+)\s*\($")
 _SNDLIB_NODE = re.compile(r"(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)")
+_WEIGHT = re.compile(r"\d+(\.\d+)?")
 _SNDLIB_LINK = re.compile(r"\S+\s*\(\s*(\S+)\s+(\S+)\s*\)")
 #: uid @place [+] [bb] (neighbours) [&external] -> <uid> ... {-euid} ... =name[!] rn
 _ROUTER = re.compile(r"(\d+)\s+@(\S+)(?:\s+\+)?(?:\s+bb)?\s+\(\d+\)(?:\s+&\d+)?\s+->\s*((?:<\d+>\s*)*)")
 
 
-def read_gml(text: str) -> nx.Graph:
-    """The graph of a GML file; names are its labels."""
+def read_gml(data: bytes) -> nx.Graph:
+    """The graph of a GML file, in UTF-8 or ISO 8859-1; names are its labels."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
     # The Topology Zoo has parallel links, not always with a word on it.
     if not re.search(r"\bmultigraph\s+1", text):
         text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
     try:
         return nx.parse_gml(text.splitlines(), label="id")
-    except (nx.NetworkXError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (nx.NetworkXError, AttributeError, ValueError, TypeError, KeyError) as error:
         raise TopologyError(f"not valid GML: {error}") from error
 
 
-def read_sndlib(text: str) -> nx.Graph:
-    """The graph of an SNDlib network in XML."""
+def read_sndlib(data: bytes) -> nx.Graph:
+    """The graph of an SNDlib network in XML, in the encoding that it declares."""
     try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
+        root = ElementTree.fromstring(data)
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise TopologyError(f"not valid XML: {error}") from error
     if root.tag != f"{_SNDLIB_XML}network":
         raise TopologyError(f"the root element is {root.tag!r}; expected an SNDlib network")
     graph = nx.MultiGraph()
     for node in root.iter(f"{_SNDLIB_XML}node"):
         x, y = (node.findtext(f"{_SNDLIB_XML}coordinates/{_SNDLIB_XML}{axis}") for axis in "xy")
-        graph.add_node(node.get("id"), x=x, y=y)
+        if (name := node.get("id")) is None:
+            raise TopologyError("a <node> without an id")
+        graph.add_node(name, x=x, y=y)
     for link in root.iter(f"{_SNDLIB_XML}link"):
         ends = [(link.findtext(f"{_SNDLIB_XML}{end}") or "").strip() for end in ("source", "target")]
         _add_edge(graph, f"link {link.get('id')!r}", *ends)
@@ -84,16 +91,17 @@ def _as_relationships(text: str) -> nx.Graph:
     return graph
 
 
-def read_text(text: str) -> nx.Graph:
+def read_text(data: bytes) -> nx.Graph:
     """The graph of a text file: SNDlib's native form, or CAIDA's relationships of autonomous systems."""
+    text = data.decode("utf-8-sig")
     return (_native_sndlib if text.lstrip().startswith(_SNDLIB_NATIVE) else _as_relationships)(text)
 
 
-def read_cch(text: str) -> nx.Graph:
+def read_cch(data: bytes) -> nx.Graph:
     """The graph of a Rocketfuel map: the routers of the ISP; lines of other networks are left out."""
     graph = nx.Graph()
     edges = []
-    for where, line in _lines(text):
+    for where, line in _lines(data.decode("utf-8-sig")):
         if line.startswith("-"):
             continue
         router = _ROUTER.match(line)
@@ -107,14 +115,17 @@ def read_cch(text: str) -> nx.Graph:
     return graph
 
 
-def read_intra(text: str) -> nx.Graph:
-    """The graph of Rocketfuel's inferred weights, which are the costs of links."""
+def read_intra(data: bytes) -> nx.Graph:
+    """The graph of Rocketfuel's inferred weights, which are the costs of links: equal in both directions."""
     graph = nx.Graph()
-    for where, line in _lines(text):
+    for where, line in _lines(data.decode("utf-8-sig")):
         fields = line.split()
-        if len(fields) != 3:
+        if len(fields) != 3 or not _WEIGHT.fullmatch(fields[2]):
             raise TopologyError(f"{where}: {line[:80]!r}; expected 'ROUTER ROUTER WEIGHT'")
-        graph.add_edge(*(name.replace("+", " ") for name in fields[:2]), weight=fields[2])
+        u, v = (name.replace("+", " ") for name in fields[:2])
+        if graph.has_edge(u, v) and graph.edges[u, v]["weight"] != fields[2]:
+            raise TopologyError(f"{where}: {u} and {v} have two weights; links here have one cost")
+        graph.add_edge(u, v, weight=fields[2])
     return graph
 
 
@@ -133,7 +144,7 @@ def _add_edge(graph: nx.Graph, where: str, u: str, v: str) -> None:
 
 
 #: Suffix -> the reader of such files.
-READERS: dict[str, Callable[[str], nx.Graph]] = {
+READERS: dict[str, Callable[[bytes], nx.Graph]] = {
     ".gml": read_gml,
     ".xml": read_sndlib,
     ".txt": read_text,

@@ -23,8 +23,9 @@ from topos.plane import MAX_NODES
 from topos.suggest import unknown
 
 #: File name suffixes that `load` knows.
-_GRAPHS = (".gml", ".xml", ".txt", ".cch", ".intra")
-SUFFIXES = (".toml", ".brite", ".graphml", *_GRAPHS, ".json")
+#: Those whose readers take bytes: some declare an encoding.
+_GRAPHS = (".graphml", ".gml", ".xml", ".txt", ".cch", ".intra")
+SUFFIXES = (".toml", ".brite", *_GRAPHS, ".json")
 _TOP_KEYS = ("name", "node", "link")
 NODE_KEYS = ("id", "x", "y", "name")
 LINK_KEYS = LinkSpec._fields
@@ -52,7 +53,7 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
         )
     try:
         data = path.read_bytes()
-        text = "" if suffix == ".graphml" else data.decode("utf-8-sig")
+        text = "" if suffix in _GRAPHS else data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TopologyError(f"{path}: cannot be read: {reason}") from error
@@ -68,7 +69,10 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
             from topos.archives import READERS
             from topos.graphs import from_networkx
 
-            graph = READERS[suffix](text)
+            try:
+                graph = READERS[suffix](data)
+            except UnicodeDecodeError as error:
+                raise TopologyError(f"cannot be read: {error}") from error
             return from_networkx(graph, name=path.stem, keep_properties=keep_properties, largest=largest)
         return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
     except TopologyError as error:

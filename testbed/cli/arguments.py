@@ -35,8 +35,6 @@ _MASTER = re.compile(
     rf"|spark://{_PLACE}(,{_PLACE})*"
     r"|yarn|k8s://\S+"
 )
-#: Suffixes of files that hold a network and no experiment.
-_NETWORKS = (".brite", ".graphml")
 
 
 def not_negative(text: str) -> int:
@@ -87,7 +85,7 @@ def add_experiment(parser: ArgumentParser) -> None:
         nargs="?",
         default="default",
         help="an experiment file, the name of a shipped one, a workload file of the authors' simulator, or a "
-        "topology (.brite, .graphml) for the default experiment (default)",
+        "topology (.brite, .graphml, ...) for the default experiment (default)",
     )
     parser.add_argument(
         "--topology",
@@ -131,9 +129,10 @@ def load(arguments: Namespace) -> Experiment:
     from testbed.config.shipped import find_experiment
     from testbed.config.toml_text import toml_value
     from testbed.config.topology import parse_topology_argument
+    from topos.loaders import SUFFIXES
 
     path, given = find_experiment(arguments.experiment), overrides(arguments)
-    if path.suffix.lower() in _NETWORKS:
+    if path.suffix.lower() in set(SUFFIXES) - {".toml"}:
         # A topology by itself: the default experiment on it.
         given = {"name": toml_value(path.stem)} | parse_topology_argument(str(path)) | given
         path = find_experiment("default")

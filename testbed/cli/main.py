@@ -72,6 +72,10 @@ COMMANDS = {
 }
 
 
+#: Folders of commands that only root runs.
+_ADMINISTRATION = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of a command line.
 
@@ -106,6 +110,8 @@ def _run(argv: Sequence[str]) -> int:
     open_closed_streams()
     end_like_ctrl_c()
     arguments = build_parser(argv).parse_args(argv)
+    # `su` without a dash keeps the user's PATH, which lacks the folders of ip, tc and nft.
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *_ADMINISTRATION])
     if path := os.environ.get("PYTHONPATH"):
         # For children, an empty entry is the working folder, also under `-P`.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path.split(os.pathsep)))

@@ -254,7 +254,8 @@ class ControllerApp(_FRAMEWORK.App):  # type: ignore[name-defined]
 
     def _fail(self, text: str, error: Exception) -> None:
         """Ends the controller."""
-        with suppress(OSError):  # the log may be what cannot be written
+        # The log may be what cannot be written, or be closed at the end.
+        with suppress(OSError, ValueError), _FRAMEWORK.turn:
             self._log.write("failed", Failed(error=text))
         self.done.set_exception(error)
 

@@ -8,6 +8,7 @@ for a result waits for a future.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -25,8 +26,8 @@ RYU, OS_KEN = "ryu", "os-ken"
 #: Framework -> its package.
 FRAMEWORKS = {RYU: "ryu", OS_KEN: "os_ken"}
 
-#: How to install what is not part of the environment.
-INSTALL_OS_KEN = "pip install --no-deps os-ken==4.2.2"
+#: How to install what is missing, or too old.
+INSTALL_OS_KEN = "`./run.sh setup` installs it"
 
 
 class Framework:
@@ -50,9 +51,12 @@ class Framework:
 
         Raises:
             ModuleNotFoundError: the framework is not installed.
+            RuntimeError: it has not the threads that this module counts on.
         """
         self.native = name == OS_KEN
-        if not self.native:
+        if self.native:
+            os.environ["OSKEN_HUB_TYPE"] = "native"  # whatever the user has set
+        else:
             _complete_eventlet()
         package = FRAMEWORKS[name]
 
@@ -64,6 +68,8 @@ class Framework:
         self.AppManager: Any = manager.AppManager
         self.cfg: Any = module("cfg")
         self.hub: Any = module("lib.hub")
+        if self.native and self.hub.HUB_TYPE != "native":
+            raise RuntimeError(f"os-ken runs on {self.hub.HUB_TYPE}: os-ken 4.2 or newer has native threads")
         self.handler: Any = module("controller.handler")
         self.ofp_event: Any = module("controller.ofp_event")
         self.OFPHandler: Any = module("controller.ofp_handler").OFPHandler

@@ -115,17 +115,17 @@ def why_no_temporary_programs() -> str | None:
 
     The Java libraries of Spark unpack machine code there.
     """
+    folder = tempfile.gettempdir()
     try:
-        with tempfile.TemporaryDirectory(prefix="cbcb-") as folder:
-            program = Path(folder, "program")
+        with tempfile.TemporaryDirectory(prefix="cbcb-") as own:
+            program = Path(own, "program")
             program.write_text("#!/bin/sh\n")
             program.chmod(0o700)
-            subprocess.run([program], check=True, timeout=30)
-    except PermissionError:
-        return f"{tempfile.gettempdir()} is mounted noexec"
+            return (
+                None if succeeds([str(program)]) else f"{folder}: programs do not run there: mounted noexec?"
+            )
     except OSError as error:
-        return str(error)
-    return None
+        return f"{folder}: {error.strerror}"
 
 
 def _namespace_accepts(command: str) -> bool:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 INTERRUPTED = 130
-#: Folders of commands that only root runs.
-_ADMINISTRATION = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 #: Faults of a path that the user gave, or of the rights on it.
 _PATH_ERRORS = frozenset(
     {

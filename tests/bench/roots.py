@@ -63,6 +63,8 @@ def main(
         print(f"skipped: --root FOLDER names where to make a root of {', '.join(SUITES)}")
         return
     place = Path(root).resolve()
+    if ROOT.is_relative_to(place):
+        sys.exit(f"bench: --root {root}: it holds this checkout; expected a folder of its own")
     if not (place / "etc/debian_version").exists():
         _timed("debootstrap", _debootstrap(distribution, place, mirror, keyring))
     (place / "etc/resolv.conf").write_bytes(Path("/etc/resolv.conf").read_bytes())

@@ -77,6 +77,22 @@ def test_both_forms_of_sndlib_give_nodes_in_their_places(tmp_path: Path, name: s
     assert found == build("a", nodes, [LinkSpec(0, 1)])
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.xml", _SNDLIB_XML.replace("UTF-8", "ISO-8859-1")),
+        (
+            "a.gml",
+            'graph [ node [ id 0 label "Aachen" ] node [ id 1 label "Köln" ] edge [ source 0 target 1 ] ]',
+        ),
+    ],
+)
+def test_a_file_may_be_in_latin_1(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode("latin-1"))
+    assert [node.name for node in load(path).nodes] == ["Aachen", "Köln"]
+
+
 def test_a_rocketfuel_map_has_the_routers_of_the_isp_alone(tmp_path: Path) -> None:
     names = ("Perth, Australia 1", "Sydney, Australia 2", "Sydney, Australia 5")
     nodes = [Node(number, name=name) for number, name in enumerate(names)]
@@ -122,7 +138,10 @@ def test_relationships_of_caida_join_autonomous_systems(tmp_path: Path, more: st
         ("a.cch", "1 Perth (1) -> <2>", "line 1: '1 Perth (1) -> <2>'; expected 'uid @place"),
         ("a.cch", "1 @P (1) -> <2> =a r0\n", "line 1: there is no node '2'"),
         ("a.intra", "Perth Sydney\n", "line 1: 'Perth Sydney'; expected 'ROUTER ROUTER WEIGHT'"),
-        ("a.intra", "Perth Sydney far\n", "weight is 'far'; expected a number"),
+        ("a.intra", "Perth Sydney far\n", "line 1: 'Perth Sydney far'; expected 'ROUTER ROUTER WEIGHT'"),
+        ("a.intra", "A B 3\nB A 7\n", "line 2: B and A have two weights; links here have one cost"),
+        ("a.xml", _SNDLIB_XML.replace(' id="Aachen"', ""), "a <node> without an id"),
+        ("a.gml", "graph [ node 5 ]", "not valid GML: "),
     ],
 )
 def test_a_malformed_file_is_refused_with_the_place(
