@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from captures.tables.query import new_database
+from captures.tables.query import interruptible, new_database
 
 #: Decoded frames that DuckDB takes together: an insertion has a cost of its own.
 _ROWS_AT_ONCE = 50_000
@@ -89,18 +89,21 @@ class DuckDB(Engine):
 
     def define(self, name: str, sql: str, *, shared: bool) -> None:
         kind = "table" if shared else "view"
-        self.database.execute(f"create temp {kind} {name} as {sql}")
+        self._execute(f"create temp {kind} {name} as {sql}")
 
     def read_captures(self, name: str, sql: str) -> None:
         self.database.register(CAPTURED, self._schema.empty_table())
         self.define(name, sql, shared=True)
         for piece in _pieces(self._captured):
             self.database.register(CAPTURED, piece)
-            self.database.execute(f"insert into {name} {sql}")
+            self._execute(f"insert into {name} {sql}")
         self.database.unregister(CAPTURED)
 
+    def _execute(self, sql: str) -> None:
+        interruptible(self.database, lambda: self.database.execute(sql))
+
     def rows(self, name: str) -> pa.Table:
-        return self.database.table(name).to_arrow_table()
+        return interruptible(self.database, lambda: self.database.table(name).to_arrow_table())
 
     def end(self, work: Iterable[Future[Any]]) -> None:
         """Has none: its queries run in the thread that asks."""
@@ -109,8 +112,12 @@ class DuckDB(Engine):
         schema = TABLES[name].schema
         # Names of columns may be words of SQL.
         listed = ", ".join(f'"{column}"' for column in schema.names)
-        columns = self.database.sql(f"select {listed} from {name}")
-        store.write_arrow(columns.to_arrow_reader().cast(schema), folder, name)
+
+        def write() -> None:
+            columns = self.database.sql(f"select {listed} from {name}")
+            store.write_arrow(columns.to_arrow_reader().cast(schema), folder, name)
+
+        interruptible(self.database, write)
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -31,7 +31,7 @@ DISCARDED = pa.schema([*DELIVERIES, ("discard_cause", pa.string())])
 DECLARED = pa.schema(
     [
         *(("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64()), ("predicate", pa.string())),
-        *(("filters", pa.int32()), ("requested_ns", pa.int64())),
+        *(("filters", pa.int32()), ("requested_ns", pa.int64()), ("place", pa.int64())),
     ]
 )
 OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64()), ("confirmed_ns", pa.int64())])
@@ -53,7 +53,8 @@ class ApplicationTables:
         sent, deliveries, lost, discarded, declared: tables with the columns of `SENT`, `DELIVERIES` (two of
             them: messages that routers handed over, and messages that found the connection broken),
             `DISCARDED` (messages that members of a private network discarded) and `DECLARED` (one row for
-            each change of an application's predicate; a predicate of 0 filters withdraws the last one).
+            each change of an application's predicate; a predicate of 0 filters withdraws the last one;
+            `place`: in the order of the records, of which two may have the same time).
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
         contents: the attributes of the messages of `sent`, as the column `attributes` of frames.
@@ -121,7 +122,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
         if recorded.change is not None:
             requested_ns, in_force = recorded.change.requested_ns, recorded.change.in_force
             text = format_predicate(in_force)
-            declared.append((node, app, t_ns, text, len(in_force), requested_ns))
+            declared.append((node, app, t_ns, text, len(in_force), requested_ns, len(declared)))
             if in_force and (node not in first or requested_ns < first[node].requested_ns):
                 first[node] = FirstPredicate(requested_ns, t_ns)
         events.append((t_ns, requested_ns, node, app, line["event"], *message, text))

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from captures.rundir.layout import RunLayout
 
 FLOWS = "flows"
 #: The table of flows over a table `packets` (view `packets`), in SQL that Spark and DuckDB run.
-FLOWS_SQL = Path(__file__).with_name("flows.sql").read_text(encoding="utf-8")
+FLOWS_SQL = resources(__package__).joinpath("flows.sql").read_text(encoding="utf-8")
 
 
 def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions, View]:

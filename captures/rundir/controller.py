@@ -253,7 +253,7 @@ class ControllerLog:
 
     def __init__(self, path: Path, *, buffered: bool = False) -> None:
         _cut_to_whole_lines(path)
-        self._file = path.open("ab", buffering=-1 if buffered else 0)
+        self._file, self._buffered = path.open("ab"), buffered
 
     def write(self, event: str, fields: Mapping[str, Any], t_ns: int | None = None) -> None:
         """Appends an event.
@@ -265,6 +265,8 @@ class ControllerLog:
         """
         head = Head(t_ns=time.time_ns() if t_ns is None else t_ns, event=event)
         self._file.write(json_line({**head, **fields}))
+        if not self._buffered:
+            self._file.flush()
 
     def close(self) -> None:
         self._file.close()

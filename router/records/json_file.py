@@ -60,4 +60,5 @@ def to_json(value: Any) -> bytes:
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        built = json.dumps(msgspec.to_builtins(value, enc_hook=os.fspath), ensure_ascii=False)
+        return _ENCODER.encode(json.loads(built.encode("utf-8", "replace")))

@@ -50,6 +50,7 @@ from testbed.emulation.schedule import RunningNetwork, play
 from testbed.errors import (
     BringUpError,
     BringUpInterrupted,
+    InputError,
     PartLostError,
     RunError,
     naming_a_full_disk,
@@ -115,10 +116,15 @@ def emulate(
         BringUpError: a part failed while the network was brought up; the run folder is kept.
         PartLostError: a part died while the workload was played; the run folder can be accounted for.
         RunError: the network could not be taken down in order; the run folder is kept.
+        InputError: the path of `runs` is not in UTF-8.
         MachineError: the file system of the run folder is full.
         KeyboardInterrupt: the user stopped the emulation; the run folder can be accounted for, and the
             message names the command. In the bring-up, it is a BringUpInterrupted.
     """
+    try:
+        str(runs.resolve()).encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{str(runs)!a}: the name is not in UTF-8, as paths of an emulation are") from error
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
         progress.note(f"run folder: {run_dir}")

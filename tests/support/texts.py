@@ -35,7 +35,7 @@ SCHEMAS = {
     "declared": pa.schema(
         [
             *(*_OF_NODE, ("t_ns", pa.int64()), ("predicate", pa.string()), ("filters", pa.int32())),
-            ("requested_ns", pa.int64()),
+            *(("requested_ns", pa.int64()), ("place", pa.int64())),
         ]
     ),
     "trees": pa.schema(

@@ -15,13 +15,13 @@ with timeline as (
         min(first_ns) over (partition by issuer order by at_ns desc) as answered_ns
     from timeline
 ), changed as (
-    select node, app, t_ns, requested_ns, predicate, filters,
-        filters - coalesce(lag(filters) over (partition by node, app order by t_ns), 0) as more,
-        lead(requested_ns) over (partition by node order by requested_ns) as next_ns
+    select node, app, t_ns, requested_ns, predicate, filters, place,
+        filters - coalesce(lag(filters) over (partition by node, app order by t_ns, place), 0) as more,
+        lead(requested_ns) over (partition by node order by requested_ns, place) as next_ns
     from declared
 ), counted as (
     select node, app, t_ns, requested_ns, predicate, filters, next_ns,
-        sum(more) over (partition by node order by t_ns) as filters_of_node
+        sum(more) over (partition by node order by t_ns, place) as filters_of_node
     from changed
 ), issued as (
     select issuer, seq, first_ns, predicate, predicate like 'encoded, %' as encoded,
@@ -31,7 +31,7 @@ with timeline as (
 ), wave as (
     select issuer, first_ns, min(seq) as seq, min_by(predicate, seq) as advertised,
         min_by(encoded, seq) as encoded, min_by(opens, seq) as opens,
-        coalesce(min_by(predicate = former and not encoded, seq), false) as repeats
+        min_by(coalesce(predicate = former and not encoded, false), seq) as repeats
     from issued
     group by issuer, first_ns
 )

@@ -6,4 +6,4 @@ with read as (
 )
 select source, seq, node, app, experiment_s(t_ns) as t_s, discard_cause
 from read
-order by t_ns, node, app
+order by t_ns, node, app, source, seq, discard_cause nulls first

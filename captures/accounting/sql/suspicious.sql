@@ -12,7 +12,7 @@ with captured_messages as (
     from frames
     where type in ('MSG', 'PUB', 'FLUSH') and undecodable is null
 ), evidence as (
-    select captured_messages.source, seq, epoch, time_ns, hash(cast(attributes as string)) as content,
+    select captured_messages.source, seq, epoch, time_ns, md5(to_json(attributes)) as content,
         attributes is not null as readable,
         case when unwritten.node is null then 1 end as recordable,
         cast(null as bigint) as sent_ns, cast(null as bigint) as delivered_ns, cast(null as bigint) as received_ns
@@ -20,7 +20,7 @@ with captured_messages as (
         on unwritten.node = captured_messages.source and unwritten.exhaustive = captured_messages.exhaustive
         and time_ns between since_ns and until_ns
     union all
-    select source, seq, null, null, hash(cast(attributes as string)), attributes is not null, null,
+    select source, seq, null, null, md5(to_json(attributes)), attributes is not null, null,
         sent_ns, delivered_ns, received_ns
     from recorded
 ), grouped as (

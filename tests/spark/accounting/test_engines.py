@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,23 @@ from rich.console import Console
 
 from captures.accounting import account as job
 from captures.accounting.account import account, account_directly
+from captures.accounting.engines import DuckDB
+from captures.accounting.spark_engine import Spark
+from captures.accounting.texts import texts, written_out
+from captures.frames.bodies import attribute_maps
+from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
+from router.predicates.model import Value
 from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.run_folder import good_run
+from tests.support.texts import CLOCK, frames_of, table_of
 
 pytestmark = pytest.mark.spark
 
@@ -94,3 +102,53 @@ def test_a_written_run_folder(
     if not small:
         monkeypatch.setattr(job, "_SMALL_BYTES", 0)
     _agree(good_run().write(tmp_path / "run"), spark)
+
+
+def test_texts_agree_where_values_are_hard_to_tell_apart(spark: SparkSession) -> None:
+    """Contents of messages that a text without quotation marks makes equal, and two RAs at the same time."""
+    pairs: list[tuple[dict[str, Value], dict[str, Value]]] = [
+        ({"a": "x", "b": "y"}, {"a": "x, null, null, null, null}, b -> {y"}),
+        ({"a": 1}, {"a": "1"}),
+        ({"a": 1.0}, {"a": 1}),
+        ({"a": math.nan}, {"a": math.nan}),
+    ]
+    captured = frames_of(*({"seq": seq, "time_ns": 5} for seq in range(len(pairs))))
+    place = captured.schema.get_field_index("attributes")
+    captured = captured.set_column(place, "attributes", attribute_maps([each for _, each in pairs]))
+    sent = {"source": [0] * len(pairs), "seq": range(len(pairs)), "sent_ns": [1] * len(pairs)}
+    recorded = pa.table(
+        {**sent, **dict.fromkeys(("delivered_ns", "received_ns"), pa.nulls(len(pairs), pa.int64()))}
+    )
+    recorded = recorded.append_column("attributes", attribute_maps([each for each, _ in pairs]))
+    unwritten = [
+        ("node", pa.int64()),
+        ("exhaustive", pa.bool_()),
+        ("since_ns", pa.int64()),
+        ("until_ns", pa.int64()),
+    ]
+    columns = ("issuer", "seq", "first_ns", "predicate")
+    inputs = {
+        store.FRAMES: captured,
+        "recorded": recorded,
+        "unwritten": pa.schema(unwritten).empty_table(),
+        "declared": table_of("declared", [(3, "one", 10, "x", 1, 9, 0)]),
+        "waves": pa.table([[3, 3], [1, 2], [10, 10], ["a", "a"]], columns),
+    }
+    session = spark.newSession()
+    engines = DuckDB((), SCHEMA, threads=1), Spark(session, session.range(0), Path(), small=True)
+    found = []
+    for engine in engines:
+        for name, table in inputs.items():
+            engine.register(name, table)
+        for name in ("suspicious", "changes"):
+            text = written_out(texts()[name], CLOCK, {"resolution_ns": "0", "named": "9", "wait_ns": "5"})
+            engine.define(name, text, shared=False)
+        differing = engine.rows("suspicious").to_pylist()
+        found.append(
+            (
+                [row["seq"] for row in differing if row["contents_differ"]],
+                engine.rows("changes")["seq"].to_pylist(),
+            )
+        )
+        engine.close()
+    assert found == [([0, 1, 2], [1])] * 2

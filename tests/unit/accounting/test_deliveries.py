@@ -133,10 +133,10 @@ def test_predicates_get_what_came_while_they_were_in_force() -> None:
     declared = table_of(
         "declared",
         [
-            (1, "a", wall(1), "x = 1", 1),
-            (1, "a", wall(3), "x = 2 or x = 3", 2),
-            (1, "a", wall(5), "none", 0),
-            (2, "a", wall(1), "y = 1", 1),
+            (1, "a", wall(1), "x = 1", 1, 0, 0),
+            (1, "a", wall(3), "x = 2 or x = 3", 2, 0, 1),
+            (1, "a", wall(5), "none", 0, 0, 2),
+            (2, "a", wall(1), "y = 1", 1, 0, 3),
         ],
     )
     # What comes in the moment of a change belongs to the new predicate.
@@ -152,3 +152,16 @@ def test_predicates_get_what_came_while_they_were_in_force() -> None:
         (1, "x = 2 or x = 3", 2, 30.0, 50.0, 1),
         (2, "y = 1", 1, 10.0, 80.0, 1),
     ]
+
+
+@pytest.mark.parametrize("last", ["x = 1", "x = 2"])
+def test_of_two_predicates_at_the_same_time_the_later_record_counts(last: str) -> None:
+    first = "x = 2" if last == "x = 1" else "x = 1"
+    records = [(1, "a", wall(1), text, 1, 0, place) for place, text in enumerate((first, last))]
+    for declared in (records, records[::-1]):
+        inputs = {
+            "declared": table_of("declared", declared),
+            "delivered": table_of("delivered", [(0, 1, 1, "a", wall(1.5))]),
+        }
+        found = rows_of(answer("predicates", inputs, last_ns=str(wall(2))), "predicate", "deliveries")
+        assert found == sorted([(first, 0), (last, 1)])

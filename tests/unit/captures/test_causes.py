@@ -41,7 +41,8 @@ def _tables(
     columns += [(name, pa.int64()) for name in ("first_ns", "last_ns", "routers", "frames", "bytes")]
     changes = [
         {"node": 3, "app": app, "t_ns": ns + 1, "predicate": "x", "filters": filters, "requested_ns": ns}
-        for ns, app, filters in declared
+        | {"place": place}
+        for place, (ns, app, filters) in enumerate(declared)
     ]
     inputs = {
         "waves": pa.Table.from_pylist(rows, schema=pa.schema(columns)),
@@ -66,6 +67,11 @@ def test_an_ra_that_repeats_a_predicate_has_no_change_as_its_cause(epoch: int, c
     seqs, causes = _tables(waves, [(9, "one", 1), (20, "two", 1), (940, "two", 1)])
     assert seqs == {9: _START + 1, 20: None, 940: _START + 3}
     assert causes == {_START + 1: ("predicate", 1), _START + 2: (cause, 0), _START + 3: ("predicate", 1)}
+
+
+def test_of_two_ras_at_the_same_time_the_first_answers() -> None:
+    waves = [(_START + 1, 1, 10, "a < 9"), (_START + 2, 1, 10, "a < 9")]
+    assert _tables(waves, [(9, "one", 1)])[0] == {9: _START + 1}
 
 
 def test_a_router_that_was_started_a_second_time_repeats_nothing() -> None:

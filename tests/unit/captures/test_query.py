@@ -23,7 +23,7 @@ from captures.accounting.direct import Direct
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import write_summary
-from captures.tables import query
+from captures.tables import query, store
 from testbed.api import Result
 from testbed.cli.main import main
 from testbed.trace.find import listed
@@ -116,6 +116,16 @@ def test_a_trace_asks_where_ctrl_c_ends_it(run: Path) -> None:
     finally:
         threading.setprofile(None)
     assert listed.__code__ in asked
+
+
+def test_an_accounting_asks_where_ctrl_c_ends_it(tmp_path: Path) -> None:
+    asked = set()
+    threading.setprofile(lambda frame, *_: asked.add(frame.f_code))
+    try:
+        account_directly(good_run().write(tmp_path / "run"), lambda _: None)
+    finally:
+        threading.setprofile(None)
+    assert store.write_arrow.__code__ in asked
 
 
 def test_ctrl_c_ends_a_query(run: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -11,8 +12,12 @@ from rich.console import Console
 
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
+from router.records.json_file import to_json
 from testbed.conclude import conclude
+from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
+from testbed.emulation.emulation import emulate
+from testbed.errors import InputError
 from testbed.terminal.progress import Progress
 
 
@@ -50,3 +55,12 @@ def test_malformed_files_are_named(run: Path, name: str, content: str, message: 
     RunLayout(run).timings.write_text("{}")
     getattr(RunLayout(run), name).write_text(content)
     _refused(run, message)
+
+
+def test_an_emulation_refuses_a_folder_that_its_processes_could_not_open(tmp_path: Path) -> None:
+    folder = tmp_path / "b\udcff"
+    with pytest.raises(InputError, match=r"b\\udcff': the name is not in UTF-8"):
+        emulate(load_experiment(find_experiment("ring5")), folder, "user", Progress(Console(quiet=True)))
+    assert not folder.exists()
+    assert to_json(RunLayout(folder / "é")) == to_json({"path": f"{tmp_path}/b?/é"})
+    assert to_json([folder.name, math.nan]) == b'["b?",null]'
