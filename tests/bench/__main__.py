@@ -28,7 +28,7 @@ BENCHMARKS = {
     "trees": "broadcast trees and tables of growing networks: CPU, memory, bytes of a TABLE",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
-    "columns": "all columns of frames decoded, by the codec and by compiled code, and written as Parquet",
+    "columns": "views of frames on one core, by the codec and by compiled code, and written as Parquet",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "fuzz": "decoder, core, algebra, parsers, files, sockets: fuzzed (with atheris, if it is there)",

@@ -1,4 +1,4 @@
-"""All columns of CBCB frames, by the codec, by compiled code, and as Parquet: rows a second of CPU."""
+"""Views of CBCB frames on one core, by the codec, by compiled code, and as Parquet: frames a second."""
 
 from __future__ import annotations
 
@@ -6,47 +6,55 @@ import tempfile
 import time
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from captures.datasource.formats import CaptureReader, CbcbSource
 from captures.datasource.parquet import _write_part
-from captures.frames.decoder import FrameDecoder
-from captures.frames.identity import CaptureIdentity
-from captures.pcap.reader import PcapReader
 from tests.bench.generated_captures import write_captures
 from tests.support.compiled_loops import loops
 
-_ROUNDS = 3
+_VIEWS = {
+    "all columns": {},
+    "three columns of headers": {"columns": "link,type,time_ns"},
+    "view traffic": {"view": "traffic"},
+}
 
 
-def main(frames: int = 1_000_000) -> None:
+def main(frames: int = 1_000_000, rounds: int = 4) -> None:
+    """Prints the best of `rounds`, and the codec's one round with a part of the frames."""
     with tempfile.TemporaryDirectory(prefix="cbcb-bench-") as made:
-        files = write_captures(Path(made, "run"), frames)
-        _decoded(files[:1], compiled=True)  # loads, or compiles, the loops
-        for name, compiled, read in (("codec", False, files[:1]), ("compiled", True, files)):
-            rounds = [_decoded(read, compiled=compiled) for _ in range(_ROUNDS if compiled else 1)]
-            rows, seconds = min(rounds, key=lambda each: each[1])
-            print(f"{name}: {rows} frames, {rows / seconds:,.0f} rows/s of CPU")
-        rows, seconds = min((_to_parquet(Path(made)) for _ in range(_ROUNDS)), key=lambda each: each[1])
-        print(f"compiled, to Parquet: {rows} frames, {rows / seconds:,.0f} rows/s of CPU")
+        folder = Path(made, "run")
+        first, *_ = write_captures(folder, frames)
+        _show("all columns, codec", [_read(first, {}, compiled=False)])
+        for name, options in _VIEWS.items():
+            # The first round loads, or compiles, the loops.
+            _show(name, [_read(folder, options, compiled=True) for _ in range(rounds + 1)][1:])
+        _show("all columns, to Parquet", [_to_parquet(folder, Path(made, "target")) for _ in range(rounds)])
 
 
-def _to_parquet(folder: Path) -> tuple[int, float]:
-    """Returns the rows, and the processor seconds for what a task of `write_parquet` does."""
-    target = folder / "target"
+def _show(name: str, measured: list[tuple[int, float]]) -> None:
+    frames, seconds = min(measured, key=lambda each: each[1])
+    print(f"{name}: {frames} frames, {frames / seconds:,.0f} frames/s of CPU", flush=True)
+
+
+def _read(path: Path, options: dict[str, str], *, compiled: bool) -> tuple[int, float]:
+    """Returns the frames, and the processor seconds for reading and decoding."""
+    options_of, view = CbcbSource({"path": str(path), **options}).options_and_view()
+    parts = [part for group in CaptureReader(options_of, view).partitions() for part in group.parts]
+    frames, started = 0, time.process_time()
+    with loops(compiled=compiled):
+        for batch in view.read_all(parts):
+            counted = "frames" in batch.schema.names
+            frames += pc.sum(batch.column("frames")).as_py() if counted else batch.num_rows
+    return frames, time.process_time() - started
+
+
+def _to_parquet(folder: Path, target: Path) -> tuple[int, float]:
+    """Returns the frames, and the processor seconds for what a task of `write_parquet` does."""
     target.mkdir(exist_ok=True)
-    options, view = CbcbSource({"path": str(folder / "run")}).options_and_view()
+    options, view = CbcbSource({"path": str(folder)}).options_and_view()
     parts = [part for group in CaptureReader(options, view).partitions() for part in group.parts]
     started = time.process_time()
     with loops(compiled=True):
         written = _write_part(str(target), str(target), view, parts, "snappy")
     return written.column("rows")[0].as_py(), time.process_time() - started
-
-
-def _decoded(files: list[Path], *, compiled: bool) -> tuple[int, float]:
-    """Returns the rows, and the processor seconds for reading and decoding."""
-    rows, started = 0, time.process_time()
-    with loops(compiled=compiled):
-        for link, path in enumerate(files):
-            decoder = FrameDecoder(CaptureIdentity(path.stem, "link", link=link, u=link, v=link + 1))
-            for block in PcapReader(path).blocks():
-                rows += decoder.decode(block).num_rows
-    return rows, time.process_time() - started
