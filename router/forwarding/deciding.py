@@ -40,6 +40,7 @@ COMPILER = Compiler(
     "router.wire.addresses",
     "router.wire.header",
     "router.recording.contents",
+    "router.system",
     *MATCHING.sources,
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee

@@ -25,7 +25,7 @@ from router.recording.file import Recorder
 from router.wire.addresses import node_address
 
 # Names of this module are read faster than those of another.
-_COUNT, _NEXT, _OUT, _SENT, _HOLD = layout.COUNT, layout.NEXT, layout.OUT, layout.SENT, layout.HOLD
+_COUNT, _SENT, _HOLD = layout.COUNT, layout.SENT, layout.HOLD
 _LOG, _LOG_AT, _NOW, _LAG = layout.LOG, layout.LOG_AT, layout.NOW, layout.LAG
 #: Descriptors that one wait reports.
 _READY = 64

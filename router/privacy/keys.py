@@ -308,13 +308,14 @@ class KeyFile:
         """Returns the keys of the file if it was replaced since the last look; None: it was not.
 
         Raises:
-            KeyFileError: the new file cannot be used; the next call does not look at it a second time.
+            KeyFileError: the new file cannot be used; the next call reads it once more.
         """
         state = _state(self.path)
         if state == self._read:
             return None
+        ring = read_keys(self.path)
         self._read = state
-        return read_keys(self.path)
+        return ring
 
 
 def _state(path: Path) -> tuple[int, ...] | None:

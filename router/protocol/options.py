@@ -221,11 +221,11 @@ class ChosenOptions:
         metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
     )
     predicate_burst: int = field(
-        default=440_000,
+        default=30_000,
         metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
     )
     predicate_rate: int = field(
-        default=10_000,
+        default=2_000,
         metadata=option(
             "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
         ),

@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from router.records.forms import convert, parse_settings
+from router.records.forms import parse_settings
 from router.runtime.process import RouterSpec, load_engines, spawn_routers
 
 #: Seconds in which routers must write their counters and end: a base, and a share for each router.
@@ -126,7 +126,7 @@ class Parent:
                     if of == node:
                         os.kill(child, signal.SIGKILL)
             case {"start": dict(content)} if not self._stopping:
-                spec = convert(RouterSpec, content)
+                spec = parse_settings(RouterSpec, json.dumps(content).encode())
                 self._killed.discard(spec.node)
                 self._children |= spawn_routers([spec], self._ready_writer)
 

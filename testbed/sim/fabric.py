@@ -29,7 +29,7 @@ from router.wire.header import decode_header
 from router.wire.intake import RefusedError
 from testbed.sim.captures import Captures, record
 from testbed.sim.clock import Agenda
-from testbed.sim.wires import ETHERTYPE_BYTES, Host, Way, Wire
+from testbed.sim.wires import ETHERTYPE_BYTES, WAYS_MAX, Host, Way, Wire
 from topos.model import Link, Topology
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ class Fabric:
         host = self._hosts[node]
         ways = host.ways.get(interfaces)
         if ways is None:
+            if len(host.ways) >= WAYS_MAX:
+                host.ways.clear()
             ways = host.ways[interfaces] = [
                 Way(address + host.header, [host.outgoing[port] for port in ports])
                 for address, ports in destinations(interfaces)

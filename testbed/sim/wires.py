@@ -35,6 +35,8 @@ from topos.model import Link
 HOP_NS = 500_000
 #: Longest wait of a frame for the emulation's token bucket.
 _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
+#: Sets of interfaces whose ways a host keeps.
+WAYS_MAX = 256
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: Names of frame types, by number.
 _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))

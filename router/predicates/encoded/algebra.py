@@ -141,7 +141,7 @@ _SUITES = 64
 
 
 def weight_of(filter_: BloomFilter) -> int:
-    """The weight of a filter: 32, plus one for each byte."""
+    """The weight of a filter: 2, plus one for each 16 bytes of its set of bits."""
     return _FILTER + filter_.suite.octets // _OCTETS
 
 

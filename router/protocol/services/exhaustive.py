@@ -6,6 +6,7 @@ Protocol paper, section 2, and the stateful layer of the INFOCOM paper's section
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
@@ -28,7 +29,7 @@ class Exhaustive(Service):
     p0 grows at once. A large p0 is narrowed at the next `Tick`, which is due at once: p0 is united once, and
     makes one RA, however many applications leave before that. Until then p0 is wider than what applications
     ask for, which loses no receiver. A p0 beyond the bounds of an RA is widened, since every other router
-    would widen it.
+    would widen it, for as long as the different filters of all applications are beyond them.
     """
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
@@ -45,10 +46,13 @@ class Exhaustive(Service):
         return self._wide_since
 
     def tick(self, now: float) -> list[Action]:
-        """Narrows p0, if an application has left or narrowed its predicate."""
+        """Narrows p0, if it is wider than it has to be."""
         self._wide_since = None
+        if not self.predicates.wide:
+            return []
+        changed = self.predicates.narrow()
         self.context.counters.predicates_widened += self.predicates.exceed
-        return self.context.parts.local_changed(now) if self.predicates.narrow() else []
+        return self.context.parts.local_changed(now) if changed else []
 
     def set_predicate(self, event: SetPredicate, now: float) -> list[Action]:
         """An application declares what it asks for, in place of what it has declared."""
@@ -73,7 +77,7 @@ class Exhaustive(Service):
         return ExhaustiveSession(number, content)
 
 
-#: Filters of all applications together up to which p0 is united again at each departure: some milliseconds.
+#: Different filters of all applications up to which p0 is united again at each departure: some milliseconds.
 FEW_FILTERS = 100
 
 
@@ -90,9 +94,13 @@ class ApplicationPredicates:
         self._routing = routing
         self._content = content
         self._options = options
-        #: Application -> its predicate, which is not empty, and its weight.
+        #: Application -> its predicate, which is not empty.
         self._predicates: dict[int, Predicate] = {}
-        self._weights: dict[int, int] = {}
+        #: Filter -> the number of predicates that have it; the weight of these filters.
+        self._filters: Counter[Filter] = Counter()
+        self._weight = 0
+        #: Whether p0 was widened to the bounds of an RA.
+        self._widened = False
         #: p0 as it was before it became wider than the disjunction; None: it is not wider.
         self._before: PredicateBuilder | None = None
 
@@ -103,16 +111,11 @@ class ApplicationPredicates:
 
     @property
     def exceed(self) -> bool:
-        """Whether the predicates together are beyond the bounds of an RA."""
+        """Whether the different filters of all predicates are beyond the bounds of an RA."""
         options = self._options
         return self._content.widens and (
-            sum(self._weights.values()) > options.predicate_weight
-            or self._filters > options.predicate_filters
+            self._weight > options.predicate_weight or len(self._filters) > options.predicate_filters
         )
-
-    @property
-    def _filters(self) -> int:
-        return sum(map(len, self._predicates.values()))
 
     def set(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of an application; a large p0 grows by it, and is not narrowed.
@@ -126,21 +129,34 @@ class ApplicationPredicates:
         before = self._predicates.get(app, self._content.nothing)
         if before == predicate:
             return False
-        weight = self._checked_weight(predicate)
+        self._check(predicate)
         if predicate:
-            self._predicates[app], self._weights[app] = predicate, weight
+            self._predicates[app] = predicate
         else:
-            del self._predicates[app], self._weights[app]
+            del self._predicates[app]
         fresh, gone = self._without(predicate, before), self._without(before, predicate)
+        self._count(fresh, gone)
         narrower = not self.wide and gone and not self._content.builder(fresh).covers(gone)
-        if narrower and self._filters <= FEW_FILTERS:
+        if narrower and len(self._filters) <= FEW_FILTERS and not self.exceed:
             return self._routing.replace(LOCAL_INTERFACE, self._disjunction())
-        if narrower or (not self.wide and self.exceed):
-            self._before = self._routing.copy_of(LOCAL_INTERFACE)
-        # With each subscription p0 grows, in a time that does not depend on its size.
         local = self._routing.copy_of(LOCAL_INTERFACE)
-        local.add(fresh)
+        grew = local.add(fresh)
+        # A widened p0 stays as it is for as long as it has to be widened and covers what comes.
+        if not self.wide and (narrower or self.exceed != self._widened or (self._widened and grew)):
+            self._before = self._routing.copy_of(LOCAL_INTERFACE)
         return self._routing.replace(LOCAL_INTERFACE, local)
+
+    def _count(self, fresh: Predicate, gone: Predicate) -> None:
+        """Counts the filters that a predicate has gained and lost."""
+        for filter_ in fresh:
+            self._filters[filter_] += 1
+            if self._filters[filter_] == 1:
+                self._weight += self._content.weight_of(filter_)
+        for filter_ in gone:
+            self._filters[filter_] -= 1
+            if not self._filters[filter_]:
+                del self._filters[filter_]
+                self._weight -= self._content.weight_of(filter_)
 
     def narrow(self) -> bool:
         """Makes p0 the disjunction again, if it is wider.
@@ -158,8 +174,9 @@ class ApplicationPredicates:
     def _disjunction(self) -> PredicateBuilder:
         """The disjunction of all predicates, widened to the bounds of an RA."""
         whole, options = self._content.builder(), self._options
-        if self.exceed:
-            given = self._content.predicate(chain.from_iterable(self._predicates.values()))
+        self._widened = self.exceed
+        if self._widened:
+            given = self._content.predicate(self._filters)
             bounds = options.filter_weight, options.predicate_weight, options.predicate_filters
             whole.add(self._content.within(given, *bounds)[0])
             return whole
@@ -172,14 +189,11 @@ class ApplicationPredicates:
         selects = self._content.selects
         return tuple(app for app, predicate in self._predicates.items() if selects(predicate, message))
 
-    def _checked_weight(self, predicate: Predicate) -> int:
-        """The weight of a predicate.
-
-        Raises ValueError: other routers would widen the predicate.
-        """
+    def _check(self, predicate: Predicate) -> None:
+        """Raises ValueError: other routers would widen the predicate."""
         options = self._options
         if not self._content.widens:
-            return 0
+            return
         if len(predicate) > options.predicate_filters:
             most = options.predicate_filters
             raise ValueError(f"{len(predicate)} filters; at most {most} ([protocol] predicate_filters)")
@@ -194,12 +208,11 @@ class ApplicationPredicates:
                 f"the predicate has the weight {sum(weights)}; "
                 f"at most {options.predicate_weight} ([protocol] predicate_weight)"
             )
-        return sum(weights)
 
     def _without(self, predicate: Predicate, other: Predicate) -> Predicate:
-        """The filters of `predicate` that `other` lacks, in order."""
+        """The filters of `predicate` that `other` lacks, each once, in order."""
         known = set(other)
-        return self._content.predicate(filter_ for filter_ in predicate if filter_ not in known)
+        return self._content.predicate(dict.fromkeys(each for each in predicate if each not in known))
 
 
 class ExhaustiveSession(Session):

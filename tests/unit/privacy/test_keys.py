@@ -98,14 +98,16 @@ def test_a_file_that_was_replaced_is_read_once(tmp_path: Path) -> None:
     write_keys(path, ring.rotated(), replacing=True)
     renewed = file.renewed()
     assert renewed is not None and renewed.keys[0] == ring.keys[0]
+    assert file.renewed() is None
+    # Until the file can be used, each look reads it.
     path.chmod(0o644)
-    with pytest.raises(KeyFileError, match="mode 0644"):
-        file.renewed()
-    assert file.renewed() is None
+    for _ in range(2):
+        with pytest.raises(KeyFileError, match="mode 0644"):
+            file.renewed()
     path.unlink()
-    with pytest.raises(KeyFileError, match="No such file"):
-        file.renewed()
-    assert file.renewed() is None
+    for _ in range(2):
+        with pytest.raises(KeyFileError, match="No such file"):
+            file.renewed()
 
 
 @pytest.mark.root

@@ -21,6 +21,15 @@ def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
     assert allowances.left(1, 1e6) == 100
 
 
+def test_an_allowance_is_exact_at_every_time() -> None:
+    for start in range(2_000):
+        now = start * 0.37
+        allowances = Allowances(burst=30, rate=7)
+        for left in (30, 20, 10):
+            assert allowances.left(1, now) == left
+            allowances.use(1, 10, now)
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("filter_weight", 0), ("predicate_burst", -1), ("predicate_rate", 0)]
 )

@@ -303,6 +303,8 @@ def test_applications_that_exceed_the_bounds_together_widen_p0_and_get_what_they
     for app in range(3):
         router.handle(SetPredicate(app, parse_predicate(_points(5 * app, 5))), 1.0)
     router.handle(Tick(), 1.0)
+    # The second `Tick` has nothing to narrow, and counts nothing.
+    router.handle(Tick(), 1.0)
     p0 = _table(router, 0)
     assert router.counters.predicates_widened == 1
     assert len(p0) <= 11

@@ -88,6 +88,33 @@ def test_what_this_node_asks_of_others_stays_exact() -> None:
     assert routing.match(Message({"x": 5}), {LOCAL_INTERFACE}) == frozenset()
 
 
+def test_p0_is_exact_for_as_long_as_its_different_filters_are_within_the_bounds() -> None:
+    routing = RoutingTable(None, CONTENT)
+    predicates = ApplicationPredicates(routing, CONTENT, RouterOptions(predicate_filters=40))
+    for app in range(50):
+        predicates.set(app, _points(2, 32))
+    assert not predicates.wide
+    assert routing.local == PredicateBuilder(_points(2, 32)).predicate
+    predicates.set(50, _points(32, 64))
+    assert predicates.wide
+    predicates.narrow()
+    assert len(routing.local) < 62
+    assert covers(routing.local, _points(2, 64))
+    # A predicate that the widened p0 covers changes nothing.
+    predicates.set(51, _points(40, 50))
+    assert not predicates.wide
+    # `x > 0` has the place of the filters that made p0 too large.
+    everything = parse_predicate("x > 0")
+    predicates.set(51, NOTHING)
+    predicates.narrow()
+    predicates.set(50, everything)
+    predicates.narrow()
+    assert routing.local == everything
+    predicates.set(50, NOTHING)
+    predicates.narrow()
+    assert routing.local == PredicateBuilder(_points(2, 32)).predicate
+
+
 def test_bounds_that_a_router_refuses() -> None:
     with pytest.raises(ValueError, match="max_filters: 0 is not valid; expected an integer, 1 or more"):
         RouterOptions(max_filters=0)
