@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
+from captures.pcap.formats import PcapError
 from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from captures.spark.folder import process_folder
@@ -26,6 +27,7 @@ from testbed.conclude import conclude
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
+from testbed.errors import TestbedError
 from testbed.machine.probes import lacking_capabilities
 from testbed.terminal.printable import reported
 from testbed.terminal.progress import Progress
@@ -109,14 +111,20 @@ def main(master: str, run_dir: Path) -> int:
     from captures.spark.session import SessionError, spark_session
     from testbed.sim.simulation import simulate
 
-    with suppress(SessionError), spark_session(master, RunLayout(run_dir).spark_log) as spark:
+    log = RunLayout(run_dir).spark_log
+    with suppress(SessionError), spark_session(master, log) as spark:
         quiet = Progress(Console(quiet=True))
         experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
-        # In the folder that is removed however this process ends.
-        small = simulate(experiment, process_folder().path, quiet)
-        for _ in range(_ROUNDS):
-            if not requested.is_set():
-                conclude(small, master, quiet, spark=spark)
+        try:
+            # In the folder that is removed however this process ends.
+            small = None if requested.is_set() else simulate(experiment, process_folder().path, quiet)
+            for _ in range(_ROUNDS):
+                if small is not None and not requested.is_set():
+                    conclude(small, master, quiet, spark=spark)
+        except (TestbedError, PcapError, OSError) as error:
+            # The session serves without it, only slower.
+            with log.open("a", encoding="utf-8") as lines:
+                lines.write(f"cbcb: the small run: {error}\n")
         requested.wait()
         return _DONE + reported(lambda: conclude(run_dir, master, Progress(Console()), spark=spark))
     return 0
