@@ -25,6 +25,8 @@ from captures.rundir.layout import RunLayout
 FLOWS = "flows"
 #: The table of flows over a table `packets` (view `packets`), in SQL that Spark and DuckDB run.
 FLOWS_SQL = resources(__package__).joinpath("flows.sql").read_text(encoding="utf-8")
+#: Columns of packets that `FLOWS_SQL` reads.
+FLOWS_READ = [name for name in PACKET_COLUMNS if re.search(rf"\b{name}\b", FLOWS_SQL)]
 
 
 def options_and_view(source: str, given: Mapping[str, str]) -> tuple[ReadOptions, View]:
@@ -95,9 +97,8 @@ def _flows(paths: Any, columns: Sequence[str] | None, options: Mapping[str, obje
     # DuckDB takes a tenth of a second to load.
     from captures.tables.query import new_database
 
-    needed = [name for name in PACKET_COLUMNS if re.search(rf"\b{name}\b", FLOWS_SQL)]
     with new_database() as database:
-        database.register("packets", open_captures(paths, PACKETS, needed, **options))
+        database.register("packets", open_captures(paths, PACKETS, FLOWS_READ, **options))
         table = database.sql(FLOWS_SQL).to_arrow_table()
     unknown = sorted(set(columns or ()) - set(table.column_names))
     if unknown:

@@ -28,6 +28,8 @@ OutOfMemory = duckdb.OutOfMemoryException
 DatabaseError = duckdb.Error
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
+#: The statements of a text in SQL.
+statements = duckdb.extract_statements
 #: A query of a database, which runs where its rows are read.
 Relation: TypeAlias = duckdb.DuckDBPyRelation
 #: Statements that touch nothing but the database in memory.
@@ -45,6 +47,12 @@ _STATEMENTS = frozenset(
         "VARIABLE_SET",
     )
 )
+#: Extensions would come over the network; names of tables must not refer to variables of this process.
+CLOSED: dict[str, Any] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
 _EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?", re.IGNORECASE)
 #: Errors of statements; others are of the tables that they read, or of the machine.
 _OF_STATEMENTS = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
@@ -136,6 +144,25 @@ def interruptible(database: Database, work: Callable[[], _T]) -> _T:
             raise
 
 
+def batches(database: Database, relation: Relation, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a relation as batches that are not empty; Ctrl-C ends the work.
+
+    Raises:
+        DatabaseError: the query fails.
+    """
+    reader = interruptible(database, lambda: relation.to_arrow_reader(rows))
+    while True:
+        try:
+            batch = interruptible(database, lambda: next(reader, None))
+        except (OSError, pa.ArrowException) as error:
+            # Arrow hands on an error of DuckDB as an error of its own.
+            raise duckdb.DataError(str(error)) from error
+        if batch is None:
+            return
+        if batch.num_rows:
+            yield batch
+
+
 def _check(sql: str) -> None:
     """Raises QueryError for a statement that would write a file, which the run's own folder would permit."""
     for statement in duckdb.extract_statements(sql):
@@ -164,6 +191,13 @@ def new_database(folder: Path | None = None, **settings: str | int) -> Iterator[
             yield database
 
 
+def restrict(database: Database, *folders: str | Path) -> None:
+    """From now on a database reads and writes no file outside of the folders, and keeps its settings."""
+    database.execute("set allowed_directories = $folders", {"folders": [f"{each}/" for each in folders]})
+    database.execute("set enable_external_access = false")
+    database.execute("set lock_configuration = true")
+
+
 @contextmanager
 def connect(run: Path, folder: Path | None = None) -> Iterator[Database]:
     """A database in memory, as of `new_database`, with a view for each table of a run.
@@ -176,18 +210,9 @@ def connect(run: Path, folder: Path | None = None) -> Iterator[Database]:
     """
     names = table_names(run)
     run = run.resolve()
-    # Extensions would come over the network; names of tables must not refer to variables of this process.
-    settings: dict[str, Any] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "python_enable_replacements": "false",
-    }
-    with new_database(**settings) as database:
+    with new_database(**CLOSED) as database:
         _open_tables(database, run, names)
-        folders = [f"{each}/" for each in (store.folder(run, ""), folder) if each is not None]
-        database.execute("set allowed_directories = $folders", {"folders": folders})
-        database.execute("set enable_external_access = false")
-        database.execute("set lock_configuration = true")
+        restrict(database, *(each for each in (store.folder(run, ""), folder) if each is not None))
         try:
             yield database
         except (duckdb.Error, pa.ArrowException) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import warnings
 from argparse import ArgumentParser, Namespace
@@ -58,11 +57,12 @@ def packets_command(arguments: Namespace) -> int:
     import pyarrow as pa
     from rich.console import Console
 
-    from captures.datasource.opening import open_captures
+    from captures.datasource.opening import FLOWS, FLOWS_READ, FLOWS_SQL, open_captures
     from captures.datasource.options import OptionError
-    from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
+    from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS
     from captures.pcap.formats import PcapError
-    from captures.tables.query import DatabaseError, interruptible, new_database
+    from captures.tables.query import CLOSED, DatabaseError, interruptible, new_database, restrict, statements
+    from testbed.terminal.answers import csv_texts, put_texts
 
     known = {**PCAP_VIEWS, **CBCB_VIEWS}.get(arguments.view)
     condition = arguments.where or "true"
@@ -75,6 +75,10 @@ def packets_command(arguments: Namespace) -> int:
     if known is not None:
         tested = [name for name in known if re.search(rf"\b{name}\b", condition, re.IGNORECASE)]
         read = list(dict.fromkeys([*chosen, *tested]))
+    question, view, table = f"select {listed} from captures where {condition}", arguments.view, "captures"
+    if view == FLOWS:
+        question = f"with captures as ({FLOWS_SQL}) {question}"
+        view, table, read = PACKETS, "packets", FLOWS_READ
     failed: list[Exception] = []
 
     def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
@@ -94,19 +98,21 @@ def packets_command(arguments: Namespace) -> int:
             Console(stderr=True).status("") as status,
             _warnings_in_one_line(),
             TemporaryDirectory(prefix=".cbcb-packets-", dir=folder) as made,
-            new_database() as database,
+            new_database(**CLOSED) as database,
         ):
-            reader = open_captures(arguments.files, arguments.view, read)
-            database.register("captures", pa.RecordBatchReader.from_batches(reader.schema, batches(reader)))
-            relation = database.sql(f"select {listed} from captures where {condition}")
-            written = Path(made, "table")
-            parquet = target is not None and target.suffix == ".parquet"
-            write = relation.write_parquet if parquet else relation.write_csv
-            interruptible(database, lambda: write(str(written)))
-            if target is not None:
-                written.replace(target)
+            reader = open_captures(arguments.files, view, read)
+            database.register(table, pa.RecordBatchReader.from_batches(reader.schema, batches(reader)))
+            restrict(database, made)
+            if len(statements(question)) != 1:
+                raise InputError(f"--where {condition}: expected a condition, without ';'")
+            relation = database.sql(question)
+            if target is None:
+                put_texts(csv_texts(database, relation), escaped=sys.stdout.isatty())
             else:
-                _print(written)
+                written = Path(made, "table")
+                write = relation.write_parquet if target.suffix == ".parquet" else relation.write_csv
+                interruptible(database, lambda: write(str(written)))
+                written.replace(target)
     except (OptionError, PcapError, FileNotFoundError) as error:
         raise InputError(str(error)) from error
     except DatabaseError as error:
@@ -114,16 +120,6 @@ def packets_command(arguments: Namespace) -> int:
             raise InputError(str(failed[0])) from failed[0]
         raise InputError(f"--columns, --where: {error}") from error
     return 0
-
-
-def _print(table: Path) -> None:
-    """Prints a file; a terminal gets no control characters of packets."""
-    with table.open(encoding="utf-8", newline="") as lines:
-        if not sys.stdout.isatty():
-            shutil.copyfileobj(lines, sys.stdout)
-            return
-        for line in lines:
-            put(line.removesuffix("\n"))
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -12,17 +13,19 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from captures.tables.query import Description, Relation, asked, interruptible
+from captures.tables.query import Database, Description, Relation, asked, batches, interruptible
 from testbed.errors import InputError
 from testbed.terminal.printable import put
 
-#: DuckDB lays out 10,000 rows as a table, and says how many it shows if there are some more.
+#: DuckDB lays out 10,000 rows as a table.
 _MOST_ROWS = 9_990
 #: Characters of a line of a table that is not shown on a terminal: no column is left out, no value cut.
 _WIDEST = 1_000_000
 #: Characters of the name of a type that the list of tables shows.
 _WIDEST_TYPE = 20
-#: Rows of a batch of lines of JSON.
+#: A cell of CSV that is quoted: without its quotes, an empty text would be a null.
+_QUOTED = re.compile(r'^$|[,"\r\n]')
+#: Rows that are printed at a time.
 _BATCH_ROWS = 50_000
 
 
@@ -46,43 +49,71 @@ def answer(run: Path, sql: str, form: str, path: Path | None, rows: int) -> None
         raise InputError("--format parquet: expected --output FILE as well")
     if path is not None and not path.absolute().parent.is_dir():
         raise InputError(f"{path}: no such folder: {path.absolute().parent}")
-    with TemporaryDirectory(prefix="cbcb-answer-") as folder:
-        written = Path(folder) / "answer"
-        with asked(run, sql, written.parent) as (database, relation):
-            shown = path is None and sys.stdout.isatty()
-            width = shutil.get_terminal_size().columns if shown else _WIDEST
-            interruptible(database, lambda: _write(relation, form, written, rows, width))
+    shown = path is None and sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if shown else _WIDEST
+    with (
+        TemporaryDirectory(prefix="cbcb-answer-") as folder,
+        asked(run, sql, Path(folder)) as (database, relation),
+    ):
+        if form == "table":
+            texts = iter([interruptible(database, lambda: _table(relation, rows, width))])
+        else:
+            texts = (json_texts if form == "json" else csv_texts)(database, relation)
         if path is None:
-            _print(written, escaped=form == "table" or shown)
+            put_texts(texts, escaped=form == "table" or shown)
+            return
+        written = Path(folder) / "answer"
+        if form in ("csv", "parquet"):
+            write = relation.write_csv if form == "csv" else relation.write_parquet
+            interruptible(database, lambda: write(str(written)))
         else:
-            _copy(written, path)
+            with written.open("w", encoding="utf-8") as file:
+                file.writelines(f"{text}\n" for text in texts)
+        _copy(written, path)
 
 
-def _write(relation: Relation, form: str, file: Path, rows: int, width: int) -> None:
-    if form == "csv":
-        relation.write_csv(str(file))
-    elif form == "parquet":
-        relation.write_parquet(str(file))
-    elif form == "json":
-        # The JSON of DuckDB has numbers that JSON lacks (NaN, infinity); here they are null.
-        encoder = msgspec.json.Encoder()
-        with file.open("wb") as lines:
-            for batch in relation.to_arrow_reader(_BATCH_ROWS):
-                lines.write(encoder.encode_lines(batch.to_pylist(maps_as_pydicts="lossy")))
-    else:
-        with redirect_stdout(StringIO()) as text:
-            most = min(rows or _MOST_ROWS, _MOST_ROWS)
-            relation.show(max_rows=most, max_width=width, null_value="")
-        file.write_text(text.getvalue().rstrip() + "\n", encoding="utf-8")
+def csv_texts(database: Database, relation: Relation) -> Iterator[str]:
+    """Yields the CSV that DuckDB writes of a relation: the heading, then many rows at a time."""
+    yield _record(relation.columns)
+    cells = relation.project("columns(*)::varchar")
+    for batch in batches(database, cells, _BATCH_ROWS):
+        yield "\n".join(map(_record, zip(*(column.to_pylist() for column in batch.columns), strict=True)))
 
 
-def _print(file: Path, *, escaped: bool) -> None:
-    with file.open(encoding="utf-8", newline="") as lines:
+def _record(cells: Sequence[str | None]) -> str:
+    return ",".join(
+        "" if cell is None else '"{}"'.format(cell.replace('"', '""')) if _QUOTED.search(cell) else cell
+        for cell in cells
+    )
+
+
+def json_texts(database: Database, relation: Relation) -> Iterator[str]:
+    """Yields the lines of JSON of a relation, many rows at a time."""
+    # The JSON of DuckDB has numbers that JSON lacks (NaN, infinity); here they are null.
+    encoder = msgspec.json.Encoder()
+    for batch in batches(database, relation, _BATCH_ROWS):
+        yield encoder.encode_lines(batch.to_pylist(maps_as_pydicts="lossy")).decode().removesuffix("\n")
+
+
+def _table(relation: Relation, rows: int, width: int) -> str:
+    ((count,),) = relation.aggregate("count(*)").fetchall()
+    most = min(rows or _MOST_ROWS, _MOST_ROWS)
+    with redirect_stdout(StringIO()) as text:
+        relation.limit(most).show(max_rows=most, max_width=width, null_value="")
+    table = text.getvalue().rstrip()
+    if count <= most:
+        return table
+    remedy = "--rows 0: all" if count <= _MOST_ROWS else "--format csv: all"
+    return f"{table}\n({count:,} rows, the first {most:,} shown ({remedy}))"
+
+
+def put_texts(texts: Iterable[str], *, escaped: bool) -> None:
+    """Prints texts, without control characters if `escaped`."""
+    for text in texts:
         if escaped:
-            for line in lines:
-                put(line.removesuffix("\n"))
+            put(text)
         else:
-            shutil.copyfileobj(lines, sys.stdout)
+            sys.stdout.write(f"{text}\n")
 
 
 def _copy(file: Path, path: Path) -> None:

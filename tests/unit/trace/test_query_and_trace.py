@@ -48,9 +48,16 @@ def test_answers_as_table_csv_json_and_parquet(
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if line.count("│") == 4]
     assert cells[0] == ["number", "message", "deliveries_expected"]
     assert cells[2] == ["1", f'price = 50, text = "{"x" * 2000}"', "2"]
-    assert cells[-1] == ["4", 'price = 50, text = ""', "2"]
-    assert "(4 shown)" in _ask(run, capsys, "select * from range(100)", "--rows", "4")
-    assert "9990 shown" in _ask(run, capsys, "select * from range(10000)", "--rows", "0")
+    assert cells[-1][0] == "2" and shown[-1] == "(4 rows, the first 2 shown (--rows 0: all))"
+    late = "select (case when range < 150000 then '1' else 'x' end)::int from range(200000)"
+    assert main(["query", str(run), late, "--format", "csv"]) == 2
+    assert "Conversion Error" in capsys.readouterr().err
+    assert "\n(100 rows, the first 4 shown (--rows 0: all))\n" in _ask(
+        run, capsys, "select * from range(100)", "--rows", "4"
+    )
+    assert "\n(10,000 rows, the first 9,990 shown (--format csv: all))\n" in _ask(
+        run, capsys, "select * from range(10000)", "--rows", "0"
+    )
     rows = list(csv.reader(_ask(run, capsys, sql, "--format", "csv").splitlines()))
     assert rows[0] == ["number", "message", "deliveries_expected"]
     assert rows[3] == ["3", 'price = 150, text = ""', "0"]
