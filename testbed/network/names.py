@@ -15,7 +15,6 @@ from topos.suggest import unknown
 
 TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 TAG_LENGTH = 3
-DEVICE_NAME_MAX = 15
 
 
 def new_tag() -> str:
