@@ -22,6 +22,7 @@ from captures.accounting.reconcile import TsharkError, tshark_counts
 from captures.accounting.spark_engine import Spark
 from captures.accounting.steps import Sources, Stages, Steps
 from captures.rundir.capture_list import LARGE_BYTES
+from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_accounting
 from captures.source import captured_frames
@@ -29,7 +30,7 @@ from captures.spark.reach import require_reach
 from captures.spark.session import failed, spark_session
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from captures.tables.query import OutOfMemory
+from captures.tables.query import DatabaseError, OutOfMemory
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -39,8 +40,8 @@ _INPUTS, _START, _TSHARK, _LOGS = "small files", "start of Spark", "tshark", "ta
 _EXPECTED = len((_INPUTS, _START, _TSHARK, _LOGS, *ANSWERS, *TABLES))
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
-#: Threads for tshark, the walks through the captures, the tables of logs, and the queries of Spark.
-_THREADS = 4
+#: Threads for tshark, the tables of logs, and the queries of Spark.
+_THREADS = 3
 #: Seconds of silence after Ctrl-C before "ending ..." is printed.
 _SILENT_S = 1.0
 
@@ -112,6 +113,8 @@ def account_directly(
         except OutOfMemory as error:
             reason = str(error).splitlines()[0]
             raise TooLargeError(f"{run_dir}: {reason}; account on Spark") from error
+        except DatabaseError as error:
+            raise RunFolderError(f"{run_dir}: damaged records: {str(error).splitlines()[0]}") from error
         summary["accounting_s"] = round(time.monotonic() - started, 3)
         write_accounting(folder, stages.record("duckdb", None))
         with store.publish(run_dir):

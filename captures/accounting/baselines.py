@@ -85,11 +85,6 @@ def tree_of(source: int, nodes: int, parents: Mapping[int, int]) -> Tree:
     return Tree(source, parent_of, np.array(outwards[:0:-1], dtype=np.int64))
 
 
-def cheapest_tree(source: int, nodes: int, links: Sequence[Link]) -> Tree:
-    """Returns the paths of least cost from a source (Dijkstra); of equal costs, that over the lower node."""
-    return _cheapest(source, _neighbours(nodes, links))
-
-
 def _neighbours(nodes: int, links: Sequence[Link]) -> list[list[tuple[int, int]]]:
     """Returns node -> its neighbours, each with the cost of the link."""
     found: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]

@@ -7,6 +7,7 @@ the protocol, and the reader of captures has been compared with tshark elsewhere
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +18,8 @@ import pyarrow as pa
 from captures.accounting.conclusion import ANSWERS, conclusion, judged
 from captures.accounting.engines import DuckDB
 from captures.accounting.inputs import Inputs, read_inputs
-from captures.accounting.steps import Sources, Steps
-from captures.accounting.texts import reads, texts
+from captures.accounting.steps import Sources, Steps, reads_of
+from captures.accounting.texts import in_order, reads, texts
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
@@ -55,6 +56,7 @@ class Direct:
     def __init__(
         self, run_dir: Path, *, whole: bool = False, threads: int | None = 1, spill: Path | None = None
     ) -> None:
+        self._whole = whole
         self.inputs: Inputs = read_inputs(RunLayout(run_dir))
         captures = {run_dir / each.file: each.identity for each in self.inputs.captures}
         columns = tuple(COLUMNS) if whole else _COLUMNS
@@ -116,7 +118,16 @@ class Direct:
         )
 
     def sql(self, query: str) -> pa.Table:
-        """Returns the answer to a query over tables and steps (`captures.accounting.texts`), and inputs."""
+        """Returns the answer to a query over tables and steps (`captures.accounting.texts`), and inputs.
+
+        Raises:
+            ValueError: the query needs predicates of frames, and the accounting was made without `whole`.
+        """
+        for name in () if self._whole else in_order(reads(query), reads_of):
+            # The keys need the step `waves`, without its predicates.
+            of_frames = name != "waves" and not {FRAMES, "waves"}.isdisjoint(reads_of(name))
+            if of_frames and re.search(r"\bpredicate\b", self._steps.written_out(texts()[name])):
+                raise ValueError(f"{name}: needs an accounting with `whole`")
         self._steps.make(reads(query))
         return self._engine.database.sql(query).to_arrow_table()
 

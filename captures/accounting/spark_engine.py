@@ -83,7 +83,7 @@ class Spark(Engine):
     def define(self, name: str, sql: str, *, shared: bool) -> None:
         if _RECURSIVE.search(sql):
             # Spark plans and runs jobs for each level; DuckDB answers in this process at once.
-            with new_database(threads=1) as database:
+            with new_database(self._folder, threads=1) as database:
                 for read in reads(sql):
                     database.register(read, self.rows(read).combine_chunks())
                 self.register(name, database.sql(sql).to_arrow_table())

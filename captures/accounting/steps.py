@@ -65,9 +65,18 @@ _SEEN, MADE = "seen", ("baselines", "link_baselines")
 def values(inputs: Inputs) -> dict[str, str]:
     """The values of a run that texts name, as literals.
 
-    `bin_s`: width of a time bin, experiment seconds; `bins`: number of the bins from second 0 to the last
-    event; `wait_ns`: the longest time from the confirmation of a change to the first frame of its RA, wall
-    ns; `steps`: steps of a moving window before the last.
+    `bin_s`: width of a time bin, experiment seconds.
+    `bins`: number of the bins from second 0 to the last event.
+    `start_ns`, `last_ns`: times of the start and of the last event, ns since 1970 UTC.
+    `wait_ns`: the longest time from the confirmation of a change to the first frame of its RA, wall ns.
+    `resolution_ns`: records of the run agree within this, ns.
+    `named`: contradictions of a kind that are named.
+    `all_hosts`: whether the host links of all nodes were captured.
+    `private`: whether the run has a private network.
+    `scheme`: name of the routing scheme.
+    `window_s`, `step_s`: window of a curve and its step, experiment seconds.
+    `steps`, `missed_steps`: steps of the window before the last one.
+    `missed_step_s`: step of the curve of missed deliveries, experiment seconds.
     """
     protocol = inputs.experiment.get("protocol", {})
     # Of the waits of exponential timers, all but 2 in 10^9.
@@ -169,6 +178,8 @@ class Sources:
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._held:
+            if name not in INPUTS:
+                raise LookupError(f"no table or step {name!r}")
             if name == _FILES:
                 self._held[name] = capture_files(self.inputs.captures, self.damaged)
             else:

@@ -26,7 +26,7 @@ from router.clock.page import NS
 #: Window of the paper's figures 12 to 14, and the step by which it moves; experiment seconds.
 WINDOW_S, STEP_S = 120.0, 2.0
 _COMMENT = re.compile(r"--[^\n]*")
-_READ = re.compile(r"\b(?:from|join)\s+(\w+)")
+_READ = re.compile(r"\b(?:from|join)\s+(\w+)\b(?!\s*\()")
 _DEFINED = re.compile(r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)\s+as\s*\(")
 _VALUE = re.compile(r"\$(\w+)")
 _TIME = re.compile(r"\b(experiment_s|bin_wall_s)\(([^()]+)\)")

@@ -94,7 +94,9 @@ def read_routers_counters(run: RunLayout) -> dict[int, dict[str, Any]]:
     """
     found = ROUTERS.read(run)
     for node, counters in found.items():
-        check(LinkCounters, f"{run.routers_counters}: {node}", counters)
+        where = f"{run.routers_counters}: {node}"
+        check(LinkCounters, where, counters)
+        check(dict[str, int], where, {name: counters[name] for name in CORE_COUNTERS if name in counters})
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
 from captures.rundir.files import Document, RunFolderError
 from captures.rundir.layout import RunLayout
@@ -120,7 +120,7 @@ TIMINGS = Document(
     "Measurements that the runner makes of itself, for the summary. The file is written last: a folder "
     "without it is of a run that was killed, or interrupted before its workload, or still goes on.",
     (("", Timings),),
-    form=dict[str, float],
+    form=cast(type[dict[str, float]], Timings),
 )
 SIMULATION = Document(
     lambda run: [run.simulation],

@@ -14,20 +14,21 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from router.predicates.model import Value
 from router.predicates.parser import parse_message
+from router.records.forms import NodeNumber, TimeNs
 from router.records.record_file import RecordFile
 
 
 class _OfApplication(TypedDict):
-    node: Annotated[int, "node of the application"]
+    node: Annotated[NodeNumber, "node of the application"]
     app: Annotated[str, "name of the application, unique at its node"]
 
 
 class _Request(_OfApplication):
-    requested_ns: Annotated[int, "when the router read the request"]
+    requested_ns: Annotated[TimeNs, "when the router read the request"]
 
 
 class _OfMessage(_OfApplication):
-    source: Annotated[int, "node that originated the message"]
+    source: Annotated[NodeNumber, "node that originated the message"]
     seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
 
 
@@ -39,14 +40,14 @@ class ApplicationConnected(_OfApplication):
     """
 
     event: Literal["connect"]
-    t_ns: Annotated[int, "when the router accepted the connection"]
+    t_ns: Annotated[TimeNs, "when the router accepted the connection"]
 
 
 class PredicateSet(_Request):
     """An application has replaced its declared predicate; its subscriptions stay."""
 
     event: Literal["set_predicate"]
-    t_ns: Annotated[int, "when the predicate was in force at the router"]
+    t_ns: Annotated[TimeNs, "when the predicate was in force at the router"]
     predicate: Annotated[str, "the predicate as the application wrote it, in the readable notation"]
 
 
@@ -54,7 +55,7 @@ class Subscribed(_Request):
     """An application has added a predicate to those that it has in force."""
 
     event: Literal["subscribe"]
-    t_ns: Annotated[int, "when the predicate was in force at the router"]
+    t_ns: Annotated[TimeNs, "when the predicate was in force at the router"]
     subscription: Annotated[int, "number of the subscription, unique for the connection"]
     predicate: Annotated[str, "the predicate as the application wrote it, in the readable notation"]
 
@@ -63,7 +64,7 @@ class Unsubscribed(_Request):
     """An application has revoked a subscription, or all of them."""
 
     event: Literal["unsubscribe"]
-    t_ns: Annotated[int, "when the predicate was no longer in force at the router"]
+    t_ns: Annotated[TimeNs, "when the predicate was no longer in force at the router"]
     subscription: NotRequired[Annotated[int, "number of the subscription; absent: all subscriptions"]]
 
 
@@ -71,8 +72,8 @@ class MessageSent(_Request):
     """A router has accepted a message of an application."""
 
     event: Literal["send_message"]
-    t_ns: Annotated[int, "when the router had accepted the message"]
-    source: Annotated[int, "node that originates the message"]
+    t_ns: Annotated[TimeNs, "when the router had accepted the message"]
+    source: Annotated[NodeNumber, "node that originates the message"]
     seq: Annotated[int, "sequence number of the message, 64 bits, unsigned"]
     attributes: Annotated[Mapping[str, Value], "the message: name of the attribute -> value"]
 
@@ -81,7 +82,7 @@ class MessageDelivered(_OfMessage):
     """A router has handed a message over to an application: the socket has taken all of its bytes."""
 
     event: Literal["deliver"]
-    t_ns: Annotated[int, "when the socket of the application had taken the message"]
+    t_ns: Annotated[TimeNs, "when the socket of the application had taken the message"]
 
 
 class MessageDiscarded(_OfMessage):
@@ -93,7 +94,7 @@ class MessageDiscarded(_OfMessage):
     """
 
     event: Literal["discard"]
-    t_ns: Annotated[int, "when the application had read the message"]
+    t_ns: Annotated[TimeNs, "when the application had read the message"]
     cause: Annotated[str, "`operator`, `hash`, `stale`, `unknown_key`, `not_authentic` or `replayed`"]
 
 
@@ -101,7 +102,7 @@ class MessageLost(_OfMessage):
     """A message for an application whose connection ended before the socket had taken the message."""
 
     event: Literal["lose"]
-    t_ns: Annotated[int, "when the router noticed the end of the connection"]
+    t_ns: Annotated[TimeNs, "when the router noticed the end of the connection"]
 
 
 class ApplicationDisconnected(_OfApplication):
@@ -111,8 +112,8 @@ class ApplicationDisconnected(_OfApplication):
     """
 
     event: Literal["disconnect"]
-    t_ns: Annotated[int, "when the predicates of the application were withdrawn"]
-    requested_ns: Annotated[int, "when the router noticed the end of the connection"]
+    t_ns: Annotated[TimeNs, "when the predicates of the application were withdrawn"]
+    requested_ns: Annotated[TimeNs, "when the router noticed the end of the connection"]
 
 
 ApplicationEvent = (

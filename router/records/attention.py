@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 from router.predicates.model import Value
+from router.records.forms import NodeNumber, TimeNs
 from router.records.record_file import RecordFile
 
 _SUBSCRIPTION = "number of the subscription, unique at its home; 64 bits, unsigned"
@@ -19,12 +20,12 @@ _SEQ = "sequence number of the publication, 64 bits, unsigned"
 
 
 class _Decided(TypedDict):
-    t_ns: Annotated[int, "when the router wrote the record"]
+    t_ns: Annotated[TimeNs, "when the router wrote the record"]
     at_s: Annotated[float, "when the router decided, experiment seconds of its clock"]
 
 
 class _OfRound(_Decided):
-    node: Annotated[int, "home of the subscription"]
+    node: Annotated[NodeNumber, "home of the subscription"]
     app: Annotated[str, "name of the application"]
     subscription: Annotated[int, _SUBSCRIPTION]
     round: Annotated[int, "round of the subscription: 0, and one more with each refresh"]
@@ -47,7 +48,7 @@ class SubscriptionWithdrawn(_Decided):
     """An application has withdrawn a subscription, or has left."""
 
     event: Literal["unregister"]
-    node: Annotated[int, "home of the subscription"]
+    node: Annotated[NodeNumber, "home of the subscription"]
     app: Annotated[str, "name of the application"]
     subscription: Annotated[int, _SUBSCRIPTION]
 
@@ -56,9 +57,9 @@ class PublicationUploaded(_Decided):
     """An application has uploaded a publication."""
 
     event: Literal["upload"]
-    node: Annotated[int, "node of the application, which is the source"]
+    node: Annotated[NodeNumber, "node of the application, which is the source"]
     app: Annotated[str, "name of the application"]
-    source: Annotated[int, "node at which the publication was uploaded"]
+    source: Annotated[NodeNumber, "node at which the publication was uploaded"]
     seq: Annotated[int, _SEQ]
     attributes: Annotated[Mapping[str, Value], "the publication: name of the attribute -> value"]
 
@@ -67,7 +68,7 @@ class PublicationDelivered(_OfRound):
     """A router has delivered a publication to an application, for one subscription."""
 
     event: Literal["deliver"]
-    source: Annotated[int, "node at which the publication was uploaded"]
+    source: Annotated[NodeNumber, "node at which the publication was uploaded"]
     seq: Annotated[int, _SEQ]
     age_s: Annotated[
         float, "time since the upload as frames have told, without the time on links; experiment seconds"
@@ -97,8 +98,8 @@ class CacheChanged(_Decided):
     """A publication entered, left or changed an index of the router; with the option `record_caches`."""
 
     event: Literal["cache"]
-    node: Annotated[int, "the router"]
-    source: Annotated[int, "node at which the publication was uploaded"]
+    node: Annotated[NodeNumber, "the router"]
+    source: Annotated[NodeNumber, "node at which the publication was uploaded"]
     seq: Annotated[int, _SEQ]
     before: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
     after: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]

@@ -31,6 +31,9 @@ import msgspec
 from msgspec import inspect
 
 _T = TypeVar("_T")
+#: Times in ns since 1970 UTC, and numbers of nodes: within the columns of tables, of 64 and 32 bits.
+TimeNs = Annotated[int, msgspec.Meta(ge=0, lt=4 * 10**18)]
+NodeNumber = Annotated[int, msgspec.Meta(ge=0, lt=2 * 10**9)]
 
 #: Digits of an integer in a file: of 64 bits, with a sign.
 _MOST_DIGITS = 20

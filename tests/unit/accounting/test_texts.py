@@ -66,7 +66,7 @@ def test_a_text_begins_with_what_a_row_is_and_names_no_step_twice(name: str) -> 
 def test_reads_are_the_names_that_a_text_does_not_define() -> None:
     text = """-- from nowhere
     with recursive a as (select 1 from b), c as (select * from a join d using (x))
-    select * from c left join e on e.x = c.x cross join (values (1)) as f (y)"""
+    select * from c left join e on e.x = c.x cross join (values (1)) as f (y) cross join range(3)"""
     assert reads(text) == {"b", "d", "e"}
 
 

@@ -69,6 +69,11 @@ def test_an_accounting_spills_into_a_temporary_folder_that_goes(run: Path) -> No
     with Direct(run) as direct:
         (row,) = direct.sql("select current_setting('temp_directory') as path").to_pylist()
         assert Path(row["path"]).is_dir()
+        with pytest.raises(ValueError, match="advertised: needs an accounting with `whole`"):
+            direct.table("advertised")
+        with pytest.raises(LookupError, match="no table or step 'nowhere'"):
+            direct.sql("select * from nowhere")
+        assert direct.table("predicates").num_rows
     assert not Path(row["path"]).exists()
 
 

@@ -256,6 +256,10 @@ def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
             '{"1": {"frames_sent": {"RA": "2"}, "frames_received": {}}}',
             "frames_sent: RA: '2'; expected an integer",
         ),
+        (
+            '{"1": {"frames_sent": {}, "frames_received": {}, "messages_sent": null}}',
+            "1: messages_sent: None; expected an integer",
+        ),
     ],
 )
 def test_counters_that_are_none_are_named(run: RunLayout, content: str, problem: str) -> None:
@@ -507,6 +511,11 @@ def test_records_that_find_no_room_are_counted(run: RunLayout) -> None:
         ({"t_ns": 1}, ":1: no field 'event'"),
         ({"event": "sing"}, ":1: event: 'sing'; expected connect or set_predicate or subscribe or"),
         ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, ":1: app: 5; expected text"),
+        (
+            {"event": "connect", "t_ns": 2**63 - 1, "node": 1, "app": "a"},
+            ":1: t_ns: 9223372036854775807; expected",
+        ),
+        ({"event": "connect", "t_ns": 1, "node": 3 * 10**9, "app": "a"}, ":1: node: 3000000000; expected"),
         (
             {"event": "set_predicate", "t_ns": 1, "node": 1, "app": "a", "requested_ns": 1, "predicate": "<"},
             ":1: predicate: ",
