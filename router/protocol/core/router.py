@@ -94,11 +94,6 @@ class Router:
         ValueError: the incarnation does not fit in 32 bits.
     """
 
-    __slots__ = (
-        *("_context", "_events", "_frame_received", "_intake", "_parts", "_routing"),
-        *("_scheme", "_service", "node", "options"),
-    )
-
     def __init__(
         self,
         node: int,

@@ -138,7 +138,8 @@ def test_topology_argument_is_relative_to_the_working_directory(
     [
         (
             "rng,5",
-            "unknown generator 'rng'; did you mean 'ring'? (or a file: .toml, .brite, .graphml, .json)",
+            "unknown generator 'rng'; did you mean 'ring'? (or a file: .toml, .brite, "
+            ".graphml, .gml, .xml, .txt, .cch, .intra, .json)",
         ),
         ("ring,5,6", "too many parameters; expected ring,nodes"),
         ("waxman,5,gamma=1", "unknown parameter 'gamma'; expected one of: alpha, beta"),
