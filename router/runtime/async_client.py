@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from functools import wraps
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Self
 
+from router.predicates.model import Predicate
 from router.runtime import commands
-from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, P, T
+from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, P, RoundOver, T, as_method
 from router.runtime.commands import Command
 
 if TYPE_CHECKING:
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 def _awaits(
     command: Callable[P, Command[T]],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    @wraps(command)
     async def call(client: AsyncClient, /, *args: P.args, **fields: P.kwargs) -> T:
         return await client.call(command(*args, **fields))
 
-    return call
+    return as_method(command, call)
 
 
 class AsyncClient:
@@ -102,6 +101,19 @@ class AsyncClient:
     status = _awaits(commands.status)
     request_update = _awaits(commands.request_update)
     settle = _awaits(commands.settle)
+
+    async def subscriptions(self) -> dict[int, Predicate]:
+        """As `Client.subscriptions`."""
+        private = self._connected.private
+        return await self.call(commands.subscriptions()) if private is None else private.subscriptions
+
+    def outcomes(self) -> list[RoundOver]:
+        """As `Client.outcomes`."""
+        return self._connected.outcomes()
+
+    async def set_keys(self, ring: KeyRing) -> None:
+        """As `Client.set_keys`."""
+        await self.set_predicate(self._connected.renewed(ring))
 
     async def call(self, command: Command[T]) -> T:
         """As `Client.call`."""

@@ -7,13 +7,14 @@ calls `read_events` and `flush` when the selector reports the socket ready; no c
 
 from __future__ import annotations
 
+import inspect
 import select
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import update_wrapper
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -38,6 +39,7 @@ _OUTCOMES_MAX = 10_000
 _READ_BY_ROUTERS = frozenset({"register", "publish"})
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class ClientError(Exception):
@@ -102,12 +104,24 @@ def _private(key: KeyRing | PrivateApplication) -> PrivateApplication:
     return key if isinstance(key, PrivateApplication) else PrivateApplication(Member(key))
 
 
+def as_method(
+    command: Callable[P, Command[T]], call: Callable[Concatenate[Any, P], R]
+) -> Callable[Concatenate[Any, P], R]:
+    """Gives a method the name, documentation and signature of its command, and the type of the answer."""
+    of = inspect.signature(command)
+    answer = of.return_annotation.removeprefix("Command[").removesuffix("]")
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method: Any = update_wrapper(call, command)
+    method.__annotations__ = {**command.__annotations__, "return": answer}
+    method.__signature__ = of.replace(parameters=[own, *of.parameters.values()], return_annotation=answer)
+    return call
+
+
 def _waits(command: Callable[P, Command[T]]) -> Callable[Concatenate[Client, P], T]:
-    @wraps(command)
     def call(client: Client, /, *args: P.args, **fields: P.kwargs) -> T:
         return client.call(command(*args, **fields))
 
-    return call
+    return as_method(command, call)
 
 
 class Client:
@@ -224,10 +238,18 @@ class Client:
             ClientError: the router did not answer.
             ValueError: this application has no keys.
         """
+        self.set_predicate(self.renewed(ring))
+
+    def renewed(self, ring: KeyRing) -> str:
+        """Uses other keys; returns the predicate (text) that is to be declared under them.
+
+        Raises:
+            ValueError: this application has no keys.
+        """
         if self.private is None:
             raise ValueError("an application without keys has none to replace")
         self.private.member.set_keys(ring)
-        self.set_predicate(self.private.declared)
+        return self.private.declared
 
     def deliveries(self, timeout: float | None = None) -> Iterator[Delivery]:
         """Yields deliveries as they arrive, until none has arrived for `timeout` seconds (None: never ends).

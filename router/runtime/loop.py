@@ -52,8 +52,9 @@ _STOP_GRACE = 1.0
 _TURN_S = 0.005
 #: Seconds after which a turn serves no further request of applications.
 _APPLICATIONS_S = 0.005
-#: The stages of a turn, in order.
-_STAGES = _CONTROL, _MESSAGES, _APPLICATIONS, _DEADLINES = 0, 1, 2, 3
+#: The stages of a turn, in order; the last looks at deadlines.
+_CONTROL, _MESSAGES, _APPLICATIONS = 0, 1, 2
+_STAGES = 4
 #: Wall seconds between two looks at how long the oldest frame has waited.
 _LAG_LOOK_S = 0.005
 #: Descriptors that one wake-up reports, and bytes that signals leave behind.
@@ -256,8 +257,8 @@ class RouterLoop:
             else:
                 others = [(descriptor, mask)] if others is None else [*others, (descriptor, mask)]
         first, self._first = self._first, _CONTROL
-        for place in range(first, first + len(_STAGES)):
-            stage = place % len(_STAGES)
+        for place in range(first, first + _STAGES):
+            stage = place % _STAGES
             if stage == _CONTROL:
                 if control or self._link.behind:
                     self._control_ready(control, began)
@@ -270,7 +271,7 @@ class RouterLoop:
                 self._look_at_deadlines()
             if time.monotonic() - began > _TURN_S:
                 # What is left of the turn comes first in the next: no stage can keep others from theirs.
-                self._first = (stage + 1) % len(_STAGES)
+                self._first = (stage + 1) % _STAGES
                 break
         self._meter.ends_turn(began, self._began_cpu, self._work, self._clock)
         return bool(ready) or self._behind

@@ -179,6 +179,10 @@ class Network:
 
     def handle(self, node: int, event: Event) -> list[Action]:
         actions = self._outermost[node].handle(event, self.now)
+        # What the router knows of its deadlines is what a look at all its parts finds.
+        router = self.routers[node]
+        known, router._parts.changed = router.next_deadline(), True
+        assert router.next_deadline() == known, event
         for action in actions:
             if isinstance(action, Send):
                 assert action.interfaces and 0 not in action.interfaces

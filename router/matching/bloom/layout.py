@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from router.native.compiler import Compiler
 from router.native.memory import address_of
+from router.predicates.encoded.model import check_bits
 
 COMPILER = Compiler("bloom", "router.matching.bloom")
 kernel, callee = COMPILER.kernel, COMPILER.callee
@@ -119,8 +120,6 @@ def working_memory() -> WorkingMemory:
     return WorkingMemory()
 
 
-#: Greatest m.
-BITS_MAX = 4096
 WORD = 64
 
 
@@ -155,10 +154,9 @@ def words_of(bits: int) -> int:
     """The number of words in a row of sets of m bits.
 
     Raises:
-        ValueError: m is not a multiple of 8 from 8 to `BITS_MAX`.
+        ValueError: as `check_bits`.
     """
-    if not 8 <= bits <= BITS_MAX or bits % 8:
-        raise ValueError(f"sets of {bits} bits; expected a multiple of 8 from 8 to {BITS_MAX}")
+    check_bits(bits)
     return -(-bits // WORD)
 
 

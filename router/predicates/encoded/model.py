@@ -23,6 +23,12 @@ BITS_MAX = 4096
 HASHES_MAX = 16
 
 
+def check_bits(bits: int) -> None:
+    """Raises ValueError: m is not a multiple of 8 from 8 to `BITS_MAX`."""
+    if not 8 <= bits <= BITS_MAX or bits % 8:
+        raise ValueError(f"sets of {bits} bits; expected a multiple of 8 from 8 to {BITS_MAX}")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Suite:
     """The parameters of an encoding, with the number of its key.
@@ -51,8 +57,7 @@ class Suite:
             return
         if not 1 <= self.key_id < 1 << 32:
             raise ValueError(f"key {self.key_id}; expected 1 to {2**32 - 1}")
-        if not 8 <= self.bits <= BITS_MAX or self.bits % 8:
-            raise ValueError(f"sets of {self.bits} bits; expected a multiple of 8 from 8 to {BITS_MAX}")
+        check_bits(self.bits)
         if not 1 <= self.hashes <= HASHES_MAX:
             raise ValueError(f"{self.hashes} hash functions; expected 1 to {HASHES_MAX}")
         if not 1 <= self.encoding <= 255:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 import threading
@@ -148,6 +149,14 @@ def test_an_asyncio_program_gets_deliveries_until_the_router_ends(node: Node) ->
         return got
 
     assert [each.attributes for each in asyncio.run(program())] == [{"x": 2}, {"x": 3}]
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_methods_of_commands_are_documented(kind: type) -> None:
+    for name in Client.__dict__.keys() & vars(commands).keys() - {"Command"}:
+        assert inspect.getdoc(getattr(kind, name))
+    assert str(inspect.signature(kind.subscribe)) == "(self, /, predicate: 'Predicate | str') -> 'int'"  # type: ignore[attr-defined]
+    assert {name for name in vars(Client) if name in vars(commands)} <= vars(kind).keys()
 
 
 def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:

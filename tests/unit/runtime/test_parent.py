@@ -13,7 +13,7 @@ import pytest
 from router.clock.page import ClockPage, Piece
 from router.protocol.options import RouterOptions
 from router.records.json_file import to_json
-from router.runtime.parent import read_specs
+from router.runtime.parent import Parent, read_specs
 from router.runtime.process import RouterSpec, _clock_pages
 
 SPEC = RouterSpec(
@@ -21,6 +21,11 @@ SPEC = RouterSpec(
 )
 
 _JSON = json.loads(to_json(SPEC))
+
+
+def test_a_router_that_is_started_later_has_known_fields_alone() -> None:
+    with pytest.raises(ValueError, match="colour: no such field"):
+        Parent()._request({"start": {**_JSON, "colour": 1}})
 
 
 def test_the_parent_holds_only_what_routers_need() -> None:

@@ -154,8 +154,11 @@ def test_the_records_of_a_member_and_of_its_router_add_up(private_node: Node) ->
 def test_an_asynchronous_application_with_keys(private_node: Node) -> None:
     async def received() -> Message | Any:
         async with AsyncClient(private_node.path, key=KeyRing.new()) as client:
-            await client.subscribe("a = 1")
+            number = await client.subscribe("a = 1")
+            assert await client.subscriptions() == {number: parse_predicate("a = 1")}
+            await client.set_keys(KeyRing.new())
             await client.send_message("a = 1")
+            assert client.outcomes() == []
             return (await anext(aiter(client))).attributes
 
     assert asyncio.run(received()) == {"a": 1}
