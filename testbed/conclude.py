@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Engines of the accounting, with their names.
 ENGINES = {"spark": "Spark", "duckdb": "DuckDB"}
-#: Verdict -> exit status.
-STATUS = {"holds": 0, "fails": 1, "invalid": 4}
 
 
 def conclude(
@@ -37,6 +35,7 @@ def conclude(
     Returns:
         0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
     """
+    from captures.accounting.verdict import FAILS, HOLDS, INVALID
     from testbed.report.render import write_report
     from testbed.terminal.summary import print_summary
 
@@ -46,7 +45,7 @@ def conclude(
             report = write_report(run_dir)
     progress.console.print()
     print_summary(progress.console, summary, report)
-    return STATUS[summary["verdict"]]
+    return {HOLDS: 0, FAILS: 1, INVALID: 4}[summary["verdict"]]
 
 
 def account_run(
