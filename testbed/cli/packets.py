@@ -107,6 +107,8 @@ def packets_command(arguments: Namespace) -> int:
                 raise InputError(f"--where {condition}: expected a condition, without ';'")
             relation = database.sql(question)
             if target is None:
+                # Beside its status, rich would print standard output on the terminal of standard error.
+                status.stop()
                 put_texts(csv_texts(database, relation), escaped=sys.stdout.isatty())
             else:
                 written = Path(made, "table")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -27,6 +28,18 @@ def test_chosen_packets_are_printed_as_csv(folder: Path, capsys: pytest.CaptureF
     condition = "tcp_flags & 2 = 2 or eth_type = 2054"
     assert main(["packets", str(folder / "in"), "--columns", "offset,ip_src,vlan", "--where", condition]) == 0
     assert capsys.readouterr().out == "offset,ip_src,vlan\n40,10.0.0.9,\n110,10.0.0.1,\n340,,\n"
+
+
+def test_standard_output_has_the_table_if_standard_error_is_a_terminal(folder: Path) -> None:
+    terminal, errors = os.openpty()
+    command = [sys.executable, "-m", "testbed.cli.main", "packets", "in/a.pcap", "--columns", "offset"]
+    environment = {**os.environ, "TERM": "xterm"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, check=True
+    )
+    os.close(terminal)
+    os.close(errors)
+    assert done.stdout.startswith(b"offset\n40\n")
 
 
 def test_flows_become_a_file_of_parquet(folder: Path) -> None:
