@@ -28,6 +28,7 @@ _SOURCES = (
     "captures.pcap.links",
     "captures.pcap.walk",
     "router.predicates.model",
+    "router.predicates.printer",
     "router.wire.format",
     "router.wire.header",
     "router.wire.tlv",
