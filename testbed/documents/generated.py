@@ -12,11 +12,9 @@ its function returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import captures.datasource.options
 import captures.datasource.views
@@ -61,25 +59,6 @@ class Document:
             raise ValueError(f"{self.path}: expected the lines {begin.strip()} and {end.strip()}, each once")
         before, _, rest = page.partition(begin)
         return before + begin + self.text() + end + rest.partition(end)[2]
-
-
-def state_diagram(transitions: Mapping[tuple[Any, Any], tuple[Callable[..., Any], Any]]) -> str:
-    """A Mermaid state diagram of a table, with an arrow for each row.
-
-    Args:
-        transitions: (state, input) -> (the method that acts, the next state); states and inputs are members
-            of enumerations. The first state of the enumeration is the initial one.
-
-    Returns:
-        A fenced Markdown block. An arrow is labelled `INPUT / action`.
-    """
-    (first, _), *_rest = transitions
-    states: type[Enum] = type(first)
-    lines = [f"[*] --> {next(iter(states)).name}"]
-    for (state, given), (act, next_state) in transitions.items():
-        action = act.__name__.strip("_").replace("_", " ")
-        lines.append(f"{state.name} --> {next_state.name}: {given.name} / {action}")
-    return "\n".join(("```mermaid", "stateDiagram-v2", *(f"    {line}" for line in lines), "```", ""))
 
 
 DOCUMENTS: tuple[Document, ...] = (

@@ -314,7 +314,7 @@ def test_missing_capture_file_is_named(tmp_path: Path) -> None:
 def test_counters_of_another_form_are_refused(tmp_path: Path) -> None:
     run = good_run().write(tmp_path / "run")
     (run / "counters" / "ovs.json").write_text('{"0": {"1": {"rx_packets": 4}}}')
-    with pytest.raises(RunFolderError, match=r"ovs\.json: node 0: port 1: no field 'tx_packets'"):
+    with pytest.raises(RunFolderError, match=r"ovs\.json: 0: 1: no field 'tx_packets'"):
         account(run)
 
 
