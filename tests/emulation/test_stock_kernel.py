@@ -365,7 +365,9 @@ def _restarted() -> dict[str, Any]:
 def test_a_run_with_restarts_of_switches_database_and_router_holds() -> None:
     summary = _restarted()
     assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
-    assert len(summary["recovery_s"]) >= 3
+    # On a slow machine one epoch follows several events.
+    found = {event for epoch in summary["recovery_s"] for event in epoch["events"]}
+    assert found >= {"switch_disconnected 0", "switch_disconnected 2", "restart 1"}
 
 
 @_on_stock_kernel
