@@ -1,4 +1,4 @@
-# The testbed in a container: docs/containers.md says how to run it, and what it needs of the host.
+# The testbed in a container: docs/how-to/containers.md says how to run it, and what it needs of the host.
 ARG BASE=debian:12
 FROM ${BASE}
 WORKDIR /opt/cbcb-testbed

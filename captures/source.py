@@ -5,7 +5,7 @@
     spark.read.format("cbcb").load(RUN)
     spark.readStream.format("cbcb").load(RUN)
 
-docs/pcap-source.md describes the options, the columns and the pushdown of filters.
+docs/reference/pcap-source.md describes the options, the columns and the pushdown of filters.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Result:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The keys of docs/summary.md."""
+        """The keys of docs/reference/summary.md."""
         return read_summary(RunLayout(self.path))
 
     @property
@@ -138,7 +138,7 @@ class Result:
         return str(self.summary["verdict"])
 
     def arrow(self, name: str) -> pa.Table:
-        """Returns a table of docs/tables.md.
+        """Returns a table of docs/reference/tables.md.
 
         Raises:
             InputError: the run has no such table.
@@ -148,7 +148,7 @@ class Result:
 
         table = store.read(self.path, name)
         if table is None:
-            raise InputError(f"{self.path}: has no table {name} (docs/tables.md)")
+            raise InputError(f"{self.path}: has no table {name} (docs/reference/tables.md)")
         return table
 
     def table(self, name: str) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def load(path: str | Path, *, keep_properties: bool = False, largest: bool = Fal
 
 
 def to_json(topology: Topology) -> str:
-    """The text of the topology of a run folder (docs/run-folder.md)."""
+    """The text of the topology of a run folder (docs/reference/run-folder.md)."""
     document = asdict(topology)
     del document["notes"]
     for node in document["nodes"]:

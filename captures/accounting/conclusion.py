@@ -116,7 +116,7 @@ def conclusion(
     if inputs.links and not links:
         summary |= frames_by_counters(inputs.router_counters.values())
     summary["verdict"], summary["verdict_reasons"] = judged(inputs, summary)
-    # In the order of docs/summary.md, which has every key.
+    # In the order of docs/reference/summary.md, which has every key.
     order = list(SUMMARY_KEYS)
     return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
 

@@ -33,7 +33,7 @@ class Size(NamedTuple):
     """The size of a predicate.
 
     Attributes:
-        bytes: of its FILTER TLVs (docs/wire-format.md).
+        bytes: of its FILTER TLVs (docs/reference/wire-format.md).
     """
 
     filters: int

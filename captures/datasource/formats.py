@@ -5,9 +5,9 @@
     spark.read.format("cbcb").load(RUN)
     spark.readStream.format("cbcb").load(RUN)
 
-docs/pcap-source.md describes the options, the columns and the pushdown of filters. The accounting uses
-`captured_frames`: Spark starts Python processes to register a source and to plan each read of it, which take
-longer than the captures of a small run.
+docs/reference/pcap-source.md describes the options, the columns and the pushdown of filters. The accounting
+uses `captured_frames`: Spark starts Python processes to register a source and to plan each read of it, which
+take longer than the captures of a small run.
 
 On a cluster, the driver and every worker must reach the files under the same path or URI; `register` ships
 the code to the workers.

@@ -70,7 +70,7 @@ def open_captures(
         view: `packets` or `files`, of any captures; `frames` or `traffic`, of CBCB frames; or `flows`
             (`FLOWS_SQL`).
         columns: names of columns of the view, in the order of the result; None: all.
-        options: further options of the formats (docs/pcap-source.md), such as `fromNs` or `types`.
+        options: further options of the formats (docs/reference/pcap-source.md), such as `fromNs` or `types`.
 
     Raises:
         OptionError: an option is unknown or malformed.

@@ -20,7 +20,7 @@ from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.rundir.files import RunFolderError
 
-#: Option -> meaning; Spark ignores the case of names. docs/pcap-source.md explains them.
+#: Option -> meaning; Spark ignores the case of names. docs/reference/pcap-source.md explains them.
 OPTIONS = {
     "path": "file, directory, glob or URI; `load` sets it",
     "paths": "JSON list of paths; `load` sets it",

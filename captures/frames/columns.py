@@ -91,12 +91,13 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "encoded": (
         pa.bool_(),
         "boolean",
-        "the frame is an XMSG, XRA or XUR, which routers cannot read (docs/privacy.md)",
+        "the frame is an XMSG, XRA or XUR, which routers cannot read (docs/explanation/privacy.md)",
     ),
     "flags": (
         pa.int16(),
         "smallint",
-        f"flags as sent ({', '.join(f'{flag.value}: {flag.name}' for flag in Flags)}; docs/wire-format.md)",
+        f"flags as sent ({', '.join(f'{flag.value}: {flag.name}' for flag in Flags)}; "
+        "docs/reference/wire-format.md)",
     ),
     "hop_limit": (pa.int16(), "smallint", "remaining hops"),
     "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
@@ -142,9 +143,9 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body, each null if the body has no such field. "
         "`round` and `nonce`; `remaining`, publications that are still lacking, and `offered`, those that "
         "the subscription has or was offered; `lifetime_left_us` and `freshness_us`; `source` and `seq` of a "
-        "publication, `age_us`, and `homes` that it is for; `flags` (docs/wire-format.md; 1 of a PUB: "
-        "PENDING). A `seq` from 2^63 on is the negative number of the same 64 bits; a greater lifetime, "
-        "freshness or age is 2^63 - 1",
+        "publication, `age_us`, and `homes` that it is for; `flags` (docs/reference/wire-format.md; "
+        "1 of a PUB: PENDING). A `seq` from 2^63 on is the negative number of the same 64 bits; a greater "
+        "lifetime, freshness or age is 2^63 - 1",
     ),
     "undecodable": (
         pa.string(),

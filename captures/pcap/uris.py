@@ -76,7 +76,7 @@ def errors_of(uri: str) -> Iterator[None]:
         if type(error) is not OSError:
             raise  # a path that is missing, or no folder
         where = "keys, region and endpoint are those of the environment or of the URI"
-        raise OSError(f"{uri}: {_first_line(error)}; {where} (docs/pcap-source.md)") from error
+        raise OSError(f"{uri}: {_first_line(error)}; {where} (docs/reference/pcap-source.md)") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from router.clock.page import NS, Piece, Timeline
 
 
 class ClockPiece(TypedDict):
-    """A span of constant rate, until the next piece begins (docs/clock.md)."""
+    """A span of constant rate, until the next piece begins (docs/explanation/clock.md)."""
 
     t_ns: Annotated[int, "wall clock at its start, ns since 1970 UTC; virtual in a simulation"]
     monotonic_ns: Annotated[int, "the machine's monotonic clock at its start, ns; virtual in a simulation"]

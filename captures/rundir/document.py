@@ -1,4 +1,4 @@
-"""The text of docs/run-folder.md."""
+"""The text of docs/reference/run-folder.md."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ RECORDINGS = RunFile(
 )
 TABLES = RunFile(
     lambda run: [run.tables],
-    "The tables of the accounting, a folder of Parquet files each. docs/tables.md describes them.",
+    "The tables of the accounting, a folder of Parquet files each. docs/reference/tables.md describes them.",
 )
 TABLES_AT_WORK = RunFile(
     lambda run: [run.tables_new, run.tables_former, run.tables_removed],
@@ -135,7 +135,7 @@ This document is made from that package by `python -m testbed.documents`.
 
 
 def document() -> str:
-    """The text of docs/run-folder.md."""
+    """The text of docs/reference/run-folder.md."""
     return _HEAD + "\n".join(_rows()) + "\n" + "".join(_records())
 
 

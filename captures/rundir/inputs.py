@@ -95,7 +95,7 @@ class WorkloadLine(TypedDict):
 
     at_s: Annotated[float, "experiment second of the request"]
     node: Annotated[int, "node of the application"]
-    action: Annotated[str, "name of the event, such as `set_predicate` (docs/experiment-file.md)"]
+    action: Annotated[str, "name of the event, such as `set_predicate` (docs/reference/experiment-file.md)"]
     subscription: NotRequired[
         Annotated[
             str,

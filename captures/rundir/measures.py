@@ -111,7 +111,7 @@ class Accounting(TypedDict):
 
 LAG = Document(
     lambda run: [run.lag],
-    "How late the parts of an emulation were (docs/clock.md); simulations do not have the file.",
+    "How late the parts of an emulation were (docs/explanation/clock.md); simulations do not have the file.",
     (("", LagReport), ("`parts`", PartLag), ("`answers`", Answers)),
     form=LagReport,
 )

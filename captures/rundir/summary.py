@@ -9,7 +9,7 @@ from captures.rundir.files import Document, RunFolderError
 from captures.rundir.layout import RunLayout
 
 _FRAMES = "Ethernet frames (each fragment counts)"
-#: Key -> (unit, meaning), in the order of summary.json. docs/summary.md is made from it (`document`).
+#: Key -> (unit, meaning), in the order of summary.json; `document` makes docs/reference/summary.md from it.
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "experiment": ("text", "name of the experiment"),
     "routers": ("count", "routers (nodes) of the topology"),
@@ -29,7 +29,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "object",
         "by part (`routers`, `workload`, `switches`, `captures`), how late it was: `lag_s`, experiment "
         "seconds; `at_s`, when; `lag_wall_s`, greatest lag in wall seconds; `node`, of a router. Null: not "
-        "measured. docs/clock.md says how each part measures",
+        "measured. docs/explanation/clock.md says how each part measures",
     ),
     "lag_bound": ("object", "the greatest lag of a valid run: `lag_s`, experiment seconds, and `lag_wall_s`"),
     "longest_turn": (
@@ -272,7 +272,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "frames_replayed": (
         "list of texts",
         "authentic frames that came again, in the form of `frames_refused`: duplicates of a link, or "
-        "replays, which routers and controller dropped. They do not fail the verdict (docs/security.md)",
+        "replays, which routers and controller dropped. They do not fail the verdict "
+        "(docs/explanation/security.md)",
     ),
     "frames_rejected": (
         "list of texts",
@@ -350,7 +351,7 @@ _NEEDED = {
 
 SUMMARY = Document(
     lambda run: [run.summary],
-    "The results of the run in numbers. docs/summary.md describes its keys.",
+    "The results of the run in numbers. docs/reference/summary.md describes its keys.",
     form=dict[str, Any],
 )
 write_summary = SUMMARY.write
@@ -394,7 +395,7 @@ def _faults(where: str, value: Any, kind: str, key: str) -> Iterator[str]:
 
 
 def document() -> str:
-    """The text of docs/summary.md."""
+    """The text of docs/reference/summary.md."""
     lines = ["# Keys of summary.json", "", "| key | unit | meaning |", "|---|---|---|"]
     lines += [f"| `{key}` | {unit} | {meaning} |" for key, (unit, meaning) in SUMMARY_KEYS.items()]
     return "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@ Data only.
 
 A text of SQL (`captures.accounting.texts`) or an input (`captures.accounting.steps`) of its name makes each
 table. Inputs take their Arrow schema from the catalogue (`Table.schema`); for the texts, a test holds what
-both engines write against it. docs/tables.md is made from it (`captures.tables.document`).
+both engines write against it. docs/reference/tables.md is made from it (`captures.tables.document`).
 """
 
 from __future__ import annotations
@@ -548,7 +548,7 @@ _ROWS = (
     Table(
         "subscriptions",
         "round of an attention-limited subscription, with the oracle's judgement; the oracle's file has the "
-        "exact definitions (docs/run-folder.md)",
+        "exact definitions (docs/reference/run-folder.md)",
         (
             Column("node", _INT, "home of the subscription"),
             _APP,
@@ -803,5 +803,5 @@ _ROWS = (
     ),
 )
 
-#: The tables of a run, by name, in the order of docs/tables.md.
+#: The tables of a run, by name, in the order of docs/reference/tables.md.
 TABLES: dict[str, Table] = {table.name: table for table in _ROWS}

@@ -1,4 +1,4 @@
-"""docs/tables.md: the tables of a run, made from the catalogue, and questions that they answer."""
+"""docs/reference/tables.md: the tables of a run, made from the catalogue, and questions that they answer."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ WHERE kind = 'link' AND type = 'MSG' GROUP BY attributes['price'].number ORDER B
 
 
 def document() -> str:
-    """The text of docs/tables.md."""
+    """The text of docs/reference/tables.md."""
     lines = [
         "# Tables of a run",
         "",
@@ -119,10 +119,10 @@ def document() -> str:
         "",
         "`source` and `seq` identify a message in every table, `issuer` and `seq` a frame of any type.",
         "",
-        "`type` is the type in the header, but an encoded frame (docs/privacy.md) has the type of the",
-        "frame in whose place it is: XMSG is `MSG`, XRA is `RA`, XUR is `UR`. So it is in every table, in",
-        "summary.json, in the report and in the format `cbcb`, where `types=MSG` reads both. Column",
-        "`encoded` of `frames` tells them apart. Routers count the type of the header",
+        "`type` is the type in the header, but an encoded frame (docs/explanation/privacy.md) has the type",
+        "of the frame in whose place it is: XMSG is `MSG`, XRA is `RA`, XUR is `UR`. So it is in every",
+        "table, in summary.json, in the report and in the format `cbcb`, where `types=MSG` reads both.",
+        "Column `encoded` of `frames` tells them apart. Routers count the type of the header",
         "(counters/routers.json), and the dissector shows it: `cbcb.type in {1, 13}` are the frames with",
         "`type = 'MSG'`.",
         "",

@@ -1,4 +1,4 @@
-"""Queries in SQL over the tables of a run (docs/tables.md); each table is a view under its own name.
+"""Queries in SQL over the tables of a run (docs/reference/tables.md); each is a view under its own name.
 
 DuckDB answers them in this process, in a fraction of a second.
 """
@@ -79,7 +79,7 @@ class Description:
 
 
 def describe(run: Path) -> list[Description]:
-    """The tables that a run has, in the order of docs/tables.md.
+    """The tables that a run has, in the order of docs/reference/tables.md.
 
     Raises:
         QueryError: tables are missing.

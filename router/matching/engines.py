@@ -51,7 +51,7 @@ class Matcher(ABC):
         """
 
     def match_encoded(self, body: bytes, among: Collection[int] | None = None) -> frozenset[int] | None:  # noqa: ARG002
-        """As `match`, for the body of a message's frame (docs/wire-format.md).
+        """As `match`, for the body of a message's frame (docs/reference/wire-format.md).
 
         Returns:
             None if the body may break a rule of the format, or contains something that this engine does not

@@ -1,8 +1,8 @@
 """Text and JSON forms of predicates and messages.
 
 The text is the readable notation of `router.predicates.parser` on one line; parsing it gives the same
-value again. The JSON form is that of the logs (docs/run-folder.md): a list of filters, each a list of
-constraints ``[name, type, operator, value]``; the value of `any` is null.
+value again. The JSON form is that of the logs (docs/reference/run-folder.md): a list of filters, each a list
+of constraints ``[name, type, operator, value]``; the value of `any` is null.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _is_vast(body: Predicate | EncodedPredicate, filters: int) -> bool:
 # --- Messages ---------------------------------------------------------------------------------------------
 
 #: Bytes of the body of a message. Applications cannot send larger ones: a request has at most 1 MiB
-#: (docs/application-socket.md).
+#: (docs/reference/application-socket.md).
 MOST_BYTES = 1024 * 1024
 #: Bytes of an attribute: TLV header, length of the name, name, type, value. Most for a name and a value.
 _LEAST, _LONGEST = TLV_HEADER_LENGTH + 3, TLV_HEADER_LENGTH + 2 + 255 + 65_535

@@ -1,4 +1,4 @@
-"""The session with the controller as a part of a router: HELLO, tables, epochs (docs/wire-format.md)."""
+"""A router's session with the controller: HELLO, tables, epochs (docs/reference/wire-format.md)."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class ApplicationRecords(RecordFile):
         """Records a request of `SERVED` that the router has served.
 
         Args:
-            request, answer: as on the application socket (docs/application-socket.md).
+            request, answer: as on the application socket (docs/reference/application-socket.md).
         """
         op = request["op"]
         record = {"event": op, "t_ns": t_ns, "node": node, "app": app, "requested_ns": requested_ns}

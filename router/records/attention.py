@@ -103,7 +103,9 @@ class CacheChanged(_Decided):
     seq: Annotated[int, _SEQ]
     before: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
     after: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
-    cause: Annotated[str, "row of the table of transitions (docs/attention.md), or `evicted`, `flushed`"]
+    cause: Annotated[
+        str, "row of the table of transitions (docs/explanation/attention.md), or `evicted`, `flushed`"
+    ]
 
 
 AttentionEvent = (

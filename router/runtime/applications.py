@@ -1,6 +1,6 @@
 """The application socket: the router's service for local processes, which defines most of its commands.
 
-A Unix stream socket, one JSON object a line (docs/application-socket.md). A bad request is
+A Unix stream socket, one JSON object a line (docs/reference/application-socket.md). A bad request is
 answered with an error; an application that does not read is disconnected.
 """
 

@@ -1,1 +1,1 @@
-"""Authentication of frames (docs/security.md)."""
+"""Authentication of frames (docs/explanation/security.md)."""

@@ -1,4 +1,4 @@
-"""Tags on the frames of one hop: made by the sender, verified by each receiver (docs/wire-format.md).
+"""Tags on the frames of one hop: set by the sender, verified by receivers (docs/reference/wire-format.md).
 
 A frame goes to several neighbours at once and has a tag for each, under the key of the pair. The frame is
 hashed once; a tag is the HMAC of the hash. Both are those of OpenSSL.

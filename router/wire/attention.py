@@ -1,4 +1,4 @@
-"""The bodies of the attention-limited service: SUB, PUB, OVERLOAD and FLUSH (docs/attention.md)."""
+"""Bodies of the attention-limited service: SUB, PUB, OVERLOAD and FLUSH (docs/explanation/attention.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Frames to bytes and back: the struct codec of the forwarding path.
 
-The format is `router.wire.format`, as a document docs/wire-format.md; `router.wire.bodies` has the bodies.
-On any bytes, decoding returns or raises `DecodeError`.
+The format is `router.wire.format`, as a document docs/reference/wire-format.md; `router.wire.bodies` has the
+bodies. On any bytes, decoding returns or raises `DecodeError`.
 
 A sender calls `fragment`; a receiver hands each Ethernet frame to `router.wire.intake.FrameIntake`.
 """

@@ -4,7 +4,8 @@ Data only.
 
 Derived from the tables: the constants of the struct codec (`header`, `tlv`), the Scapy layers (`layers`), the
 NumPy record of the captures (`captures.frames.decoder`), the numbers in compiled loops, the constants of the
-Wireshark dissector and the tables of docs/wire-format.md (`python -m router.wire.generate` writes both).
+Wireshark dissector and the tables of docs/reference/wire-format.md (`python -m router.wire.generate` writes
+both).
 
 The sentences are Markdown. Types and operators of values are the model's (`router.predicates.model`).
 """
@@ -453,8 +454,8 @@ FRAMES = (
             (Tlv.OFFERED, Occurs.ANY_NUMBER),
             (Tlv.FILTER, Occurs.ANY_NUMBER),
         ),
-        "a subscription of the attention-limited service (docs/attention.md), down the tree of its home, the "
-        "`issuer`; `seq` is its number there",
+        "a subscription of the attention-limited service (docs/explanation/attention.md), down the tree of "
+        "its home, the `issuer`; `seq` is its number there",
     ),
     FrameFormat(
         FrameType.PUB,

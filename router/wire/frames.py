@@ -1,7 +1,7 @@
 """Frames as values: what the codec encodes and the protocol core reads.
 
 Packet structures: protocol paper, figures 2 (message), 3 (RA), 6 (SR) and 7 (UR). HELLO and the
-controller's TABLE, COMMIT and ACK frames are the testbed's own (docs/wire-format.md).
+controller's TABLE, COMMIT and ACK frames are the testbed's own (docs/reference/wire-format.md).
 """
 
 from __future__ import annotations

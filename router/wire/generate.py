@@ -1,7 +1,8 @@
 """Writes what follows from `router.wire.format` into other files: `python -m router.wire.generate`.
 
 Each file has marked blocks; the text between the marks is replaced: the constants of the Wireshark
-dissector and of its statistics, and the tables of docs/wire-format.md. A test holds the files equal.
+dissector and of its statistics, and the tables of docs/reference/wire-format.md. A test holds the files
+equal.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from router.wire.tlv import TLV_HEADER_LENGTH
 _ROOT = Path(__file__).parents[2]
 _DISSECTOR = _ROOT / "router/wire/wireshark/cbcb.lua"
 _STATISTICS = _ROOT / "router/wire/wireshark/cbcb_statistics.lua"
-DOCUMENT = _ROOT / "docs/wire-format.md"
+DOCUMENT = _ROOT / "docs/reference/wire-format.md"
 
 # --- Lua --------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Bodies as sequences of TLVs (type, length, value): the rules that hold for every frame type.
 
 A TLV of an unknown type is skipped; a known one in a frame that has no place for it makes the frame
-undecodable (docs/wire-format.md). Typed values of attributes and constraints, and bodies of one number.
+undecodable (docs/reference/wire-format.md). Typed values of attributes and constraints, and bodies of one
+number.
 """
 
 from __future__ import annotations

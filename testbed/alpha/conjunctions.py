@@ -85,7 +85,7 @@ class Conjunctions:
         return Conjunctions(self.names[rows], self.codes[rows], self.sizes[rows])
 
     def wire_bytes(self) -> Rows:
-        """Returns the bytes of each conjunction's FILTER TLV (docs/wire-format.md)."""
+        """Returns the bytes of each conjunction's FILTER TLV (docs/reference/wire-format.md)."""
         held = self.names >= 0
         names = name_bytes()[np.where(held, self.names // 2, 0)] + constraint_bytes()[self.codes]
         found: Rows = len(encode_filter(Filter(()))) + np.where(held, names, 0).sum(axis=1)

@@ -14,7 +14,7 @@ from testbed.terminal.printable import put
 
 
 def sweep_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("spec", type=Path, metavar="SPEC", help="the file of the sweep (docs/sweeps.md)")
+    parser.add_argument("spec", type=Path, metavar="SPEC", help="file of the sweep (docs/how-to/sweeps.md)")
     add_runs(parser)
     add_master(parser, "local[2]")
     parser.add_argument(

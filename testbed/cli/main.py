@@ -41,7 +41,7 @@ COMMANDS = {
         "replay",
         "hand what live routers recorded to the protocol core again, and compare its answers",
     ),
-    "query": ("questions", "ask in SQL about the tables of a run (docs/tables.md)"),
+    "query": ("questions", "ask in SQL about the tables of a run (docs/reference/tables.md)"),
     "packets": ("packets", "write packets, flows or frames of any captures as Parquet or CSV"),
     "trace": (
         "questions",

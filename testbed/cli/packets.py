@@ -21,7 +21,7 @@ _BYTES = "data"
 
 
 def packets_arguments(parser: ArgumentParser) -> None:
-    parser.epilog = "docs/pcap-source.md has the columns of each view, and reads captures from programs."
+    parser.epilog = "docs/reference/pcap-source.md has the columns of each view, and captures in programs."
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="capture, folder, glob or URI; for frames, also a run folder"
     )

@@ -5,8 +5,8 @@
 The fields that are options (`router.options.option`) are the keys of its sections: type, range, default, unit
 and meaning of each stand here and nowhere else, for [protocol] in `router.protocol.options`.
 
-Times are in *experiment seconds*, those of the experiment clock (docs/clock.md), unless a unit says
-otherwise.
+Times are in *experiment seconds*, those of the experiment clock (docs/explanation/clock.md), unless a unit
+says otherwise.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ class WorkloadOptions:
     schema: str | None = field(
         default=None,
         metadata=option(
-            "File of attributes, in the place of the testbed's own vocabulary (docs/workloads.md).",
+            "File of attributes, in the place of the testbed's own vocabulary (docs/how-to/workloads.md).",
             example="flights.toml",
         ),
     )

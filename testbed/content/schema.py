@@ -1,6 +1,6 @@
 """Messages and predicates over declared attributes: values by popularity, predicates of a chosen selectivity.
 
-A file of tables `[[attribute]]` in TOML, as docs/workloads.md describes.
+A file of tables `[[attribute]]` in TOML, as docs/how-to/workloads.md describes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rules are values: the Ryu application turns them into flow modifications, and tests run frames through them
 without a switch. The pipeline depends on the switch's ports alone, so it is installed once and does not
-change when trees do. See docs/emulated-network.md, "Switch pipeline", and `router.wire.addresses` for the
-addresses.
+change when trees do. See docs/explanation/emulated-network.md, "Switch pipeline", and `router.wire.addresses`
+for the addresses.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ virtual time, `cbcb check FILE` only reads it. `cbcb experiments` lists the ship
 `--set time_scale=30 --set topology.nodes=50`.
 
 Times are in *experiment seconds* unless the unit says otherwise: `time_scale` of them pass in one second of
-wall time, for protocol timers, workload and events alike ([clock.md](clock.md)). Delays of links and wall
-seconds are not scaled.
+wall time, for protocol timers, workload and events alike ([clock.md](../explanation/clock.md)). Delays of
+links and wall seconds are not scaled.
 
 The commands also take a workload file of the protocol authors' simulator (`time_unit`, `sim_length`, `node`,
 `link`, `set_predicate`, `send_message`; the docstring of `testbed/cbcbsim/script.py` has the form). It is an
@@ -43,7 +43,7 @@ are declared, `cost`, `bandwidth_mbps`, `delay_ms` and `loss_percent`. Tables `[
 `x`, `y` and `name` are optional. A node that has a name can be named in place of its number, in links and in
 events; the nodes of GraphML have those of their attribute `label` or `name`. In every form, the table
 `[topology.names]` gives nodes names by their numbers (`3 = "Berlin"`). Reports, the live view, traces, the
-table `nodes`, commands and Wireshark ([wireshark.md](wireshark.md)) show them.
+table `nodes`, commands and Wireshark ([wireshark.md](../how-to/wireshark.md)) show them.
 """
 _EVENTS = """
 ## [[events]]
@@ -54,7 +54,7 @@ keys that the section has beside `at_s`.
 
 
 def document() -> str:
-    """docs/experiment-file.md."""
+    """docs/reference/experiment-file.md."""
     parts = [_HEAD, "\n## Top level\n\n", _table(TOP_LEVEL)]
     for name, options in SECTIONS.items():
         if name == "topology":

@@ -63,18 +63,18 @@ class Document:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document(_ROOT / "testbed" / "experiments" / "default.toml", default_experiment.document),
-    Document(_DOCS / "experiment-file.md", experiment_file.document),
-    Document(_DOCS / "run-folder.md", captures.rundir.document.document),
-    Document(_DOCS / "summary.md", captures.rundir.summary.document),
-    Document(_DOCS / "tables.md", captures.tables.document.document),
-    Document(_DOCS / "topology-file.md", topology_file.document),
+    Document(_DOCS / "reference/experiment-file.md", experiment_file.document),
+    Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
+    Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
+    Document(_DOCS / "reference/tables.md", captures.tables.document.document),
+    Document(_DOCS / "reference/topology-file.md", topology_file.document),
     Document(
-        _DOCS / "pcap-source.md",
+        _DOCS / "reference/pcap-source.md",
         lambda: f"\n{captures.datasource.options.options_table()}\n",
         "options of the formats",
     ),
     Document(
-        _DOCS / "pcap-source.md",
+        _DOCS / "reference/pcap-source.md",
         lambda: f"\n{captures.datasource.views.columns_tables()}\n",
         "columns of the formats",
     ),

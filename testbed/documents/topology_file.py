@@ -59,7 +59,7 @@ _LINK = {
 
 
 def document() -> str:
-    """docs/topology-file.md."""
+    """docs/reference/topology-file.md."""
     suffixes = ", ".join(f"`{suffix}`" for suffix in SUFFIXES)
     return "".join(
         [

@@ -4,7 +4,8 @@ The constants were measured on 2 cores in the userspace datapath. Memory of a ne
 fit to `./run.sh bench footprint --sizes 20+60+120+200`, and to `./run.sh bench thousand` less its predicates.
 Memory of predicates, and times: those of the default experiment with 200 routers, and of
 `./run.sh bench bring_up --nodes 200` and `./run.sh bench thousand` on an otherwise idle machine: 4.5 and
-37.7 s up, 1.7 and 16.6 s down. docs/emulated-network.md holds the estimate beside these measurements.
+37.7 s up, 1.7 and 16.6 s down. docs/explanation/emulated-network.md holds the estimate beside these
+measurements.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Attention(Reproduction):
         "The values of the figure are not in the text: the statements are those of section 5.2.",
         "max, lifetime and freshness are constants, p_i is a normalised Zipf distribution, an event is "
         "picked in proportion to the publications that it has left, the topology is a tree (Barabasi-Albert, "
-        "one link a node): docs/attention-evaluation.md has the reasons, and the keys of the variants.",
+        "one link a node): docs/explanation/attention-evaluation.md has reasons and keys of the variants.",
         "A subscription also takes publications that are older than itself (freshness), which CBR never "
         "delivers: a large Max can cost more than CBR, and the saved bandwidth is then negative. The fluid "
         "model counts the publications of the lifetime alone.",

@@ -37,7 +37,7 @@ class FalseNegatives(Reproduction):
         "networks beyond the paper's, all senders together send 200 a second, and in an emulation 80.",
         "All receivers set their first predicates at once, at second 1, while messages are sent; the times "
         "of this page are those since then. (The predicates of second 0 are set one after the other, before "
-        "the first message: [simulation.md](../simulation.md).)",
+        "the first message: [simulation.md](../explanation/simulation.md).)",
         "The prediction is the greatest distance of a sender and a receiver on the trees, x 1.5 ms: the "
         "delay of a link (1 ms) and of the routers and switches between two links (0.5 ms). A message that "
         "is sent later meets the RA of each of its receivers at every router. The paper's seconds are those "

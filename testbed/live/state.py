@@ -1,6 +1,6 @@
 """The state of a live run: fed by the captures and the logs, shown by the page and the terminal.
 
-`LiveState.snapshot` returns the state as JSON (docs/live.md).
+`LiveState.snapshot` returns the state as JSON (docs/how-to/live.md).
 """
 
 from __future__ import annotations

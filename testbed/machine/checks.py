@@ -154,7 +154,8 @@ def _rights() -> Check:
     if lacking:
         options = " ".join(f"--cap-add {name}" for name in lacking)
         detail = f"root without {', '.join(f'CAP_{name}' for name in lacking)}"
-        return Check("rights", False, detail, f"start the container with {options} (docs/containers.md)")
+        remedy = f"start the container with {options} (docs/how-to/containers.md)"
+        return Check("rights", False, detail, remedy)
     return Check("rights", True, "root")
 
 

@@ -18,7 +18,7 @@ from testbed.workload.generate import match_distribution
 from testbed.workload.model import Workload, read_workload
 from topos.model import Topology
 
-#: The tables that the report reads, and the columns that it needs of each (docs/tables.md).
+#: The tables that the report reads, and the columns that it needs of each (docs/reference/tables.md).
 TABLES: dict[str, tuple[str, ...]] = {
     "link_totals": ("link", "from_node", "to_node", "type", "frames", "bytes"),
     "type_bins": ("type", "bin_s", "frames", "bytes", "frames_per_s"),

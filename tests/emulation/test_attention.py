@@ -26,7 +26,7 @@ from tests.support.questions import ask
 pytestmark = pytest.mark.emulation
 
 _ETHERNET = 14
-#: The publications that break I4 of docs/attention.md.
+#: The publications that break I4 of docs/explanation/attention.md.
 _PENDING_TWICE = """SELECT attention.source, attention.seq FROM frames
 WHERE type = 'PUB' AND attention.flags & 1 = 1 GROUP BY ALL HAVING count(DISTINCT (issuer, frames.seq)) > 1"""
 

@@ -1,4 +1,4 @@
-"""Faults of the parts of a run: what is lost, what is not, and what comes back (docs/faults.md).
+"""Faults of the parts of a run: what is lost, what is not, and what comes back (docs/explanation/faults.md).
 
 `-s` prints the row of each fault.
 """

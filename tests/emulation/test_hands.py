@@ -1,4 +1,4 @@
-"""The commands on a running emulation: the session of docs/running-network.md, and the verdict after it."""
+"""Commands on a running emulation: the session of docs/how-to/running-network.md, and its verdict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROMPT = "cbcb> "
 
 def _transcript() -> list[str]:
     """The lines of the documented session."""
-    _, _, rest = (DOCS / "running-network.md").read_text().partition(f"```\n{_PROMPT}")
+    _, _, rest = (DOCS / "how-to/running-network.md").read_text().partition(f"```\n{_PROMPT}")
     return (_PROMPT + rest.partition("```")[0]).splitlines()
 
 

@@ -314,7 +314,7 @@ def _send_over_shaped_links(network: Running) -> None:
 def test_a_property_of_a_link_is_measured_as_required(
     sender: int, receiver: int, name: str, required: float
 ) -> None:
-    """`-s` prints the row of the table in docs/emulated-network.md."""
+    """`-s` prints the row of the table in docs/explanation/emulated-network.md."""
     rows, lag_ms, _ = _shaped()
     row = rows[sender, receiver, name]
     measured, frames = row["measured"], row["frames"]

@@ -1,4 +1,4 @@
-"""Steps 2 to 4 of docs/tutorial.md: the experiment, the questions and the session at the prompt."""
+"""Steps 2 to 4 of docs/tutorial/tutorial.md: the experiment, the questions and the session at the prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROMPT = "cbcb> "
 
 def _between(begin: str, end: str) -> str:
     """The text of the tutorial between two strings."""
-    return (DOCS / "tutorial.md").read_text().partition(begin)[2].partition(end)[0]
+    return (DOCS / "tutorial/tutorial.md").read_text().partition(begin)[2].partition(end)[0]
 
 
 def _command(step: int, name: str) -> str:

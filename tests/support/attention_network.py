@@ -1,8 +1,8 @@
 """A network of protocol cores with the attention-limited service, checked after every event.
 
-The checks are the invariants I1 to I4 of docs/attention.md, and what each subscription may get: nothing twice
-over all rounds (RQ), no more than `max` in a round, nothing that does not match or is too old, and nothing
-after the deadline.
+The checks are the invariants I1 to I4 of docs/explanation/attention.md, and what each subscription may get:
+nothing twice over all rounds (RQ), no more than `max` in a round, nothing that does not match or is too old,
+and nothing after the deadline.
 """
 
 from __future__ import annotations

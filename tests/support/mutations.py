@@ -1,7 +1,7 @@
 """The catalogue of mutations: changes of one piece of evidence of a run, and the reasons that they give.
 
-`python -m tests.support.mutations` writes docs/mutations.md from it. Tests of the accounting make the changes
-in simulations, tests of the emulation in emulations.
+`python -m tests.support.mutations` writes docs/reference/mutations.md from it. Tests of the accounting make
+the changes in simulations, tests of the emulation in emulations.
 """
 
 from __future__ import annotations
@@ -652,7 +652,7 @@ def noticed(mutation: Mutation, run_dir: Path, folder: Path) -> None:
 
 
 def page() -> str:
-    """The text of docs/mutations.md."""
+    """The text of docs/reference/mutations.md."""
     return _HEAD + "".join(_sections())
 
 
@@ -674,4 +674,4 @@ def _sections() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    (DOCS / "mutations.md").write_text(page(), encoding="utf-8")
+    (DOCS / "reference/mutations.md").write_text(page(), encoding="utf-8")

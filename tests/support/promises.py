@@ -1,4 +1,4 @@
-"""The table of attacks in docs/security.md: what each mode promises."""
+"""The table of attacks in docs/explanation/security.md: what each mode promises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _HEAD = "| attack | by | `off` | `mac` | `signed` |"
 
 def promises() -> dict[tuple[str, str], dict[str, str]]:
     """Name of an attack and who makes it -> mode -> cell."""
-    lines = (DOCS / "security.md").read_text().split(f"{_HEAD}\n|---|---|---|---|---|\n")[1].split("\n\n")[0]
+    page = (DOCS / "explanation/security.md").read_text()
+    lines = page.split(f"{_HEAD}\n|---|---|---|---|---|\n")[1].split("\n\n")[0]
     found = {}
     for line in lines.splitlines():
         attack, by, *cells = (cell.strip() for cell in line.strip("|").split("|"))

@@ -278,7 +278,7 @@ class SpacedRun(RunBuilder):
 
 
 def asked_run() -> SpacedRun:
-    """Returns a run with an answer to every question of docs/tables.md.
+    """Returns a run with an answer to every question of docs/reference/tables.md.
 
     Nodes 1 and 2 set a predicate; node 1 withdraws its own, without an RA. Node 0 sends message 1, that both
     receive, message 2, that node 1 drops, and message 3, that returns and crosses a link twice. It repeats

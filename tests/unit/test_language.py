@@ -1,4 +1,4 @@
-"""Docstrings and comments keep the rules of docs/style.md that a program can check."""
+"""Docstrings and comments keep the rules of docs/reference/style.md that a program can check."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _barred(style: str) -> re.Pattern[str]:
 
 
 def _with_barred_words(texts: tuple[_Text, ...]) -> list[str]:
-    barred = _barred((DOCS / "style.md").read_text())
+    barred = _barred((DOCS / "reference/style.md").read_text())
     return [f"{each.place}: {found[0]!r}" for each in texts for found in barred.finditer(each.text)]
 
 
@@ -88,7 +88,7 @@ def test_the_first_line_of_a_docstring_is_one_sentence() -> None:
 
 
 def test_offences_are_found() -> None:
-    word = _BOLD.findall((DOCS / "style.md").read_text())[0]
+    word = _BOLD.findall((DOCS / "reference/style.md").read_text())[0]
     source = f'''"""Reads a file. Returns its lines."""
 
 

@@ -1,7 +1,7 @@
 """The golden vectors of the wire format (tests/vectors/*.json) as values.
 
-The files are written to be read beside docs/wire-format.md: one line of hex for the header, one for each
-TLV, spaces between fields. `canonical` is false where encoding the frame gives other bytes (padding,
+The files are written to be read beside docs/reference/wire-format.md: one line of hex for the header, one for
+each TLV, spaces between fields. `canonical` is false where encoding the frame gives other bytes (padding,
 unknown TLVs).
 """
 

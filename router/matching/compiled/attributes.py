@@ -1,7 +1,7 @@
 """Reading of the body of a MSG in compiled code, with the checks of `router.wire.message.decode_message`.
 
-Layout: docs/wire-format.md. TLVs of unknown types are skipped. A body with an error or with more than `FEW`
-attributes is left to that function, which names the error, or finds that there is none.
+Layout: docs/reference/wire-format.md. TLVs of unknown types are skipped. A body with an error or with more
+than `FEW` attributes is left to that function, which names the error, or finds that there is none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Source: access predicates (Fabret et al., "Filtering algorithms and implementation for very fast
 publish/subscribe systems", SIGMOD 2001). A filter has one posting, which is filed under one of its
 constraints, called its access: the one that messages are least likely to satisfy. Only if a message satisfies
-the access are the other constraints verified, from consecutive records (docs/matching-internals.md).
+the access are the other constraints verified, from consecutive records
+(docs/explanation/matching-internals.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
--- Wireshark dissector for CBCB frames (EtherType 0x88B5), as docs/wire-format.md defines them.
+-- Wireshark dissector for CBCB frames (EtherType 0x88B5), as docs/reference/wire-format.md defines them.
 --
 --   tshark -X lua_script:cbcb.lua -r FILE -Y 'cbcb.type == 1 && cbcb.predicate'
 --
--- Field names are those of the Scapy layers (router/wire/layers.py) after "cbcb."; docs/wireshark.md lists
+-- Field names are those of the Scapy layers (router/wire/layers.py) after "cbcb."; docs/how-to/wireshark.md lists
 -- what stands beside them. Bytes are read from Lua strings, and nothing is shown that nobody looks at: calls into
 -- Wireshark are what costs. Runs on Lua 5.2 to 5.4.
 
@@ -1264,7 +1264,7 @@ end
 
 local function has(flags, flag) return math.floor(flags / flag) % 2 == 1 end
 
--- Shows the header and checks its rules, in the order of docs/wire-format.md.
+-- Shows the header and checks its rules, in the order of docs/reference/wire-format.md.
 local function read_header(state, tree)
   local raw = state.raw
   local length = #raw

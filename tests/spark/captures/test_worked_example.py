@@ -1,4 +1,4 @@
-"""The worked example of docs/pcap-source.md prints what the document says."""
+"""The worked example of docs/reference/pcap-source.md prints what the document says."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.DOTALL | re.MULTILIN
 @needs_tshark
 def test_the_commands_print_what_the_document_says(tmp_path: Path, spark: SparkSession) -> None:
     register(spark)
-    section = (DOCS / "pcap-source.md").read_text().split("\n## Worked example\n")[1].split("\n## ")[0]
+    page = (DOCS / "reference/pcap-source.md").read_text()
+    section = page.split("\n## Worked example\n")[1].split("\n## ")[0]
     names: dict[str, Any] = {"spark": spark}
     printed = ""
     languages = []
@@ -32,7 +33,7 @@ def test_the_commands_print_what_the_document_says(tmp_path: Path, spark: SparkS
         languages.append(language)
         if language == "python":
             with redirect_stdout(io.StringIO()) as output:
-                exec(compile(text, "docs/pcap-source.md", "exec"), names)
+                exec(compile(text, "docs/reference/pcap-source.md", "exec"), names)
             printed = output.getvalue()
         elif language == "sh":
             command = ["bash", "-c", text]

@@ -61,4 +61,4 @@ def test_every_file_of_a_run_folder_has_mutations_or_is_no_evidence() -> None:
 
 
 def test_the_page_is_that_of_the_catalogue() -> None:
-    assert (DOCS / "mutations.md").read_text() == page(), "run `python -m tests.support.mutations`"
+    assert (DOCS / "reference/mutations.md").read_text() == page(), "run `python -m tests.support.mutations`"

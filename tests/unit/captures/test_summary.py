@@ -182,8 +182,8 @@ def test_a_session_may_end_before_its_workload_and_before_anything_is_decided() 
 
 
 def test_pages_are_those_of_the_code() -> None:
-    assert (DOCS / "summary.md").read_text() == summary_module.document()
-    assert (DOCS / "tables.md").read_text() == tables.document()
+    assert (DOCS / "reference/summary.md").read_text() == summary_module.document()
+    assert (DOCS / "reference/tables.md").read_text() == tables.document()
 
 
 def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_groups_of_files_are_of_about_equal_size() -> None:
 
 
 def test_the_page_of_the_data_sources_has_their_options_and_columns() -> None:
-    page = (DOCS / "pcap-source.md").read_text()
+    page = (DOCS / "reference/pcap-source.md").read_text()
     assert options.options_table() in page
     assert views.columns_tables() in page
 

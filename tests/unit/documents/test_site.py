@@ -55,7 +55,7 @@ def test_every_page_of_docs_is_a_page_of_the_site(site: Path) -> None:
 
 
 def test_the_reference_of_python_has_every_name_and_no_path_of_this_machine(site: Path) -> None:
-    page = (site / "api" / "index.html").read_text(encoding="utf-8")
+    page = (site / "reference" / "api" / "index.html").read_text(encoding="utf-8")
     assert sorted(re.findall(r'<h2 id="testbed\.api\.(\w+)"', page)) == sorted(testbed.api.__all__)
     assert str(ROOT) not in page
 

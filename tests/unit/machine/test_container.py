@@ -45,7 +45,7 @@ def test_the_capabilities_that_root_lacks_are_named_with_the_options_that_add_th
     assert found == {
         "rights": [
             "root without CAP_NET_ADMIN, CAP_SYS_ADMIN",
-            "start the container with --cap-add NET_ADMIN --cap-add SYS_ADMIN (docs/containers.md)",
+            "start the container with --cap-add NET_ADMIN --cap-add SYS_ADMIN (docs/how-to/containers.md)",
         ]
     }
 
@@ -120,7 +120,7 @@ def _image_and_options(command: list[str]) -> tuple[str, set[str], list[str]]:
 
 
 def test_compose_file_and_workflow_say_what_the_page_says() -> None:
-    page = (ROOT / "docs/containers.md").read_text()
+    page = (ROOT / "docs/how-to/containers.md").read_text()
     (folder,) = re.findall(r"^WORKDIR (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     mount = f"{folder}/captures/runs"
     assert f"`{mount}`" in page

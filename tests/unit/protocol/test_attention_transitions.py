@@ -1,4 +1,4 @@
-"""The index of a publication after every trigger, as docs/attention.md has it."""
+"""The index of a publication after every trigger, as docs/explanation/attention.md has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of attacks in docs/security.md has those that tests play, and no other."""
+"""The table of attacks in docs/explanation/security.md has those that tests play, and no other."""
 
 from __future__ import annotations
 

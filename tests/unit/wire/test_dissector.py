@@ -48,7 +48,7 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented,
 
 pytestmark = needs_tshark
 
-GUIDE = DOCS / "wireshark.md"
+GUIDE = DOCS / "how-to/wireshark.md"
 HEADER_FIELDS = codec.Header._fields
 FIELDS = (
     *HEADER_FIELDS,

@@ -66,7 +66,7 @@ from topos.model import Node
 
 pytestmark = needs_tshark
 
-GUIDE = DOCS / "wireshark.md"
+GUIDE = DOCS / "how-to/wireshark.md"
 MS = 10**6
 MIB = 1024 * 1024
 COMMA = "de_DE.UTF-8"

@@ -331,7 +331,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
 
 
 def test_the_page_about_workloads_names_every_key_of_a_schema_and_its_example_holds(tmp_path: Path) -> None:
-    page = (DOCS / "workloads.md").read_text(encoding="utf-8")
+    page = (DOCS / "how-to/workloads.md").read_text(encoding="utf-8")
     for option in KEYS:
         assert f"| `{option.key}` |" in page, option.key
     example = page.split("```toml\n")[1].split("```")[0]

@@ -171,7 +171,7 @@ class Cached:
 
     @property
     def untouched(self) -> bool:
-        """Whether no subscription of this router ever got it (I2 of docs/attention.md)."""
+        """Whether no subscription of this router ever got it (I2 of docs/explanation/attention.md)."""
         return self.index is Index.OPT or (self.index is Index.PPT and not self.dispatched)
 
 

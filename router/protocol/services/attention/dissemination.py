@@ -261,7 +261,7 @@ class Transition:
     """A row of `TRANSITIONS`.
 
     Attributes:
-        name: of the row, as in docs/attention.md.
+        name: of the row, as in docs/explanation/attention.md.
         when: condition -> the value for which the row applies; a condition that is missing may be either.
         after: the index afterwards; None: none.
         dispatched: the flag DF afterwards, of a pending publication.
@@ -275,7 +275,7 @@ class Transition:
 
 
 #: The index of a publication (section 4.1 and figure 1). Rows are tried in order; the first whose conditions
-#: hold applies. docs/attention.md has the reasons of the rows that the paper leaves open.
+#: hold applies. docs/explanation/attention.md has the reasons of the rows that the paper leaves open.
 TRANSITIONS = (
     Transition("U1", Trigger.UPLOAD, {"local": False, "pushed": False}, Index.PPT),
     Transition("U2", Trigger.UPLOAD, {"local": True, "pushed": False}, Index.PPT, dispatched=True),

@@ -1,4 +1,4 @@
-"""The attention-limited service: `[service] kind = "attention"` (docs/attention.md).
+"""The attention-limited service: `[service] kind = "attention"` (docs/explanation/attention.md).
 
 Diallo, Fdida and Spathis, "Towards Extreme Scale Content-Based Networking for the Next Generation Internet"
 (the attention paper). Applications register subscriptions with a maximum, a lifetime and a freshness, and
