@@ -14,7 +14,7 @@ from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 from router.wire import private
 from router.wire.bodies import BODIES, decode_encoded
-from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame
+from router.wire.codec import forwarded_frame
 from router.wire.format import SIGNATURE_BYTES, Flags, FrameType
 from router.wire.frames import (
     AddressedMessage,
@@ -24,7 +24,7 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
 )
-from router.wire.header import DecodeError, Header
+from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
 from router.wire.message import message_of
 
 #: The head of a record: type, length of what follows. That of an event goes on with the time, seconds.

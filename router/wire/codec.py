@@ -24,32 +24,11 @@ from router.wire.frames import (
 from router.wire.header import (
     HEADER,
     HEADER_LENGTH,
-    TYPE_NAMES,
     DecodeError,
     Header,
     decode_header,
     signature_of,
 )
-
-__all__ = [
-    "HEADER",
-    "HEADER_LENGTH",
-    "MAX_BODY_LENGTH",
-    "TYPE_NAMES",
-    "DecodeError",
-    "DecodeReason",
-    "Header",
-    "decode",
-    "decode_body",
-    "decode_header",
-    "encode",
-    "encode_body",
-    "forwarded_frame",
-    "fragment",
-    "fragments",
-    "read_frame",
-    "whole_frame",
-]
 
 DEFAULT_MTU = 1500
 #: A frame whole: a header, the body and the signature.

@@ -41,7 +41,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
-from router.wire.header import DecodeError
+from router.wire.header import HEADER_LENGTH, DecodeError, decode_header
 from router.wire.layers import CBCB
 from tests.support.compiled_loops import WAYS, loops
 from tests.support.mutated_frames import mutated
@@ -89,11 +89,11 @@ def _content(body: Body) -> Any:
 
 def _by_codec(payload: bytes) -> Outcome:
     try:
-        header = codec.decode_header(payload)
+        header = decode_header(payload)
         if header.fragment_count != 1:
             return (None, *header, "fragment")
-        end = codec.HEADER_LENGTH + header.payload_length
-        return (None, *header, _content(codec.decode_body(header, payload[codec.HEADER_LENGTH : end])))
+        end = HEADER_LENGTH + header.payload_length
+        return (None, *header, _content(codec.decode_body(header, payload[HEADER_LENGTH:end])))
     except DecodeError as error:
         return (error.reason.value,)
 

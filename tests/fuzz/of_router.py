@@ -15,9 +15,10 @@ from tests.fuzz.inputs import Run, Source, files_of_this_process
 def decoder() -> Run:
     """Decodes frames: what decodes is encoded to a frame that is equal."""
     from router.wire import codec
+    from router.wire.header import DecodeError
 
     def run(data: bytes) -> None:
-        with suppress(codec.DecodeError):
+        with suppress(DecodeError):
             frame = codec.decode(data)
             again = codec.decode(codec.encode(frame))
             assert again == frame, f"{frame} is encoded as {again}"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from router.wire import codec
 from router.wire.format import VERSION
-from router.wire.header import TYPE_NAMES
+from router.wire.header import HEADER_LENGTH, TYPE_NAMES
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, SIGNED, WHOLE
 
 _SEEDS = [
@@ -50,7 +49,7 @@ def mutated(random: Random) -> bytes:
 
 def _mend_header(payload: bytearray) -> None:
     """Repairs the header to that of an unfragmented frame, so that the body is decoded."""
-    here = len(payload) - codec.HEADER_LENGTH
+    here = len(payload) - HEADER_LENGTH
     if 0 <= here <= 65_535:
         payload[0] = VERSION
         payload[1] = payload[1] if payload[1] in TYPE_NAMES else 1

@@ -16,7 +16,7 @@ def to_frame(packet: Any) -> Frame:
     """The frame that a packet with a `CBCB` layer stands for, checked as one off the wire would be.
 
     Raises:
-        codec.DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
+        DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
     """
     return codec.decode(bytes(packet[CBCB]))
 

@@ -20,6 +20,7 @@ from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.addresses import node_address
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.header import HEADER_LENGTH
 from router.wire.message import encode_message
 from router.wire.predicate import encode_predicate
 from tests.support.compiled_loops import loops
@@ -114,8 +115,8 @@ def test_damaged_predicates_have_the_columns_of_the_codec(
     payloads = []
     for predicate in predicates:
         payload = bytearray(codec.encode(Frame(FrameType.RA, 9, 4, 2, 63, predicate)))
-        if len(payload) > codec.HEADER_LENGTH:
-            for at in data.draw(st.lists(st.integers(codec.HEADER_LENGTH, len(payload) - 1), max_size=2)):
+        if len(payload) > HEADER_LENGTH:
+            for at in data.draw(st.lists(st.integers(HEADER_LENGTH, len(payload) - 1), max_size=2)):
                 payload[at] = data.draw(st.sampled_from([*range(12), 127, 128, 255]))
         payloads.append(bytes(payload))
     _assert_equal(payloads)

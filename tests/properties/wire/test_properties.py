@@ -26,6 +26,7 @@ from router.predicates.model import (
 )
 from router.wire import codec, layers
 from router.wire.addresses import MAX_INTERFACE, port_addresses, ports_of
+from router.wire.format import DecodeReason
 from router.wire.fragments import Reassembler
 from router.wire.frames import (
     CLASS_DTYPE,
@@ -47,6 +48,7 @@ from router.wire.frames import (
     TreeClass,
     TreeClasses,
 )
+from router.wire.header import HEADER_LENGTH, DecodeError, Header
 from router.wire.tree_classes import CHILD_MAX
 from tests.support.described_frames import from_frame
 from tests.support.packets import to_frame
@@ -214,17 +216,17 @@ def test_scapy_and_the_codec_agree(frame: Frame) -> None:
     assert to_frame(dissected) == frame
 
 
-def decode_or_reason(payload: bytes) -> Frame | codec.DecodeReason:
+def decode_or_reason(payload: bytes) -> Frame | DecodeReason:
     try:
         return codec.decode(payload)
-    except codec.DecodeError as error:
+    except DecodeError as error:
         return error.reason
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
-    assert isinstance(decode_or_reason(data), Frame | codec.DecodeReason)
+    assert isinstance(decode_or_reason(data), Frame | DecodeReason)
 
 
 @settings(deadline=None)
@@ -232,10 +234,10 @@ def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
 @example(FrameType.MSG, bytes.fromhex("0100000000"))
 @example(FrameType.RA, bytes.fromhex("020000000100"))
 def test_any_body_decodes_or_is_refused(kind: FrameType, body: bytes) -> None:
-    header = codec.Header(kind, 0, 1, 1, 1, 1, len(body), 0, 1, len(body))
+    header = Header(kind, 0, 1, 1, 1, 1, len(body), 0, 1, len(body))
     try:
         frame = codec.read_frame(header, body)
-    except codec.DecodeError:
+    except DecodeError:
         return
     # An accepted frame is within the model: it can be encoded and decodes to an equal frame.
     assert codec.decode(codec.encode(frame)) == frame
@@ -258,9 +260,9 @@ def mutate(payload: bytes, mutations: list[tuple[str, int, int]], fix_lengths: b
             data.insert(at, byte)
         elif len(data) > 1:
             del data[at]
-    if fix_lengths and len(data) >= codec.HEADER_LENGTH:
+    if fix_lengths and len(data) >= HEADER_LENGTH:
         # Keep the header valid, so that the body's decoder is reached.
-        size = len(data) - codec.HEADER_LENGTH
+        size = len(data) - HEADER_LENGTH
         data[:2] = payload[:2]
         data[20:32] = size.to_bytes(4, "big") + b"\0\0\0\1" + size.to_bytes(2, "big") + b"\0\0"
     return bytes(data)
@@ -289,7 +291,7 @@ def test_reassembly_of_damaged_fragments_stays_bounded(
     for now, payload in enumerate(data.draw(st.permutations(payloads))):
         try:
             whole = reassembler.add(0, payload, now / 100)
-        except codec.DecodeError:
+        except DecodeError:
             whole = None
         if whole is not None:
             assert len(whole[1]) == whole[0].total_length

@@ -16,6 +16,7 @@ from router.predicates.parser import parse_predicate
 from router.wire import codec, layers
 from router.wire.format import FrameType, Tlv
 from router.wire.frames import EncodedMessage, Frame, SenderRequest
+from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import message_of
 from tests.support.packets import to_frame
 
@@ -107,14 +108,14 @@ def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
 @given(_frames(FrameType.MSG, FrameType.RA), st.integers(33, 1500))
 def test_routers_send_them_on(case: tuple[Frame, bytes], mtu: int) -> None:
     frame, body = case
-    header = codec.decode_header(_payload(frame, body))
+    header = decode_header(_payload(frame, body))
     received = codec.forwarded_frame(header, body)
     if isinstance(received.body, EncodedMessage):
         assert message_of(received.body) == frame.body
     sent_on = received.one_hop_less()
     payloads = codec.fragment(sent_on, mtu)
-    assert b"".join(payload[codec.HEADER_LENGTH :] for payload in payloads) == body
-    assert all(codec.decode_header(payload).hop_limit == frame.hop_limit - 1 for payload in payloads)
+    assert b"".join(payload[HEADER_LENGTH:] for payload in payloads) == body
+    assert all(decode_header(payload).hop_limit == frame.hop_limit - 1 for payload in payloads)
 
 
 @settings(deadline=None)

@@ -43,7 +43,7 @@ from router.recording.contents import describe_frame
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
-from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame
+from router.wire.codec import decode, encode, forwarded_frame
 from router.wire.frames import (
     Commit,
     EncodedPredicate,
@@ -55,6 +55,7 @@ from router.wire.frames import (
     Subscription,
     SubscriptionFlags,
 )
+from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.predicate import encode_predicate
 from tests.support.attention_network import AttentionNetwork
 from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, upload

@@ -32,8 +32,9 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
-from router.wire.codec import DecodeError, decode, decode_header, fragment
+from router.wire.codec import decode, fragment
 from router.wire.frames import Commit, Frame, FrameType
+from router.wire.header import DecodeError, decode_header
 from tests.support import live_routers
 from tests.support.live_routers import PARENT, Routers
 from tests.support.polling import TIMEOUT, wait_for

@@ -43,10 +43,10 @@ from router.wire.addresses import (
     port_addresses,
 )
 from router.wire.authentication import covered
-from router.wire.codec import HEADER_LENGTH, encode, forwarded_frame
+from router.wire.codec import encode, forwarded_frame
 from router.wire.format import SIGNATURE_BYTES
 from router.wire.frames import Body, Commit, Flags, Frame, FrameType, SenderRequest
-from router.wire.header import DecodeError, decode_header
+from router.wire.header import HEADER_LENGTH, DecodeError, decode_header
 from router.wire.intake import FrameIntake
 from tests.support.guarded import (
     INCARNATION,

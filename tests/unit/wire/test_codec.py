@@ -18,6 +18,7 @@ from router.predicates.model import (
     type_of,
 )
 from router.wire import codec
+from router.wire.format import DecodeReason
 from router.wire.frames import (
     CLASS_DTYPE,
     Body,
@@ -30,6 +31,7 @@ from router.wire.frames import (
     TreeClass,
     TreeClasses,
 )
+from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
 from tests.vectors.wire_vectors import (
     ALL_OPERATORS,
     FRAGMENTED,
@@ -63,13 +65,13 @@ def test_decodes_each_vector(vector: Whole) -> None:
 @pytest.mark.parametrize("vector", [one for one in WHOLE if one.canonical], ids=by_name)
 def test_encodes_each_vector(vector: Whole) -> None:
     assert codec.encode(vector.frame).hex(" ") == vector.payload.hex(" ")
-    assert codec.encode_body(vector.frame) == vector.payload[codec.HEADER_LENGTH :]
+    assert codec.encode_body(vector.frame) == vector.payload[HEADER_LENGTH:]
     assert codec.fragment(vector.frame) == [vector.payload]
 
 
 @pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
 def test_refuses_each_malformed_vector(vector: Malformed) -> None:
-    with pytest.raises(codec.DecodeError) as caught:
+    with pytest.raises(DecodeError) as caught:
         codec.decode(vector.payload)
     assert caught.value.reason == vector.reason
     assert str(caught.value).startswith(f"{vector.reason}: ")
@@ -90,11 +92,11 @@ def test_vectors_leave_nothing_out() -> None:
     constraints = [one for predicate in predicates for each in predicate for one in each]
     assert {one.operator for one in constraints} == ALL_OPERATORS
     assert {one.type for one in constraints} == set(Type)
-    assert {vector.reason for vector in MALFORMED} == set(codec.DecodeReason)
+    assert {vector.reason for vector in MALFORMED} == set(DecodeReason)
 
 
 def test_header_fields() -> None:
-    header = codec.decode_header(FRAGMENTED[1].payloads[2])
+    header = decode_header(FRAGMENTED[1].payloads[2])
     assert header._asdict() == {
         "type": FrameType.TABLE,
         "flags": 0,
@@ -110,13 +112,13 @@ def test_header_fields() -> None:
 
 
 def test_a_fragment_is_no_whole_frame() -> None:
-    with pytest.raises(codec.DecodeError, match="bad_fragment: fragment 0 of 2"):
+    with pytest.raises(DecodeError, match="bad_fragment: fragment 0 of 2"):
         codec.decode(FRAGMENTED[0].payloads[0])
 
 
 def test_body_must_have_the_length_of_the_header() -> None:
-    header = codec.decode_header(WHOLE[1].payload)
-    with pytest.raises(codec.DecodeError, match="bad_length"):
+    header = decode_header(WHOLE[1].payload)
+    with pytest.raises(DecodeError, match="bad_length"):
         codec.decode_body(header, WHOLE[1].payload[32:-1])
 
 
@@ -128,17 +130,17 @@ def test_a_filter_may_exceed_64_kib() -> None:
         codec.encode(frame)
     payloads = codec.fragment(frame, 1500)
     body = b"".join(payload[32:] for payload in payloads)
-    assert codec.read_frame(codec.decode_header(payloads[0]), body) == frame
+    assert codec.read_frame(decode_header(payloads[0]), body) == frame
 
 
 def test_longest_string_and_one_byte_more() -> None:
-    def payload(size: int) -> tuple[codec.Header, bytes]:
+    def payload(size: int) -> tuple[Header, bytes]:
         body = struct.pack("!BIB", 1, size + 3, 1) + b"s\x01" + b"x" * size
-        header = codec.Header(FrameType.MSG, 0, 1, 1, 1, 1, len(body), 0, 2, 1)
+        header = Header(FrameType.MSG, 0, 1, 1, 1, 1, len(body), 0, 2, 1)
         return header, body
 
     assert codec.decode_body(*payload(65_535)) == Message({"s": "x" * 65_535})
-    with pytest.raises(codec.DecodeError) as caught:
+    with pytest.raises(DecodeError) as caught:
         codec.decode_body(*payload(65_536))
     assert caught.value.reason == "bad_value"
 

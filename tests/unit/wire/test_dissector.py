@@ -17,7 +17,7 @@ from scapy.packet import Packet, Raw
 from router.predicates.encoded.model import BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Message, Operator, Predicate, Value, type_of
 from router.predicates.printer import format_predicate
-from router.wire import codec, layers
+from router.wire import layers
 from router.wire.format import Tlv
 from router.wire.frames import (
     Ack,
@@ -32,6 +32,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
+from router.wire.header import HEADER_LENGTH, Header, decode_header
 from tests.support.described_frames import describe_destinations
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
@@ -49,7 +50,7 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented,
 pytestmark = needs_tshark
 
 GUIDE = DOCS / "how-to/wireshark.md"
-HEADER_FIELDS = codec.Header._fields
+HEADER_FIELDS = Header._fields
 FIELDS = (
     *HEADER_FIELDS,
     "version",
@@ -262,7 +263,7 @@ def body_fields(frame: Frame) -> Row:
 
 
 def header_fields(payload: bytes) -> Row:
-    header = codec.decode_header(payload)._asdict()
+    header = decode_header(payload)._asdict()
     row = {name: [str(int(value))] for name, value in header.items()}
     return row | {"flags": [f"0x{header['flags']:02x}"], "version": ["1"], "reserved": ["0"]}
 
@@ -272,7 +273,7 @@ def test_shows_each_vector_field_by_field(vector: Whole, shown_rows: dict[bytes,
     row = dict(shown_rows[vector.payload])
     row.pop("_ws.expert.message", None)
     assert row.pop("_ws.col.Info") == [unescaped(vector.info)]
-    padding = len(vector.payload) - codec.HEADER_LENGTH - codec.decode_header(vector.payload).payload_length
+    padding = len(vector.payload) - HEADER_LENGTH - decode_header(vector.payload).payload_length
     assert row.pop("padding", [""])[0] == vector.payload[len(vector.payload) - padding :].hex()
     texts = {name: row.pop(name, []) for name in ("predicate", "filter")}
     expected = header_fields(vector.payload) | body_fields(vector.frame)
@@ -301,7 +302,7 @@ def test_shows_fragments_and_the_whole_with_the_last(
         row = dict(shown_rows[payload])
         row.pop("_ws.expert.message", None)
         assert row.pop("_ws.col.Info") == [info]
-        expected = header_fields(payload) | {"load": [payload[codec.HEADER_LENGTH :].hex()]}
+        expected = header_fields(payload) | {"load": [payload[HEADER_LENGTH:].hex()]}
         if payload is vector.payloads[-1]:
             for name in ("predicate", "filter", "_ws.expert.message"):
                 row.pop(name, None)

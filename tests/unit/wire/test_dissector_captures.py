@@ -29,6 +29,7 @@ from router.wire.addresses import (
     port_addresses,
     sender_of,
 )
+from router.wire.format import DecodeReason
 from router.wire.fragments import Reassembler
 from router.wire.frames import (
     Ack,
@@ -44,6 +45,7 @@ from router.wire.frames import (
     Subscription,
     SubscriptionFlags,
 )
+from router.wire.header import HEADER, DecodeError, decode_header
 from testbed.wireshark import Folders, Installation, read_sources
 from tests.support.packets import read_trailer
 from tests.support.paths import DOCS, ROOT
@@ -311,7 +313,7 @@ def reassembled(frames: list[Timed]) -> list[tuple[str, int]]:
     for at_ns, data in frames:
         try:
             whole = reassembler.add(sender_of(data), data[14:], at_ns / 1e9)
-        except codec.DecodeError as error:
+        except DecodeError as error:
             found.append((error.reason.value, 0))
         else:
             found.append(("whole", len(whole[1])) if whole else ("", 0))
@@ -384,9 +386,7 @@ def interleaved(frames: int, length: int, chunk: int) -> Iterator[Timed]:
     while todo:
         (issuer,) = draw.choices(list(todo), [4 + issuer % 2 for issuer in todo])
         index = todo[issuer]
-        header = codec.HEADER.pack(
-            1, 1, 0, 64, issuer, 7, 1, length, index, len(pieces), len(pieces[index]), 0
-        )
+        header = HEADER.pack(1, 1, 0, 64, issuer, 7, 1, length, index, len(pieces), len(pieces[index]), 0)
         at_ns += 1000
         yield at_ns, of_router(3, header + pieces[index])
         todo[issuer] += 1
@@ -417,10 +417,10 @@ def test_reassembles_in_the_memory_of_the_routers(
 
 def decode_reason(payload: bytes) -> str | None:
     try:
-        header = codec.decode_header(payload)
+        header = decode_header(payload)
         if header.fragment_count == 1:
             codec.decode(payload)
-    except codec.DecodeError as error:
+    except DecodeError as error:
         return error.reason.value
     return None
 
@@ -450,7 +450,7 @@ def test_agrees_with_the_codec_on_hostile_bytes(tmp_path: Path) -> None:
     columns = ["cbcb.decode_error", "_ws.lua.error"]
     found = rows(write_capture(tmp_path / "hostile.pcap", frames), columns)
     expected = [decode_reason(payload) for payload in payloads]
-    assert {None, *codec.DecodeReason} <= {*expected} | {"bad_fragment"}
+    assert {None, *DecodeReason} <= {*expected} | {"bad_fragment"}
     differences = [
         (payload.hex(), reason, row)
         for payload, reason, row in zip(payloads, expected, found, strict=True)
@@ -469,7 +469,7 @@ def test_a_body_of_too_many_items_is_checked_and_partly_shown(tmp_path: Path) ->
             index,
             of_router(
                 1,
-                codec.HEADER.pack(1, 2, 0, 64, 1, 1, 1, len(body), index, len(pieces), len(piece), 0) + piece,
+                HEADER.pack(1, 2, 0, 64, 1, 1, 1, len(body), index, len(pieces), len(piece), 0) + piece,
             ),
         )
         for index, piece in enumerate(pieces)

@@ -24,7 +24,15 @@ from router.wire.format import (
     Tlv,
 )
 from router.wire.generate import BLOCKS, generated
-from router.wire.header import HEADER_OFFSETS, SIZES, masks_of
+from router.wire.header import (
+    HEADER_LENGTH,
+    HEADER_OFFSETS,
+    SIZES,
+    DecodeError,
+    Header,
+    decode_header,
+    masks_of,
+)
 from tests.support.described_frames import describe
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
@@ -41,9 +49,9 @@ def test_every_number_has_one_row() -> None:
 
 def test_the_header_is_that_of_the_codec() -> None:
     names = [field.name for field in HEADER]
-    assert [name for name in names if name not in ("version", "reserved")] == list(codec.Header._fields)
+    assert [name for name in names if name not in ("version", "reserved")] == list(Header._fields)
     last = HEADER[-1]
-    assert HEADER_OFFSETS[last.name] + SIZES[last.layout] == codec.HEADER_LENGTH == 32
+    assert HEADER_OFFSETS[last.name] + SIZES[last.layout] == HEADER_LENGTH == 32
 
 
 def test_children_are_bits_of_a_u16() -> None:
@@ -68,7 +76,7 @@ def _frame(type_: int, body: bytes) -> bytes:
 def _reason(payload: bytes) -> str | None:
     try:
         codec.decode(payload)
-    except codec.DecodeError as error:
+    except DecodeError as error:
         return error.reason.value
     return None
 
@@ -146,8 +154,8 @@ def test_reasons_of_the_header_are_found_in_the_header() -> None:
     in_header = {row.reason.value for row in REASONS if row.part is Part.HEADER}
     for vector in MALFORMED:
         try:
-            codec.decode_header(vector.payload)
-        except codec.DecodeError as error:
+            decode_header(vector.payload)
+        except DecodeError as error:
             assert error.reason.value == vector.reason
             assert vector.reason in in_header
         else:

@@ -10,6 +10,7 @@ from router.predicates.model import Message
 from router.wire import codec
 from router.wire.fragments import FRAGMENT_OVERHEAD, Reassembler, frame_key
 from router.wire.frames import Frame, FrameType
+from router.wire.header import HEADER, DecodeError, decode_header
 from tests.vectors.wire_vectors import FRAGMENTED, WHOLE, Fragmented, Whole
 
 
@@ -71,7 +72,7 @@ def test_contradiction_destroys_the_frame(other: Frame) -> None:
     payloads = codec.fragment(long_message(), 132)
     reassembler = Reassembler()
     reassembler.add("n", payloads[1], 0.0)
-    with pytest.raises(codec.DecodeError) as caught:
+    with pytest.raises(DecodeError) as caught:
         reassembler.add("n", codec.fragment(other, 132)[1], 0.0)
     assert caught.value.reason == "bad_fragment"
     assert (len(reassembler), reassembler.used_bytes) == (0, 0)
@@ -82,10 +83,10 @@ def test_fragments_must_add_up(sizes: tuple[int, int]) -> None:
     reassembler = Reassembler()
     total = 20
     payloads = [
-        codec.HEADER.pack(1, 1, 0, 9, 3, 1, 1, total, index, 2, size, 0) + bytes(size)
+        HEADER.pack(1, 1, 0, 9, 3, 1, 1, total, index, 2, size, 0) + bytes(size)
         for index, size in enumerate(sizes)
     ]
-    with pytest.raises(codec.DecodeError) as caught:
+    with pytest.raises(DecodeError) as caught:
         for payload in payloads:
             assert reassembler.add("n", payload, 0.0) is None
     assert caught.value.reason == "bad_fragment"
@@ -130,7 +131,7 @@ def test_a_sender_that_floods_loses_its_own_frames(limits: dict[str, int]) -> No
         reassembler.add("rogue", codec.fragment(long_message(seq), 132)[0], 0.0)
     assert reassembler.evicted > 90
     assert all(reassembler.add("honest", payload, 0.0) is None for payload in rest)
-    honest = frame_key("honest", codec.decode_header(first))
+    honest = frame_key("honest", decode_header(first))
     assert reassembler.held(honest) == {0, 1, 2}
 
 
@@ -180,7 +181,7 @@ def test_memory_is_bounded() -> None:
 
 def test_a_frame_that_could_never_fit_is_refused() -> None:
     reassembler = Reassembler(max_bytes=1000)
-    with pytest.raises(codec.DecodeError) as caught:
+    with pytest.raises(DecodeError) as caught:
         reassembler.add("n", codec.fragment(long_message(), 132)[0], 0.0)
     assert caught.value.reason == "too_large"
 

@@ -13,8 +13,9 @@ from router.wire.addresses import (
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.codec import HEADER_LENGTH, encode, forwarded_frame, fragment, read_frame
+from router.wire.codec import encode, forwarded_frame, fragment, read_frame
 from router.wire.frames import Commit, EncodedMessage, Frame, FrameType
+from router.wire.header import HEADER_LENGTH
 from router.wire.intake import FrameIntake
 from tests.support.wire_tshark import ethernet
 

@@ -29,6 +29,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
+from router.wire.header import HEADER_LENGTH, DecodeError, decode_header
 from tests.support.described_frames import describe, from_frame
 from tests.support.packets import to_frame
 from tests.support.tree_entries import TreeEntry, table_of
@@ -143,7 +144,7 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
 def test_dissects_each_vector_field_by_field(vector: Whole) -> None:
     packet = Ether(ETHERNET + vector.payload)
     assert packet.type == ETHERTYPE
-    header = codec.decode_header(vector.payload)
+    header = decode_header(vector.payload)
     for name, value in header._asdict().items():
         assert packet[layers.CBCB].getfieldval(name) == value, name
     assert (packet[layers.CBCB].version, packet[layers.CBCB].reserved) == (1, 0)
@@ -179,7 +180,7 @@ def test_fragments_carry_a_part_of_the_body(vector: Fragmented) -> None:
     assert [packet[layers.CBCB].fragment_index for packet in packets] == list(range(len(packets)))
     body = b"".join(packet[layers.Fragment].load for packet in packets)
     assert body == codec.encode_body(vector.frame)
-    with pytest.raises(codec.DecodeError, match="bad_fragment"):
+    with pytest.raises(DecodeError, match="bad_fragment"):
         to_frame(packets[0])
 
 
@@ -188,8 +189,8 @@ def test_shows_malformed_frames_and_keeps_their_bytes(vector: Malformed) -> None
     packet = Ether(ETHERNET + vector.payload)
     assert packet.show(dump=True)
     assert bytes(packet) == ETHERNET + vector.payload
-    if len(vector.payload) >= codec.HEADER_LENGTH:
-        with pytest.raises(codec.DecodeError) as caught:
+    if len(vector.payload) >= HEADER_LENGTH:
+        with pytest.raises(DecodeError) as caught:
             to_frame(packet)
         assert caught.value.reason == vector.reason
 

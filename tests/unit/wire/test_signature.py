@@ -16,19 +16,11 @@ from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers
 from router.wire.addresses import CONTROLLER
 from router.wire.authentication import covered
-from router.wire.codec import (
-    HEADER_LENGTH,
-    decode,
-    decode_header,
-    encode,
-    forwarded_frame,
-    fragment,
-    whole_frame,
-)
+from router.wire.codec import decode, encode, forwarded_frame, fragment, whole_frame
 from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
 from router.wire.fragments import Reassembler
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
-from router.wire.header import DecodeError, signature_of
+from router.wire.header import HEADER_LENGTH, DecodeError, decode_header, signature_of
 from tests.support.described_frames import from_frame
 from tests.support.guarded import private_key, public_keys
 from tests.support.wire_tshark import needs_tshark, rows, write_capture
