@@ -19,21 +19,15 @@ from router.wire.format import (
     BITS,
     CONFIRMED,
     FLAGS,
-    FRAMES,
     HEADER,
     MAX_BODY_LENGTH,
     MAX_DESTINATIONS,
     NAMES,
-    OPERATORS,
-    REASONS,
-    RECORDS,
     SIGNATURE,
     SIGNATURE_BYTES,
     TAG,
     TAG_BYTES,
-    TLVS,
     TRAILER,
-    VALUES,
     VERSION,
     Field,
     Flags,
@@ -43,6 +37,8 @@ from router.wire.format import (
     Part,
     Tlv,
 )
+from router.wire.format_frames import FRAMES, REASONS
+from router.wire.format_tlvs import OPERATORS, RECORDS, TLVS, VALUES
 from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
 from router.wire.tlv import TLV_HEADER_LENGTH
 

@@ -10,12 +10,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from router.wire.format import HEADER as FIELDS
 from router.wire.format import (
-    FRAMES,
     MAX_BODY_LENGTH,
     NAMES,
     SIGNATURE_BYTES,
-    TLVS,
     VERSION,
     DecodeReason,
     Field,
@@ -28,7 +27,8 @@ from router.wire.format import (
     Tlv,
     TlvFormat,
 )
-from router.wire.format import HEADER as FIELDS
+from router.wire.format_frames import FRAMES
+from router.wire.format_tlvs import TLVS
 
 #: Numbers: the character of `struct`, and the bytes.
 STRUCT_CODES = {Layout.U8: "B", Layout.U16: "H", Layout.U32: "I", Layout.U64: "Q"}

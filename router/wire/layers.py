@@ -37,6 +37,8 @@ from router.wire.addresses import ETHERTYPE
 from router.wire.authentication import HEAD as TRAILER_HEAD
 from router.wire.authentication import trailer_length
 from router.wire.format import MAX_BODY_LENGTH, SIGNATURE_BYTES, TAG_BYTES, Flags, FrameType, Layout, Tlv
+from router.wire.format_frames import FRAMES
+from router.wire.format_tlvs import TLVS
 from router.wire.header import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, decode_value, encode_value, tlvs
 
@@ -274,7 +276,7 @@ RECORDS: dict[str, Any] = {
         field.records.sentence,
         _fields(field.records.fields),
     )
-    for row in format.TLVS
+    for row in TLVS
     for field in row.fields
     if field.records is not None
 }
@@ -328,7 +330,7 @@ class Fragment(Raw):
 #: Frame type -> the layer of its body.
 BODIES: dict[FrameType, Any] = {
     row.type: _layer(Packet, row.type.name, row.type.name, row.sentence, [_TlvListField("tlvs", [], Packet)])
-    for row in format.FRAMES
+    for row in FRAMES
 }
 
 bind_layers(Ether, CBCB, type=ETHERTYPE)

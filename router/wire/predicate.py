@@ -13,7 +13,8 @@ from router.predicates.model import (
     Predicate,
     Type,
 )
-from router.wire.format import CONSTRAINT, DecodeReason, FrameType, Tlv
+from router.wire.format import DecodeReason, FrameType, Tlv
+from router.wire.format_tlvs import CONSTRAINT
 from router.wire.frames import ClassifiedPredicate
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
 from router.wire.tlv import (

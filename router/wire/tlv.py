@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 
 from router.predicates.model import STRING_MAX_BYTES, Type, Value
-from router.wire.format import FRAMES, DecodeReason, FrameType, Occurs, Tlv
+from router.wire.format import DecodeReason, FrameType, Occurs, Tlv
+from router.wire.format_frames import FRAMES
 from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, SIZES, TLV_FORMATS, DecodeError, struct_of
 
 TLV_HEADER = struct.Struct("!BI")

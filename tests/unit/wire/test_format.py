@@ -10,19 +10,9 @@ import pytest
 from router.predicates.model import Operator, Type
 from router.wire import codec, format
 from router.wire.bodies import BODIES
-from router.wire.format import (
-    FRAMES,
-    HEADER,
-    REASONS,
-    TLVS,
-    DecodeReason,
-    Flags,
-    FrameType,
-    Layout,
-    Occurs,
-    Part,
-    Tlv,
-)
+from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Layout, Occurs, Part, Tlv
+from router.wire.format_frames import FRAMES, REASONS
+from router.wire.format_tlvs import CHILD, CONSTRAINT, OPERATORS, TLVS, VALUES
 from router.wire.generate import BLOCKS, generated
 from router.wire.header import (
     HEADER_LENGTH,
@@ -42,8 +32,8 @@ def test_every_number_has_one_row() -> None:
     assert [row.type for row in TLVS] == list(Tlv)
     assert {row.reason for row in REASONS} == set(DecodeReason)
     assert len(REASONS) == len(DecodeReason)
-    assert list(format.VALUES) == list(Type)
-    assert list(format.OPERATORS) == list(Operator)
+    assert list(VALUES) == list(Type)
+    assert list(OPERATORS) == list(Operator)
     assert list(format.FLAGS) == list(Flags)
 
 
@@ -55,11 +45,11 @@ def test_the_header_is_that_of_the_codec() -> None:
 
 
 def test_children_are_bits_of_a_u16() -> None:
-    assert masks_of(format.CHILD) == {"reusable": 0x8000, "off_tree": 0x4000, "interface": 0x3FFF}
+    assert masks_of(CHILD) == {"reusable": 0x8000, "off_tree": 0x4000, "interface": 0x3FFF}
 
 
 def test_lengths_and_counts_stand_before_their_fields() -> None:
-    layouts = [row.fields for row in TLVS] + [format.CONSTRAINT.fields, format.CHILD.fields]
+    layouts = [row.fields for row in TLVS] + [CONSTRAINT.fields, CHILD.fields]
     for fields in layouts:
         names = [field.name for field in fields]
         for index, field in enumerate(fields):
