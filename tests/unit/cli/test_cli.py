@@ -18,7 +18,7 @@ from captures.rundir.layout import RunLayout
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS
 from testbed.network.shaping import KernelFeatures
-from tests.support.paths import ROOT
+from tests.support.paths import DOCS, ROOT
 
 #: The recording of a live router.
 LIVE = ROOT / "tests" / "conformance" / "live-figure-4" / "r2.rec"
@@ -56,11 +56,13 @@ def test_help_lists_every_command() -> None:
         assert re.search(rf"\n    {command}\s+{re.escape(text[:20])}", printed), command
 
 
-def test_readme_lists_every_command() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = text.partition("\n## Commands\n")[2].partition("\n## ")[0]
-    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
-    assert {name for cell in cells for name in re.findall(r"`(\w+)", cell)} == set(COMMANDS)
+def test_the_page_of_commands_has_every_command_and_readme_no_other() -> None:
+    def listed(page: Path) -> set[str]:
+        cells = re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+        return {name for cell in cells for name in re.findall(r"`([a-z]+)", cell)}
+
+    assert listed(DOCS / "reference/commands.md") == set(COMMANDS)
+    assert listed(ROOT / "README.md") < set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
