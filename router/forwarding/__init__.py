@@ -1,1 +1,1 @@
-"""The data plane of a live router: messages in batches, by compiled code (docs/explanation/fast-path.md)."""
+"""The data plane of a live router: messages in batches, by compiled code (docs/explanation/engine.md)."""

@@ -17,7 +17,7 @@ from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Sta
 
 #: The papers' algorithm, and the routers' own.
 _ENGINES = ("counting", "compiled")
-#: CPU time of a hop beside matching, us -> where it was measured (docs/explanation/fast-path.md).
+#: CPU time of a hop beside matching, us -> where it was measured (docs/explanation/engine.md).
 _HOPS_US = {
     43.1: "woken for each message (`bench emulated_hops`)",
     2.65: "saturated, its messages in batches (`bench forwarding`)",
@@ -87,7 +87,7 @@ class NetworkEffect(Reproduction):
         "Whether the network is faster from end to end depends on what a hop costs beside matching. The "
         "crossing point is the table size at which one = path + hops x cost, between two measured sizes "
         f"on a line in the logarithms, for a cost of {' and of '.join(f'{us:g} us' for us in _HOPS_US)}: "
-        f"CPU time of a live router {'; '.join(_HOPS_US.values())} (docs/explanation/fast-path.md).",
+        f"CPU time of a live router {'; '.join(_HOPS_US.values())} (docs/explanation/engine.md).",
         "A router of the network has an interface p0 for all its own receivers; a message that p0 selects is "
         "matched against the predicates of the own receivers as well, as live routers do. Times without own "
         "receivers are of the neighbours below the router alone: the slides' tables (I5,f2000) have few "

@@ -2,7 +2,7 @@
 
 Router u of a network has an interface for each neighbour, with the filters of all receivers that it reaches
 through it on T_u, and one, p0, with those of its own receivers. A message that p0 selects is matched against
-the predicates of the own receivers, a table by themselves (docs/explanation/fast-path.md).
+the predicates of the own receivers, a table by themselves (docs/explanation/engine.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def regrouped(table: ConstraintColumns, interface_of: Ints) -> ConstraintColumns
 def covered(table: ConstraintColumns) -> ConstraintColumns:
     """Returns the table without filters that another one of their interface covers; of equal ones, one.
 
-    As covering keeps a predicate (docs/explanation/predicate-algebra.md), but that filters are not merged.
+    As covering keeps a predicate (docs/explanation/engine.md), but that filters are not merged.
 
     Args:
         table: of the workload of `testbed.alpha.conjunctions`.

@@ -1,7 +1,7 @@
 """The layout of the arrays that make up a segment and the state of a search.
 
 The code that builds segments and the code that searches them share these definitions.
-docs/explanation/matching-internals.md has a diagram of segment, slot, group, posting and record.
+docs/explanation/engine.md has a diagram of segment, slot, group, posting and record.
 """
 
 from __future__ import annotations

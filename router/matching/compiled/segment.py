@@ -4,7 +4,7 @@ Source: access predicates (Fabret et al., "Filtering algorithms and implementati
 publish/subscribe systems", SIGMOD 2001). A filter has one posting, which is filed under one of its
 constraints, called its access: the one that messages are least likely to satisfy. Only if a message satisfies
 the access are the other constraints verified, from consecutive records
-(docs/explanation/matching-internals.md).
+(docs/explanation/engine.md).
 """
 
 from __future__ import annotations
