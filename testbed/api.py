@@ -377,7 +377,7 @@ class Reproduced:
 
     def plot(self, panel: int = 0, axes: Axes | None = None) -> Axes:
         """Draws a panel and returns the axes."""
-        from testbed.figures.page import draw
+        from testbed.figures.picture import draw
 
         axes = axes if axes is not None else _new_axes()
         draw(self.panels[panel], axes)

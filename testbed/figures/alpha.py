@@ -43,25 +43,23 @@ class Alpha(Reproduction):
         "uniform distribution over |A| = 500 names (slides on routing, part III).",
     )
     deviations = (
-        "The slides give no parameters but |A| = 500, and the text that is left has axes and no values. The "
-        "acceptance is the exact value where there is one: the Monte Carlo mean within 3 standard errors.",
-        "Conjunctions are those of the slides' workload (part II): 1 to 6 constraints, half on strings of a "
-        "dictionary of 1,000 words of Zipf frequency, half on integers of 100 values.",
-        "M of a disjunction is its number of constraints, after conjunctions that another one covers have "
-        "been dropped; beside it are the bytes of its FILTER TLVs. Up to "
-        f"{MERGED:,} conjunctions, both also with what a router's predicate does besides: filters that "
-        "several others cover together are removed, and filters that differ in one attribute are merged. "
-        "The searches for several filters that were cut off, whose filter was kept, are counted.",
-        "The tables of the schemes are those of a simulated network in which predicates do not change, for "
-        "messages of all nodes; M is in filters, constraints and bytes. Beside them is the curve, in "
-        "filters, of the receivers of the same run, drawn at random: the predicates of the testbed's own "
-        "workload, and few. "
-        "alpha(r / Delta), as the slides have it, is alpha of the mean number of receivers; most filters are "
-        "in entries of many receivers, where alpha is less, so that it predicts too much.",
-        "Alpha of a seed is the mean over disjoint parts of what was drawn: thirty parts or more, until the "
-        "standard error of the mean is below 0.005, or all has been used. The standard error of the mean "
-        "over the seeds is that of their parts, or, where a seed has one part, that of the seeds.",
-        "Zipf frequency has the exponent 1. In the generic model a Zipf predicate is h draws with "
+        "The slides give no parameter but |A| = 500, and no values. The acceptance is the exact value "
+        "where there is one: the Monte Carlo mean within 3 standard errors.",
+        "Conjunctions are those of the slides' workload (part II): 1 to 6 constraints, half on strings of "
+        "a dictionary of 1,000 words of Zipf frequency, half on integers of 100 values.",
+        "M of a disjunction is its number of constraints without conjunctions that another conjunction "
+        f"covers; beside M are the bytes of the FILTER TLVs. Up to {MERGED:,} conjunctions, both are also "
+        "shown as a router keeps a predicate: without filters that several filters cover together, and "
+        "with filters merged that differ in one attribute. Searches for such sets that were cut off are "
+        "counted.",
+        "The tables of the schemes are those of a simulated network with static predicates, for messages "
+        "of all nodes. The curve beside them is of the receivers of the same run, drawn at random. alpha(r "
+        "/ Delta) is alpha of the mean number of receivers; most filters are in entries of many receivers, "
+        "where alpha is less, so it predicts too much.",
+        "Alpha of a seed is the mean over thirty or more disjoint parts of what was drawn, until its "
+        "standard error is below 0.005 or all is used. The standard error over the seeds is that of their "
+        "parts or, where a seed has one part, that of the seeds.",
+        "Zipf frequency has the exponent 1; a Zipf predicate of the generic model is h draws with "
         "replacement.",
     )
     measure = "testbed.figures.alpha_draws:measure"
@@ -200,7 +198,7 @@ class Alpha(Reproduction):
             }
             if at:
                 rows.append([case.label, *(f"{value:.3g}" for value in at.values())])
-        columns = ("", "constraints", "bytes", "merged: constraints", "merged: bytes", "searches cut off")
+        columns = ("case", "constraints", "bytes", "merged: constraints", "merged: bytes", "searches cut off")
         title = (
             f"Alpha at {MERGED:,} conjunctions by unit, covered ones dropped, and merged as well (medians)"
         )

@@ -89,36 +89,32 @@ class Attention(Reproduction):
     explanation = (
         "The saved bandwidth is below the paper's, the control traffic above it, for two reasons that the "
         "figure `attention-open` measures one by one. Overload: a SUB leaves through every child with the "
-        "same max (the paper has the decrement along a path alone, section 4.2), so each branch of the tree "
-        "offers up to max publications (`fan_out`). And (RQ) without a history: a refreshed subscription "
-        "takes nothing that its router delivered to another subscription, although it may never have had it "
-        "(`history`): the curves with an exact history are without that cost. The fluid model, whose SUB "
-        "asks one router after the other until it is satisfied and whose subscriptions share what their "
+        "same max (the paper has the decrement along a path alone, section 4.2), so each branch of the "
+        "tree offers up to max publications (`fan_out`). And (RQ) without a history: a refreshed "
+        "subscription takes nothing that its router delivered to another subscription (`history`). The "
+        "fluid model, whose SUB asks one router after the other and whose subscriptions share what their "
         "router has, is near the paper's numbers.",
         "EON's notifications first become more as Max grows, for they follow SUBs that visit more routers, "
         "and fewer only where most lifetimes end before the box is full.",
-        "The paper's 3 % cannot hold for every Max: in table 1 no event has more than 1,334 publications in "
-        "a lifetime, so the SUB of a larger Max is satisfied by no router on its way, and visits all N - 1 "
-        "as CBR's floods do.",
+        "The paper's 3 % cannot hold for every Max: in table 1 no event has more than 1,334 publications "
+        "in a lifetime, so the SUB of a larger Max visits all N - 1 routers, as CBR's floods do.",
     )
     deviations = (
         "EON and PDP are the service as shipped: a router does not remember which publications a "
-        "subscription got in former rounds, as the paper requires (RQ). The curves `exact history` are of "
-        f'further runs, at Max {", ".join(map(str, _WITH_HISTORY))}, with `history = "exact"`: the home of '
-        "a subscription remembers every publication that it delivered to it. The paper's numbers are shown "
-        "beside them without a judgement.",
-        "The values of the figure are not in the text: the statements are those of section 5.2.",
-        "max, lifetime and freshness are constants, p_i is a normalised Zipf distribution, an event is "
-        "picked in proportion to the publications that it has left, the topology is a tree (Barabasi-Albert, "
-        "one link a node): docs/explanation/attention-evaluation.md has reasons and keys of the variants.",
-        "A subscription also takes publications that are older than itself (freshness), which CBR never "
-        "delivers: a large Max can cost more than CBR, and the saved bandwidth is then negative. The fluid "
-        "model counts the publications of the lifetime alone.",
-        "CBR is computed for each publication on the trees of the simulated network: minimal delivery, and a "
-        "flood of N - 1 crossings for each registration, renewals included.",
-        "Size `small` is the experiment `diallo-small`: 25 routers, 40 events, 20,000 publications; size "
-        "`paper` is `diallo`, table 1. The paper's numbers are held against both; those of `small` that "
-        "depend on the size are shown without a judgement.",
+        'subscription got in former rounds (RQ). `exact history` has `history = "exact"`: the home of a '
+        "subscription remembers every publication delivered to it. The paper's numbers are shown beside it "
+        "without a judgement.",
+        "The text does not give the values of the figure: the statements are those of section 5.2.",
+        "docs/explanation/attention-evaluation.md has the reasons for constant max, lifetime and freshness, "
+        "a normalised Zipf p_i, events picked in proportion to the publications left, and a tree "
+        "(Barabasi-Albert, one link a node).",
+        "A subscription also takes publications older than itself (freshness), which CBR never delivers: a "
+        "large Max can cost more than CBR, and the saved bandwidth is then negative. The fluid model "
+        "counts the publications of the lifetime alone.",
+        "CBR is computed for each publication on the trees of the simulated network: minimal delivery, and "
+        "a flood of N - 1 crossings for each registration, renewals included.",
+        "Size `small` is `diallo-small` (25 routers, 40 events, 20,000 publications), size `paper` is "
+        "`diallo`, table 1. Numbers of `small` that depend on the size are not judged.",
     )
     measure = "testbed.figures.attention_runs:measured"
     calculates = True

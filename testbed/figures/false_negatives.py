@@ -32,22 +32,19 @@ class FalseNegatives(Reproduction):
         "unnoticeable false negatives after the initial setup period.",
     )
     deviations = (
-        "At the text's 3 messages a minute a window of 0.25 s would hold a tenth of a message; the authors' "
-        "script sends 100 a second and sender for a minute. Here that rate is simulated for 11 s; in "
-        "networks beyond the paper's, all senders together send 200 a second, and in an emulation 80.",
-        "All receivers set their first predicates at once, at second 1, while messages are sent; the times "
-        "of this page are those since then. (The predicates of second 0 are set one after the other, before "
-        "the first message: [simulation.md](../explanation/simulation.md).)",
-        "The prediction is the greatest distance of a sender and a receiver on the trees, x 1.5 ms: the "
-        "delay of a link (1 ms) and of the routers and switches between two links (0.5 ms). A message that "
-        "is sent later meets the RA of each of its receivers at every router. The paper's seconds are those "
-        "of its simulator's delays and timers, which it does not give.",
-        "The script has no changes of predicates. The text's one change in 20 minutes would give a change or "
-        "none in a run: here every receiver changes once in 20 s. `A few` is judged as: below 1 % of the "
-        "expected deliveries after 5 s.",
-        "The text says Waxman graphs, and the script names files that are Barabási-Albert graphs: Waxman "
-        "graphs drawn by the seed are run, and one case of the other.",
-        "The paper does not say which broadcast layer the figure used: both are run.",
+        "At the text's 3 messages a minute a window of 0.25 s would hold a tenth of a message; the "
+        "authors' script sends 100 a second and sender for a minute. That rate is simulated for 11 s; in "
+        "networks beyond the paper's all senders together send 200 a second, and in an emulation 80.",
+        "All receivers set their first predicates at once, at second 1, while messages are sent "
+        "([simulation.md](../explanation/simulation.md)); times count from there.",
+        "The prediction is the greatest distance of a sender and a receiver on the trees, x 1.5 ms: 1 ms "
+        "of a link, 0.5 ms of the routers and switches between two links. A later message meets the RA of "
+        "each of its receivers at every router. The paper does not give the delays and timers behind its "
+        "seconds.",
+        "The script has no changes of predicates, the text one in 20 minutes: here every receiver changes "
+        "once in 20 s. `A few`: below 1 % of the expected deliveries after 5 s.",
+        "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
+        "script. The paper does not name the broadcast layer: both are run.",
     )
     measure = "testbed.figures.measures:false_negatives"
     emulated_scale = 1.0

@@ -59,29 +59,25 @@ class FalsePositives(Reproduction):
     )
     deviations = (
         "The text changes predicates every 20 minutes, the authors' script sets them once: both are run. "
-        "Where they are static, tables are exact without an SR, and the three variants are equal.",
-        "The script runs 25 nodes, the text names 50 to 200: the size is stated with each case. Steady state "
-        "is judged where the authors ran it: at 25 nodes, and on the spanning tree at every size.",
-        "The script runs 6 hours with a message in 30 s, and a second time with one a minute: as here, the "
-        "second with one policy. SRs and changes of predicates come by the clock, so that the rate of the "
-        "messages hardly matters. Steady state is the time from 1 hour on.",
+        "Static tables are exact without an SR, and the three variants equal.",
+        "The script runs 25 nodes, the text names 50 to 200. Steady state is judged at 25 nodes, and on "
+        "the spanning tree at every size.",
+        "The script runs 6 hours with a message in 30 s, and a second time with one a minute; the second "
+        "is run with one policy. Steady state is the time from 1 hour on.",
         "The paper's initial peak is of messages that routers get from their own applications before the "
-        "first RAs arrive. Here routers have the first predicates before the first message, and RAs cross "
-        "the network in tens of milliseconds: a peak is neither predicted nor expected, and the greatest "
-        "window of the first 30 minutes is shown beside the greatest later one.",
-        "`Constant` is judged as: the means of the two halves of the steady state differ by at most 2 "
-        "points, median over the seeds.",
-        "`The last yields the least` is judged by the differences between runs of equal seeds, which have "
-        "the same network, predicates and messages.",
-        "The text says Waxman graphs, and the script names files that are Barabási-Albert graphs: Waxman "
-        "graphs drawn by the seed are run, and one case of the other. The timers of the authors' simulator "
-        "are exponential with the period as mean; here they are periods, and one case has exponential ones.",
-        "The paper does not say which broadcast layer the figure used: both are run.",
-        "The floor is a calculation with perfect tables on the same trees and the same workload "
-        "(`testbed/figures/floor.py`): what the scheme itself makes, and no SR can remove. On shortest-path "
-        "trees it is far above 10 % in larger networks, so that the paper's statement can hold for small "
-        "networks or a spanning tree alone. The share above the floor is what SRs can remove. The floor of "
-        "networks that are not simulated is calculated for 20 minutes of messages to static predicates.",
+        "first RAs arrive. Here the first predicates precede the first message, and RAs cross the network "
+        "in tens of milliseconds: no peak is predicted, and the greatest windows of both times are shown.",
+        "`Constant`: the means of the two halves of the steady state differ by at most 2 points, median "
+        "over the seeds. `The last yields the least` is judged by differences between runs of equal seeds, "
+        "which have the same network, predicates and messages.",
+        "Waxman graphs (the text) are drawn by the seed; one case has the Barabási-Albert graphs of the "
+        "script, and one the exponential timers of the authors' simulator in place of fixed periods. The "
+        "paper does not name the broadcast layer: both are run.",
+        "The floor is calculated with perfect tables on the same trees and workload "
+        "(`testbed/figures/floor.py`): what the scheme itself makes. SRs can remove the share above the "
+        "floor alone. On shortest-path trees of larger networks the floor is far above 10 %, so the "
+        "statement can hold for small networks or a spanning tree alone. For networks that are not "
+        "simulated it is calculated from 20 minutes of messages to static predicates.",
     )
     measure = "testbed.figures.measures:false_positives"
 

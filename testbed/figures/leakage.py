@@ -31,23 +31,19 @@ class Leakage(Reproduction):
         'encodings").',
     )
     explanation = (
-        "What is protected: no name and no value is in a frame in the clear. A router without the key "
-        "cannot compute the bits of a string, and cannot read the sealed content at all.",
-        "What is not protected: the network learns who advertises equal filters, which filter covers which,"
-        " how often each filter and each pattern of bits occurs, about how many attributes a message has "
-        "(A1), and which messages reach whom. Somebody who knows what people usually ask for can name some "
-        "of the most frequent filters (A2) and patterns (A3). Somebody who knows the content of some "
-        "messages, because he subscribed or wrote them, recognises their strings in all others (A4). "
-        "Somebody with the key of one member can test every value that he can list (A5): a short list of "
-        "values is no secret, and all messages under that key, past ones too, are open. This is not "
-        "encryption of what routers match; it hides contents from a curious router that knows little.",
-        "What hardening does: a fill hides the number of attributes, and costs false matches. It does "
-        "not prevent mining of patterns: the bits of a frequent string still occur together more often than "
-        "chance has it. Nearly all patterns found are strings; which strings, their frequencies alone tell "
-        "badly. A secret choice of k' of the k bits by each "
-        "subscriber makes equal filters look "
-        "different, and costs false matches as well. Against known messages and the key a fill only adds "
-        "wrong guesses, and who has the key also opens the sealed content.",
+        "Protected: no name and no value is in a frame in the clear. A router without the key cannot "
+        "compute the bits of a string, and cannot read the sealed content.",
+        "Not protected: the network learns who advertises equal filters, which filter covers which, how "
+        "often each filter and each pattern of bits occurs, about how many attributes a message has (A1), "
+        "and which messages reach whom. Who knows what people usually ask for can name some of the most "
+        "frequent filters (A2) and patterns (A3). Who knows the content of some messages, as a subscriber "
+        "or their author, recognises their strings in all other messages (A4). Who has the key of one "
+        "member can test every value of a list (A5): all messages under that key, past messages too, are "
+        "open. The encoding hides contents from a curious router that knows little.",
+        "Hardening: a fill hides the number of attributes, costs false matches, and does not prevent "
+        "mining: the bits of a frequent string still occur together more often than by chance. A secret "
+        "choice of k' of the k bits by each subscriber makes equal filters look different, and costs false "
+        "matches as well. Against known messages and the key a fill only adds wrong guesses.",
         "Shares: A1 of messages whose number of attributes is guessed; A2 of distinct filters of one "
         "string; A3 of occurrences of strings in messages; A4 (10 % of the messages known) and A5 of "
         "strings in messages, where wrong guesses count as targets. The baseline is a guess that sees no "

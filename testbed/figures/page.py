@@ -1,76 +1,57 @@
-"""The page of a reproduction: what the paper says, what was predicted and measured, and the figure."""
+"""The page of a reproduction: what the paper says, what varies, the picture, each claim, where it holds.
+
+Beside the page, `NAME.csv` has every row: the cases, each statement on each case, each table.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import csv
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-import numpy as np
-import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
-
 from testbed.errors import InputError
-from testbed.figures.parameters import command_of, page_name, parameters_of, shortfall
-from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
-from testbed.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
+from testbed.figures.picture import save
+from testbed.figures.reproduction import EMULATED, PAPER, Case, Reproduction, Results, Statement, Table
 
 if TYPE_CHECKING:
     from testbed.figures.runner import Reproduced
 
-#: Markers of points and styles of lines: the next of each when the colours begin again.
-_LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))
-#: Columns of the table of statements.
-STATEMENT_COLUMNS = ("statement", "predicted", "measured: median [10 %, 90 %]", "holds")
-#: Points of the common grid on which the curves of several runs are compared.
-_POINTS = 400
-#: More panels than this are in several rows.
-_IN_A_ROW = 4
+#: Columns of the table of claims.
+CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "holds")
+#: Columns of a statement in the CSV, after its part and case.
+_STATEMENT = ("claim", "predicted", "measured", "holds")
+#: A longer table, and a list of more values, is in the CSV alone.
+_ROWS, _VALUES = 24, 12
+#: More statements that differ in subject and numbers alone are a row of the page together; more subjects of
+#: which a claim does not hold are counted.
+_APART, _NAMED = 2, 6
+_DIGITS = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+#: A number of a cell, or a range; the quantiles beside a median.
+_NUMBER = re.compile(rf"({_DIGITS})(?: to ({_DIGITS}))?")
+_BAND = re.compile(r" \[[^\]]*\]")
 
 
-def write_page(
-    name: str,
-    figure: Reproduction,
-    statements: Sequence[Statement],
-    panels: Sequence[Panel],
-    folder: Path,
-    command: str,
-    parameters: Sequence[str],
-    tables: Sequence[Table] = (),
-    failures: Sequence[str] = (),
-    code: Sequence[str] = (),
-) -> Path:
-    """Writes `NAME.md` and `NAME.svg`; returns the path of the page.
+def command_of(name: str, size: str, seeds: int, engine: str = "simulate") -> str:
+    """Returns the command that makes a page with seeds 1 to `seeds`."""
+    command = f"cbcb figure {name} --size {size} --seeds {seeds}"
+    return command if engine == "simulate" else f"{command} --engine {engine}"
 
-    Args:
-        failures: a line for each run that failed, without which the page's numbers are.
-        code: the states of the code that made the runs.
 
-    Raises:
-        InputError: a file cannot be written.
+def page_name(name: str, size: str, engine: str = "simulate") -> str:
+    """Returns the name of a page's files, without suffix.
+
+    A page of the paper's size that is simulated has the name of its figure. To any other name the size is
+    added and, of runs that are emulated, `emulated`.
     """
-    lines = head(figure, command, parameters)
-    if failures:
-        lines += ["", "Runs that failed, and are in no number of this page:", ""]
-        lines += [f"- {each}" for each in failures]
-    lines += ["", *_table(STATEMENT_COLUMNS, [_cells(each) for each in statements])]
-    # A size may have no case for a table.
-    for table in (each for each in tables if each.rows):
-        lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
-    lines += ["", f"![{figure.title}]({name}.svg)", ""]
-    lines += ["Lines: medians over the seeds; bands: 10 to 90 %.", ""]
-    if code:
-        lines += [f"Code that made the runs: {', '.join(code)}.", ""]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
-        _draw(panels, folder / f"{name}.svg")
-    except OSError as error:
-        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
-    return folder / f"{name}.md"
+    words = [name]
+    if (size, engine) != (PAPER, "simulate"):
+        words.append(size)
+    if engine == "run" and size != EMULATED:
+        words.append(EMULATED)
+    return "-".join(words)
 
 
 def page_of(
@@ -83,39 +64,181 @@ def page_of(
     seeds: int,
     engine: str,
 ) -> Path:
-    """Writes the page of runs with seeds 1 to `seeds`, as `write_page`.
+    """Writes `NAME.md`, `NAME.svg` and `NAME.csv` of runs with seeds 1 to `seeds`; returns the first path.
 
     Raises:
         InputError: a file cannot be written.
     """
-    return write_page(
-        page_name(name, size, engine),
-        figure,
-        figure.judge(done.results),
-        figure.panels(done.results),
-        folder,
-        command_of(name, size, seeds, engine),
-        parameters_of(figure, done.results, seeds, engine) + shortfall(done.results, seeds),
-        figure.tables(done.results),
-        done.failures,
-        done.code,
+    place = folder / page_name(name, size, engine)
+    results = done.results
+    statements = figure.judge(results)
+    # A size may have no case for a table.
+    tables = [table for table in figure.tables(results) if table.rows]
+    lines = head(name, figure, results, size=size, seeds=seeds, engine=engine)
+    if failures := [*done.failures, *shortfall(results, seeds)]:
+        lines += ["", "Runs that failed, and are in no number of this page:", ""]
+        lines += [f"- {each}" for each in failures]
+    lines += ["", *_table(CLAIM_COLUMNS, _claims(statements))]
+    shown = [table for table in tables if table.on_page and len(table.rows) <= _ROWS]
+    for table in shown or _by_subject(statements):
+        lines += ["", f"{table.title}:", "", *_table(table.columns, table.rows)]
+    lines += tail(figure)
+    if done.code:
+        lines += ["", f"Code that made the runs: {', '.join(done.code)}."]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        place.with_suffix(".md").write_text("\n".join([*lines, ""]), encoding="utf-8")
+        _write_rows(place.with_suffix(".csv"), _keys(figure, results, engine), statements, tables)
+        save(figure.panels(results), place.with_suffix(".svg"))
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    return place.with_suffix(".md")
+
+
+def head(
+    name: str, figure: Reproduction, cases: Iterable[Case], *, size: str, seeds: int, engine: str
+) -> list[str]:
+    """Returns the lines of a page before its claims: they do not depend on what was measured."""
+    keys, stem = _keys(figure, cases, engine), page_name(name, size, engine)
+    # A figure without a function that measures calculates all by itself.
+    how = "emulated" if engine == "run" else "simulated" if figure.measure else "calculated"
+    rows = [(f"`{key}`", _values([own.get(key) for own in keys.values()])) for key in _all_keys(keys)]
+    return [
+        f"# {figure.title}",
+        "",
+        f"Made by `{command_of(name, size, seeds, engine)}`.",
+        "",
+        *(line for sentence in figure.paper for line in _wrapped(sentence, "> ", "> ")),
+        *(line for paragraph in figure.explanation for line in ["", *_wrapped(paragraph)]),
+        "",
+        f"Cases: {len(keys)}, {how}, each with seeds 1 to {seeds}, from which everything is drawn. A key "
+        "with several values varies.",
+        "",
+        *_table(("key", "value"), rows),
+        "",
+        f"![{figure.title}]({stem}.svg)",
+        "",
+        "Lines: medians over the seeds; bands: 10 to 90 %.",
+        "",
+        f"[{stem}.csv]({stem}.csv) has the keys of each case, each claim on each case, and each table.",
+    ]
+
+
+def tail(figure: Reproduction) -> list[str]:
+    """Returns the lines of a page about the decisions behind it."""
+    decisions = [line for each in figure.deviations for line in _wrapped(each, "- ", "  ")]
+    return ["", "Decisions and deviations:", "", *decisions] if decisions else []
+
+
+def shortfall(results: Results, seeds: int) -> list[str]:
+    """Returns a line for each case of which runs failed: it has fewer than a run for each seed."""
+    counts = {case.label: len(results.runs(case)) for case in results}
+    return [f"{label}: {count} of {seeds} runs" for label, count in counts.items() if count < seeds]
+
+
+def verdict_of(statement: Statement) -> str:
+    """Returns the verdict on a statement in a word."""
+    return "shown" if statement.holds is None else "yes" if statement.holds else "**no**"
+
+
+def _keys(figure: Reproduction, cases: Iterable[Case], engine: str) -> dict[str, dict[str, str]]:
+    """Returns label -> the keys of each case; of a case without an experiment, what its figure measures."""
+    found = {}
+    for case in cases:
+        keys: dict[str, Any] = dict(figure.overrides(case, engine) or case.facts)
+        keys |= keys.pop("overrides", {})
+        found[case.label] = {key: str(value) for key, value in keys.items()}
+    return found
+
+
+def _all_keys(keys: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return list(dict.fromkeys(key for own in keys.values() for key in own))
+
+
+def _values(values: Sequence[str | None]) -> str:
+    """Returns the different values of a key as a cell; None: the case does not set the key."""
+    found = ["not set" if each is None else f"`{each}`" for each in dict.fromkeys(values)]
+    return ", ".join(found) if len(found) <= _VALUES else f"{len(found)} values"
+
+
+def _claims(statements: Sequence[Statement]) -> list[list[str]]:
+    """Returns the rows of the claims; few subjects of which a claim does not hold are named."""
+    groups: dict[tuple[str, ...], list[Statement]] = {}
+    for each in statements:
+        shapes = (_NUMBER.sub("0", _BAND.sub("", text)) for text in (each.predicted, each.measured))
+        groups.setdefault((each.claim, verdict_of(each), *shapes), []).append(each)
+    rows = []
+    for group in groups.values():
+        for part in [group] if len(group) > _APART else [[each] for each in group]:
+            subjects = [each.subject for each in part]
+            named = len(part) == 1 or (part[0].holds is False and len(part) <= _NAMED)
+            of = "; ".join(subjects) if named else f"{len(part)} cases"
+            predicted, measured = [each.predicted for each in part], [each.measured for each in part]
+            rows.append([part[0].claim, of, _ranges(predicted), _ranges(measured), verdict_of(part[0])])
+    return rows
+
+
+def _ranges(texts: Sequence[str]) -> str:
+    """Returns texts that differ in numbers alone as a text with the least and the greatest of each number.
+
+    Bands are left out, but of a single text.
+    """
+    if len(set(texts)) == 1:
+        return texts[0]
+    plain = [_BAND.sub("", text) for text in texts]
+    columns = zip(*(_NUMBER.findall(text) for text in plain), strict=True)
+    ranges = [[number for pair in column for number in pair if number] for column in columns]
+    ends = [(min(each, key=_value), max(each, key=_value)) for each in ranges]
+    merged = iter(low if low == high else f"{low} to {high}" for low, high in ends)
+    return _NUMBER.sub(lambda _: next(merged), plain[0])
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
+def _by_subject(statements: Sequence[Statement]) -> list[Table]:
+    """Returns a table of the claims that most subjects share: a row a subject, a column a claim."""
+    of_claim: dict[str, dict[str, str]] = {}
+    for each in statements:
+        of_claim.setdefault(each.claim, {})[each.subject] = _BAND.sub("", each.measured)
+    subjects = max((tuple(each) for each in of_claim.values()), key=len, default=())
+    claims = [claim for claim, measured in of_claim.items() if tuple(measured) == subjects]
+    if not _APART < len(subjects) <= _ROWS:
+        return []
+    rows = [[each, *(of_claim[claim][each] for claim in claims)] for each in subjects]
+    return [Table("Medians by case", ("case", *claims), rows)]
+
+
+def _write_rows(
+    path: Path,
+    keys: Mapping[str, Mapping[str, str]],
+    statements: Iterable[Statement],
+    tables: Iterable[Table],
+) -> None:
+    """Writes every row of a page as CSV; its first column names the part that the row is of."""
+    rows = [{"part": "cases", "case": label, **own} for label, own in keys.items()]
+    for each in statements:
+        cells = (each.subject, each.claim, each.predicted, each.measured, verdict_of(each).strip("*"))
+        rows.append(dict(zip(("part", "case", *_STATEMENT), ("statements", *cells), strict=True)))
+    for table in tables:
+        rows += [{"part": table.title, **dict(zip(table.columns, row, strict=True))} for row in table.rows]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _wrapped(text: str, first: str = "", further: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        160,
+        initial_indent=first,
+        subsequent_indent=further,
+        break_on_hyphens=False,
+        break_long_words=False,
     )
-
-
-def head(figure: Reproduction, command: str, parameters: Sequence[str]) -> list[str]:
-    """Returns the lines of a page that do not depend on what was measured."""
-    lines = [f"# {figure.title}", "", f"Made by `{command}`.", ""]
-    lines += [f"> {sentence}" for sentence in figure.paper]
-    for paragraph in figure.explanation:
-        lines += ["", paragraph]
-    lines += ["", "Parameters:", "", *(f"- {each}" for each in parameters)]
-    if figure.deviations:
-        lines += ["", "Decisions and deviations:", "", *(f"- {each}" for each in figure.deviations)]
-    return lines
-
-
-def _cells(statement: Statement) -> Sequence[str]:
-    return statement.text, statement.predicted, statement.measured, verdict_of(statement)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -125,89 +248,3 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def _row(cells: Sequence[str]) -> str:
     # A bar such as that of |M| would begin a cell.
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-
-def verdict_of(statement: Statement) -> str:
-    """Returns the verdict on a statement in a word."""
-    return "shown" if statement.holds is None else "yes" if statement.holds else "**no**"
-
-
-def draw(panel: Panel, axes: Axes) -> None:
-    """Draws a panel: for each label the median of its curves, and the band from 10 to 90 %."""
-    for number, (label, curves) in enumerate(panel.curves.items()):
-        kept = [np.array(sorted(curve), dtype=float) for curve in curves if curve]
-        if not kept:
-            continue
-        repeated, place = divmod(number, len(CURVE_COLOURS))
-        colour, (marker, style) = CURVE_COLOURS[place], _LOOKS[repeated % len(_LOOKS)]
-        if formula := panel.formulas.get(label):
-            axes.plot(*zip(*formula, strict=True), color=colour, linestyle="--", linewidth=1)
-        if panel.points:
-            _draw_points(axes, kept, label, {"color": colour, "marker": marker, "linestyle": style})
-            continue
-        grid = np.linspace(min(c[0, 0] for c in kept), max(c[-1, 0] for c in kept), _POINTS)
-        # Between two points of a curve the value of the former holds.
-        values = np.array(
-            [c[np.clip(np.searchsorted(c[:, 0], grid, side="right") - 1, 0, len(c) - 1), 1] for c in kept]
-        )
-        band = np.quantile(values, [0.1, 0.5, 0.9], axis=0)
-        corners = _corners(band)
-        low, middle, high = band[:, corners]
-        axes.plot(grid[corners], middle, color=colour, linestyle=style, label=label)
-        axes.fill_between(grid[corners], low, high, color=colour, alpha=0.15, linewidth=0)
-    for label, value in panel.floor.items():
-        axes.axhline(value, color=GREY, linestyle="--", linewidth=1.2, label=label)
-    if panel.points:
-        # A count may be 0, which a logarithmic axis does not have.
-        if axes.dataLim.x0 > 0:
-            axes.set_xscale("log")
-        else:
-            axes.set_xscale("symlog", linthresh=1)
-        set_logarithmic_ticks(axes.xaxis)
-    if panel.percent:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    # Saved bandwidth may be negative.
-    axes.set_ylim(bottom=min(0.0, axes.dataLim.y0))
-    axes.set_title(panel.title, fontsize="medium")
-    axes.set_xlabel(panel.x)
-    axes.set_ylabel(panel.y)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize="small")
-
-
-def _corners(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Returns the points of several curves without which their lines would differ.
-
-    Points inside a stretch in which no curve changes are left out: a file of steps is much smaller so.
-
-    Args:
-        values: float64 [curves, points].
-
-    Returns:
-        bool [points].
-    """
-    needed = np.ones(values.shape[1], np.bool_)
-    same = np.all(values[:, 1:] == values[:, :-1], axis=0)
-    needed[1:-1] = ~(same[:-1] & same[1:])
-    return needed
-
-
-def _draw_points(
-    axes: Axes, curves: Sequence[npt.NDArray[np.float64]], label: str, look: Mapping[str, Any]
-) -> None:
-    """Draws the median of the curves at each of their points, with the band from 10 to 90 %."""
-    points = sorted({float(x) for curve in curves for x in curve[:, 0]})
-    values = [[float(y) for curve in curves for x, y in curve if x == point] for point in points]
-    low, middle, high = np.array([np.quantile(each, [0.1, 0.5, 0.9]) for each in values]).T
-    axes.plot(points, middle, label=label, markersize=3, **look)
-    axes.fill_between(points, low, high, color=look["color"], alpha=0.15, linewidth=0)
-
-
-def _draw(panels: Sequence[Panel], path: Path) -> None:
-    with styled(), mpl.rc_context({"svg.hashsalt": path.stem}):
-        columns = max(1, len(panels)) if len(panels) <= _IN_A_ROW else 3
-        rows = max(1, math.ceil(len(panels) / columns))
-        figure = empty_figure(5.2 * columns, 3.4 * rows)
-        for number, panel in enumerate(panels, 1):
-            draw(panel, figure.add_subplot(rows, columns, number))
-        figure.savefig(path, facecolor="white", metadata={"Date": None})

@@ -45,6 +45,7 @@ class Statement:
     """A statement of a paper beside what was predicted and measured.
 
     Attributes:
+        text: the subject (a case, or what several share), a colon, and what is claimed of it.
         holds: None: shown without a judgement, such as where the paper contradicts itself.
     """
 
@@ -52,6 +53,14 @@ class Statement:
     predicted: str
     measured: str
     holds: bool | None
+
+    @property
+    def subject(self) -> str:
+        return self.text.rpartition(": ")[0]
+
+    @property
+    def claim(self) -> str:
+        return self.text.rpartition(": ")[2]
 
 
 @dataclass(frozen=True)
@@ -78,11 +87,16 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page; each row has a text for each column."""
+    """A table of the page; each row has a text for each column.
+
+    Attributes:
+        on_page: else the table is in the CSV beside the page alone.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    on_page: bool = True
 
 
 class Results:

@@ -61,6 +61,12 @@ _COMPARED = {
     "delay_s": "mean delay of a delivery",
     "match_us": "matching time at a router",
 }
+#: Keys of the picture's points -> what they are.
+_POINTS = {
+    "filters": _COMPARED["filters"],
+    "crossings": _COMPARED["crossings"],
+    "minimal": "crossings on minimal trees",
+}
 
 
 class Schemes(Reproduction):
@@ -71,41 +77,33 @@ class Schemes(Reproduction):
         "non-minimal, r s M_p + M(unicast) (slides on routing, part III).",
     )
     deviations = (
-        "The slides do not define iPS. Here it is PSF with one predicate for all sources that have the same "
-        "receivers below a router and its child.",
-        "PIF's n^2 is a misprint: each receiver is behind one interface of every other router, so that the "
+        "The slides do not define iPS. Here iPS is PSF with one predicate for all sources that have the "
+        "same receivers below a router and its child.",
+        "PIF's n^2 is a misprint: each receiver is behind one interface of every other router, so the "
         "tables hold r (n - 1) predicates. Both ratios are shown.",
-        "Minimal is not defined: here it means that a message crosses the links of the paths to its "
-        "receivers on the tree of its source and no other. The slides call DRP non-minimal. It would be "
-        "where the paths from one source part and meet again, which needs next hops that are not unique. The "
-        "trees of every layer here have unique, symmetric paths, and so have those on which "
-        f"`{_REVERSE_PATHS}` accepts frames: drp is run on that layer too, and is minimal.",
-        "Forwarding state is counted for the sources that send, as in the slides, at the end of the run. The "
-        "predicates that psf and ips keep beside it (RIB), broadcast and unicast state are counted apart, "
-        "and so is the index of ips: for each of n sources and each interface the number of one of its c "
-        "classes, or none, n log2(c + 1) bits. s log n is no state that could be counted: it is the number "
-        "of a sender's own router, ceil(log2 n) bits, and the wire format has 32 for it.",
-        f"Four settings. `{_NONE}`: filters are kept as declared and predicates do not change; the memory is "
-        "the formula's but for equal filters of several receivers, which a table has once. "
-        f"`{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
-        f"`{_STATIC}`: for PIF's alpha, since what narrowed predicates leave behind is no matter of "
-        f"covering. `{_ASKED}`: every router asks once in 200 s, with pif and pif-classes.",
-        "alpha(k) is measured on the predicates of the run, drawn at random, at the number k of receivers of "
-        "each entry. For PIF the slides have alpha(r / Delta), with Delta the mean number of interfaces: "
-        "alpha of the mean k. Entries are of very unequal k, and most filters are in those of great k, where "
-        "alpha is less, so that this formula predicts too much. pif-classes and drp have no such formula "
-        "here: covering does not reach across classes or receivers.",
-        "Delay is wall time: simulated, 1.5 ms for each link, 1 of them its own; emulated, where links have "
-        "no delay of their own, what switches and routers take and, mostly, wait for a processor. Matching "
-        "time is that of a call of the compiled engine with the tables of the run, from Python, for 60 "
-        "messages at all routers that they reach; with drp the routers behind the source's match their own "
-        "applications only. It was measured beside other work.",
-        f"The size `small` varies r, s and n one at a time, on `spt`; `paper` has every combination of r and "
-        f"s, on both layers, on 50, 100 and 200 nodes, with `{_FULL}`, and the other settings at r "
-        f"{_RECEIVERS} %, s {_SENDERS} %; `large` has few receivers, on `spt` alone, since each of the "
-        "schemes with identified RAs keeps the predicate of every receiver at every router; `emulated`, for "
-        "`--engine run`, has the networks of `paper` at their usual shares, on `spt` alone, which is where "
-        "the schemes differ, and waits longer before it calls a delivery missed.",
+        "Minimal is not defined. Here a message crosses the links of the paths to its receivers on the "
+        "tree of its source and no other. DRP, non-minimal on the slides, would be so only where paths "
+        "from one source part and meet again; the trees of every layer here have unique, symmetric paths, "
+        f"and so have those of `{_REVERSE_PATHS}`, on which drp runs too.",
+        "Forwarding state is counted for the sources that send, at the end of the run. The RIB of psf and "
+        "ips, TABLE bodies and next hops are counted apart, and so is the index of ips: n log2(c + 1) bits "
+        "for n sources and c classes of an interface. s log n is the number of a sender's router, "
+        "ceil(log2 n) bits, not state; the wire format has 32 bits for it.",
+        f"`{_NONE}`: filters are kept as declared and predicates do not change; a table has equal filters "
+        f"of several receivers once. `{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
+        f"`{_STATIC}`: for PIF's alpha, without what narrowed predicates leave behind. `{_ASKED}`: every "
+        "router asks once in 200 s, with pif and pif-classes.",
+        "alpha(k) is measured on predicates of the run, drawn at random, at the number k of receivers of "
+        "each entry. The slides' alpha(r / Delta), with Delta the mean number of interfaces, is alpha of "
+        "the mean k; most filters are in entries of great k, where alpha is less, so the formula predicts "
+        "too much. pif-classes and drp have no such formula: covering does not reach across classes or "
+        "receivers.",
+        "Delay is wall time: 1.5 ms for each simulated link, 1 ms of them its own; emulated, mostly the "
+        "wait for a processor. Matching time is of a call of the compiled engine from Python, for 60 "
+        "messages at all routers that they reach, beside other work; with drp, routers behind the source's "
+        "match their own applications only.",
+        "`large` has few receivers: schemes with identified RAs keep the predicate of every receiver at "
+        "every router. `emulated` waits longer before it calls a delivery missed.",
     )
     measure = "testbed.figures.measures:schemes"
     # Of a complete run, that the verdict holds is a statement of the page.
@@ -158,22 +156,14 @@ class Schemes(Reproduction):
         ]
 
     def tables(self, results: Results) -> list[Table]:
-        return [_memory(results), _covered(results), _traffic(results), _messages(results), _best(results)]
+        return [*(_table(results, title) for title in _TABLES), _points(results), _best(results)]
 
     def panels(self, results: Results) -> list[Panel]:
         found = []
-        usual = _chosen(results, receivers=_RECEIVERS)
         for key, y in (("filters", "filters for the senders"), ("crossings", "crossings of messages")):
             curves = {}
             for scheme in SCHEMES:
-                chosen = _chosen(
-                    results,
-                    layer="spt",
-                    setting=_FULL,
-                    scheme=scheme,
-                    receivers=_RECEIVERS if usual else _FEW_RECEIVERS,
-                    senders=_SENDERS,
-                )
+                chosen = [case for case in _drawn(results) if case.facts["scheme"] == scheme]
                 curves[scheme] = results.curves_over([(case.facts["nodes"], case) for case in chosen], key)
             found.append(Panel(f"spt: {y}", y, curves, x="nodes", percent=False, points=True))
         return found
@@ -213,6 +203,12 @@ def _case(
 
 def _chosen(results: Results, **facts: object) -> list[Case]:
     return [case for case in results if all(case.facts[key] == value for key, value in facts.items())]
+
+
+def _drawn(results: Results) -> list[Case]:
+    """Returns the cases of the picture: the usual shares on `spt`, with covering."""
+    receivers = _RECEIVERS if _chosen(results, receivers=_RECEIVERS) else _FEW_RECEIVERS
+    return _chosen(results, layer="spt", setting=_FULL, receivers=receivers, senders=_SENDERS)
 
 
 def _all(results: Results, cases: Iterable[Case], key: str) -> list[float]:
@@ -394,46 +390,27 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
-def _table(
-    results: Results, title: str, cases: Sequence[Case], columns: Sequence[tuple[str, str, float]]
-) -> Table:
-    """A row a case; each column has a heading, a key and a scale."""
-    rows = [
-        [*_name(case), *(_number(scale * results.median(case, key)) for _, key, scale in columns)]
-        for case in cases
-    ]
-    return Table(title, (*_PLACE, *(name for name, _, _ in columns)), rows)
-
-
-def _memory(results: Results) -> Table:
-    return _table(
-        results,
-        "Memory without covering, beside the formula (medians)",
-        _chosen(results, setting=_NONE),
+#: Tables of the CSV: title -> settings, and heading, key and scale of each column.
+_TABLES: dict[str, tuple[tuple[str, ...], tuple[tuple[str, str, float], ...]]] = {
+    "Memory without covering": (
+        (_NONE,),
         (
             ("filters", "filters", 1),
-            ("formula", "filters_formula", 1),
-            ("ratio", "filters_ratio", 1),
+            ("filters by formula", "filters_formula", 1),
+            ("filters / formula", "filters_ratio", 1),
             ("constraints", "constraints", 1),
-            ("formula", "constraints_formula", 1),
-            ("ratio", "constraints_ratio", 1),
+            ("constraints by formula", "constraints_formula", 1),
+            ("constraints / formula", "constraints_ratio", 1),
             ("bytes", "bytes", 1),
-            ("formula", "bytes_formula", 1),
-            ("ratio", "bytes_ratio", 1),
+            ("bytes by formula", "bytes_formula", 1),
+            ("bytes / formula", "bytes_ratio", 1),
         ),
-    )
-
-
-def _covered(results: Results) -> Table:
-    return _table(
-        results,
-        "Memory with covering, a fifth of the predicates changing (medians). RIB, TABLE, next hops, the "
-        "index from sources to classes and the numbers of the sources (s log n) are no part of the filters "
-        "held",
-        _chosen(results, setting=_FULL),
+    ),
+    "Memory with covering": (
+        (_FULL,),
         (
             ("filters", "filters", 1),
-            ("formula, alpha 1", "filters_formula", 1),
+            ("filters by formula, alpha 1", "filters_formula", 1),
             ("held / formula", "filters_ratio", 1),
             ("filters, all sources", "filters_all", 1),
             ("RIB filters", "rib_filters", 1),
@@ -443,14 +420,9 @@ def _covered(results: Results) -> Table:
             ("source to class, bits", "index_bits", 1),
             ("s log n, bits", "nodes_bits", 1),
         ),
-    )
-
-
-def _traffic(results: Results) -> Table:
-    return _table(
-        results,
-        "Control traffic with covering (medians)",
-        [*_chosen(results, setting=_FULL), *_chosen(results, setting=_ASKED)],
+    ),
+    "Control traffic with covering": (
+        (_FULL, _ASKED),
         (
             ("set-up, RA frames", "setup_frames", 1),
             ("set-up, RA kB", "setup_bytes", 1e-3),
@@ -460,14 +432,9 @@ def _traffic(results: Results) -> Table:
             ("SR and UR kB", "sr_ur_bytes", 1e-3),
             ("controller kB", "controller_bytes", 1e-3),
         ),
-    )
-
-
-def _messages(results: Results) -> Table:
-    return _table(
-        results,
-        "Messages with covering (medians)",
-        [*_chosen(results, setting=_FULL), *_chosen(results, setting=_ASKED)],
+    ),
+    "Messages with covering": (
+        (_FULL, _ASKED),
         (
             ("crossings", "crossings", 1),
             ("minimal", "minimal", 1),
@@ -478,7 +445,28 @@ def _messages(results: Results) -> Table:
             ("delay ms", "delay_s", 1e3),
             ("matching us a router", "match_us", 1),
         ),
-    )
+    ),
+}
+
+
+def _table(results: Results, title: str) -> Table:
+    """A row a case."""
+    settings, columns = _TABLES[title]
+    rows = [
+        [*_name(case), setting, *(_number(scale * results.median(case, key)) for _, key, scale in columns)]
+        for setting in settings
+        for case in _chosen(results, setting=setting)
+    ]
+    return Table(title, (*_PLACE, "setting", *(name for name, _, _ in columns)), rows, on_page=False)
+
+
+def _points(results: Results) -> Table:
+    cases, rows = _drawn(results), []
+    for nodes in dict.fromkeys(case.facts["nodes"] for case in cases):
+        here = {case.facts["scheme"]: case for case in cases if case.facts["nodes"] == nodes}
+        for key, what in _POINTS.items():
+            rows.append([str(nodes), what, *(_number(results.median(here[each], key)) for each in SCHEMES)])
+    return Table("Points of the picture (medians)", ("n", "quantity", *SCHEMES), rows)
 
 
 def _best(results: Results) -> Table:
@@ -499,9 +487,9 @@ def _best(results: Results) -> Table:
             known = {scheme: value for scheme, value in medians.items() if not math.isnan(value)}
             for scheme, value in known.items():
                 wins[scheme] += value <= min(known.values()) * (1 + 1e-9)
-        rows.append([layer, what, *(f"{wins[scheme]} of {len(here)}" for scheme in SCHEMES)])
+        rows.append([layer, what, str(len(here)), *(str(wins[scheme]) for scheme in SCHEMES)])
     return Table(
-        "Where each scheme has the least (covering, changes; equal ones count for each)",
-        ("layer", "", *SCHEMES),
+        "Where each scheme has the least, with covering and changes (equal schemes count each)",
+        ("layer", "quantity", "of points", *SCHEMES),
         rows,
     )

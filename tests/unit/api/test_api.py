@@ -110,7 +110,7 @@ def test_a_figure_writes_the_page_of_the_command(tmp_path: Path) -> None:
     command = ["figure", "match", "--size", "small", "--seeds", "1", "--runs", str(tmp_path)]
     assert main([*command, "-o", str(tmp_path / "b")]) == (0 if figure.holds else 1)
     assert figure.page == tmp_path / "a" / "match-small.md"
-    for name in ("match-small.md", "match-small.svg"):
+    for name in ("match-small.md", "match-small.svg", "match-small.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from testbed.figures.page import STATEMENT_COLUMNS, head, page_of
-from testbed.figures.parameters import command_of, page_name, parameters_of
+from testbed.figures.page import CLAIM_COLUMNS, head, page_name, page_of, tail
 from testbed.figures.reproduction import EMULATED, FIGURES, SIZES, Results
 from testbed.figures.runner import Reproduced
 from testbed.sweeps.engines import ENGINES
@@ -24,7 +24,7 @@ _OUTDATED = {
     for names in re.findall(r"^Older than the code: (.+)\.$", _INDEX, re.MULTILINE)
     for name in re.findall(r"`(\S+?)`", names)
 }
-_COLUMNS = f"| {' | '.join(STATEMENT_COLUMNS)} |"
+_COLUMNS = f"| {' | '.join(CLAIM_COLUMNS)} |"
 _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?: --engine (\S+))?`\.")
 
 
@@ -36,19 +36,20 @@ _COMMAND = re.compile(r"Made by `cbcb figure (\S+) --size (\S+) --seeds (\d+)(?:
     ],
     ids=lambda page: page.stem,
 )
-def test_a_page_has_the_words_and_parameters_of_the_code_and_no_run_that_failed(page: Path) -> None:
+def test_a_page_has_the_words_and_keys_of_the_code_and_no_run_that_failed(page: Path) -> None:
     lines = page.read_text().splitlines()
     name, size, seeds, engine = _made(lines)
     figure = FIGURES[name]()
-    command, cases = command_of(name, size, seeds, engine), figure.cases(size)
-    expected = head(figure, command, parameters_of(figure, cases, seeds, engine))
+    expected = head(name, figure, figure.cases(size), size=size, seeds=seeds, engine=engine)
     assert lines[: len(expected)] == expected
-    # A line of failures would be between the head and the table of statements.
+    # A line of failures would be between the head and the claims.
     assert lines[len(expected) :][:2] == ["", _COLUMNS]
+    decisions = tail(figure)
+    assert "\n".join(decisions) in "\n".join(lines)
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
-def test_a_page_of_whatever_age_names_its_command_and_has_statements_and_a_figure(page: Path) -> None:
+def test_a_page_of_whatever_age_names_its_command_and_has_claims_a_figure_and_all_rows(page: Path) -> None:
     lines = page.read_text().splitlines()
     name, size, seeds, engine = _made(lines)
     assert page.stem == page_name(name, size, engine)
@@ -56,12 +57,24 @@ def test_a_page_of_whatever_age_names_its_command_and_has_statements_and_a_figur
     assert not [line for line in lines if line.startswith("Runs that failed")]
     begin = lines.index(_COLUMNS)
     rows = [re.split(r"(?<!\\)\|", line[1:-1]) for line in lines[begin : lines.index("", begin)]]
-    assert [len(row) for row in rows] == [len(STATEMENT_COLUMNS)] * len(rows)
-    verdicts = [verdict.strip() for *_, verdict in rows[2:]]
+    assert [len(row) for row in rows] == [len(CLAIM_COLUMNS)] * len(rows)
+    verdicts = {verdict.strip(" *") for *_, verdict in rows[2:]}
+    with page.with_suffix(".csv").open(encoding="utf-8") as file:
+        kept = list(csv.DictReader(file))
+    assert verdicts == {row["holds"] for row in kept if row["part"] == "statements"}
     assert verdicts
-    assert set(verdicts) <= {"yes", "**no**", "shown"}
+    assert verdicts <= {"yes", "no", "shown"}
+    cases = [row["case"] for row in kept if row["part"] == "cases"]
+    assert cases == [case.label for case in FIGURES[name]().cases(size)]
     assert any(line.endswith(f"]({page.stem}.svg)") for line in lines)
     assert page.with_suffix(".svg").is_file()
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.stem)
+def test_a_page_is_short(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    assert len(lines) <= 300
+    assert [line for line in lines if len(line) > 160 and not line.startswith("|")] == []
 
 
 def _made(lines: list[str]) -> tuple[str, str, int, str]:
@@ -125,4 +138,4 @@ def test_the_files_of_a_page_have_its_name(
     path = page_of(name, figure, done, tmp_path, size=size, seeds=1, engine=engine)
     assert path == tmp_path / f"{page}.md"
     assert f"]({page}.svg)" in path.read_text()
-    assert sorted(each.name for each in tmp_path.iterdir()) == [f"{page}.md", f"{page}.svg"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [f"{page}.csv", f"{page}.md", f"{page}.svg"]

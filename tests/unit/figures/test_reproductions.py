@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import linecache
 import re
 import sys
@@ -24,8 +25,8 @@ from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures import measures
 from testbed.figures.advertisements import issued
-from testbed.figures.page import STATEMENT_COLUMNS, draw, verdict_of, write_page
-from testbed.figures.parameters import page_name, shortfall
+from testbed.figures.page import page_name, page_of, shortfall
+from testbed.figures.picture import draw
 from testbed.figures.reproduction import (
     FIGURES,
     SEED,
@@ -37,7 +38,7 @@ from testbed.figures.reproduction import (
     Table,
     common,
 )
-from testbed.figures.runner import _job
+from testbed.figures.runner import Reproduced, _job
 from testbed.machine.versions import source_version
 from testbed.report.style import styled
 from testbed.sim.simulation import simulate
@@ -416,34 +417,107 @@ def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None
     assert row["keys"]["missed_after_5_s"] > 0
 
 
-def test_a_page_has_the_tables_of_its_figure_that_have_rows(tmp_path: Path) -> None:
-    tables = [Table("Memory", ("n", "filters"), [("25", "1,234")]), Table("Traffic", ("n", "frames"), [])]
-    path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", [], tables)
-    page = path.read_text()
-    assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |\n" in page
-    assert "Traffic" not in page
+def _page(
+    folder: Path,
+    statements: Sequence[Statement] = (),
+    tables: Sequence[Table] = (),
+    failures: Sequence[str] = (),
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Returns the lines of a page of the toy, and the rows beside it."""
+
+    class Judged(Toy):
+        def judge(self, results: Results) -> list[Statement]:
+            del results
+            return list(statements)
+
+        def tables(self, results: Results) -> list[Table]:
+            del results
+            return list(tables)
+
+        def panels(self, results: Results) -> list[Panel]:
+            del results
+            return [Panel("t", "y", {})]
+
+    done = Reproduced(Results({case: [{}] for case in Judged().cases("small")}), failures)
+    path = page_of("toy", Judged(), done, folder, size="small", seeds=1, engine="simulate")
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        return path.read_text().splitlines(), list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_each_row_of_statements_has_a_cell_for_each_column(tmp_path: Path, name: str) -> None:
-    """Also where a label has a bar, as |M|, which a page shows by itself."""
-    figure = FIGURES[name]()
-    statements = figure.judge(Results({case: [] for case in figure.cases("small")}))
-    page = write_page(name, figure, statements, [], tmp_path, "cbcb", []).read_text()
-    rows = [line for line in page.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
-    assert cells[0] == list(STATEMENT_COLUMNS)
-    assert cells[1] == ["---"] * 4
-    assert [[cell.replace(r"\|", "|") for cell in row] for row in cells[2:]] == [
-        [each.text, each.predicted, each.measured, verdict_of(each)] for each in statements
+def _cells(lines: Sequence[str], first: str) -> list[list[str]]:
+    """Returns the rows of the table whose first column has a name."""
+    begin = next(number for number, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    rows = lines[begin : lines.index("", begin)] if "" in lines[begin:] else lines[begin:]
+    return [
+        [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]
     ]
 
 
+def test_a_page_has_the_short_tables_of_its_figure_and_the_csv_has_all(tmp_path: Path) -> None:
+    long = Table("Long", ("n", "frames"), [(str(n), "1") for n in range(25)])
+    hidden = Table("Hidden", ("n", "crossings"), [("1", "2")], on_page=False)
+    tables = [
+        Table("Memory", ("n", "filters"), [("25", "1,234")]),
+        Table("Traffic", ("n", "x"), []),
+        long,
+        hidden,
+    ]
+    lines, rows = _page(tmp_path, tables=tables)
+    assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |" in "\n".join(lines)
+    assert not [line for line in lines if line.startswith(("Traffic", "Long", "Hidden"))]
+    found = [(row["part"], row["n"]) for row in rows if row["part"] not in ("cases", "statements")]
+    assert found == [("Memory", "25"), *(("Long", str(n)) for n in range(25)), ("Hidden", "1")]
+    assert rows[-1]["crossings"] == "2"
+
+
+def test_a_claim_on_many_cases_is_a_row_with_the_least_and_the_greatest_median(tmp_path: Path) -> None:
+    holds = [
+        Statement(f"{n} nodes: few", f"at most {n}", f"{value} [0, 9] s of 5 to {n}", True)
+        for n, value in ((25, "1e-3"), (50, "2"), (1_000, "-4"))
+    ]
+    fails = Statement("2000 nodes: few", "at most 2000", "9,000 [0, 9] s of 5 to 6", False)
+    other = Statement("a: |M|", "p", "1 [0, 2]", None)
+    lines, rows = _page(tmp_path, [*holds, fails, other])
+    assert _cells(lines, "claim") == [
+        ["few", "3 cases", "at most 25 to 1000", "-4 to 2 s of 5 to 1000", "yes"],
+        ["few", "2000 nodes", "at most 2000", "9,000 [0, 9] s of 5 to 6", "**no**"],
+        ["|M|", "a", "p", "1 [0, 2]", "shown"],
+    ]
+    assert _cells(lines, "case") == [
+        *([each.subject, re.sub(r" \[.*?\]", "", each.measured)] for each in [*holds, fails]),
+    ]
+    columns = ("case", "claim", "predicted", "measured", "holds")
+    assert [tuple(row[each] for each in columns) for row in rows if row["part"] == "statements"] == [
+        *((each.subject, "few", each.predicted, each.measured, "yes") for each in holds),
+        (fails.subject, "few", fails.predicted, fails.measured, "no"),
+        ("a", "|M|", "p", "1 [0, 2]", "shown"),
+    ]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_statement_and_table_of_a_figure_is_beside_its_page(tmp_path: Path, name: str) -> None:
+    figure = FIGURES[name]()
+    results = Results({case: [] for case in figure.cases("small")})
+    statements = figure.judge(results)
+    path = page_of(name, figure, Reproduced(results, []), tmp_path, size="small", seeds=1, engine="simulate")
+    with path.with_suffix(".csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = [
+        row["case"] + ": " * bool(row["case"]) + row["claim"] for row in rows if row["part"] == "statements"
+    ]
+    assert found == [each.text for each in statements]
+    assert all(len(set(table.columns)) == len(table.columns) for table in figure.tables(results))
+    claims = _cells(path.read_text().splitlines(), "claim")
+    assert {len(row) for row in claims} == {5}
+    assert {row[0] for row in claims} == {each.claim for each in statements}
+
+
 def test_a_page_has_the_runs_that_failed(tmp_path: Path) -> None:
-    lines = ["small, seed 2: RunError: verdict invalid: the machine was too slow"]
-    path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb", ["one"], failures=lines)
-    assert f"Runs that failed, and are in no number of this page:\n\n- {lines[0]}\n" in path.read_text()
-    assert "failed" not in write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "c", []).read_text()
+    failure = "small, seed 2: RunError: verdict invalid: the machine was too slow"
+    lines, _ = _page(tmp_path, failures=[failure])
+    begin = lines.index("Runs that failed, and are in no number of this page:")
+    assert lines[begin + 1 : begin + 3] == ["", f"- {failure}"]
+    assert not [line for line in _page(tmp_path)[0] if "failed" in line]
 
 
 def test_a_case_of_which_runs_failed_is_named_with_its_runs() -> None:
@@ -471,12 +545,6 @@ def test_a_calculated_figure_cannot_be_emulated(tmp_path: Path, capsys: pytest.C
     line = ["figure", "alpha", "--engine", "run", "--size", "small", "--runs", str(tmp_path)]
     assert main(line) == 2
     assert "this figure is calculated, and has no network to emulate" in capsys.readouterr().err
-
-
-def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:
-    statement = Statement("s", "p", "m", None)
-    path = write_page("toy", Toy(), [statement], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", ["one"])
-    assert "| s | p | m | shown |" in path.read_text()
 
 
 def test_an_emulation_has_links_without_a_declared_delay_and_a_rate_of_its_own() -> None:
