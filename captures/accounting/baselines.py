@@ -15,14 +15,15 @@ epoch that was announced before its sending.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from captures.accounting.run_tables import cost_graph
 from topos.model import Link, Topology
 
 #: A source and an epoch.
@@ -85,26 +86,10 @@ def tree_of(source: int, nodes: int, parents: Mapping[int, int]) -> Tree:
     return Tree(source, parent_of, np.array(outwards[:0:-1], dtype=np.int64))
 
 
-def _neighbours(nodes: int, links: Sequence[Link]) -> list[list[tuple[int, int]]]:
-    """Returns node -> its neighbours, each with the cost of the link."""
-    found: list[list[tuple[int, int]]] = [[] for _ in range(nodes)]
-    for link in links:
-        found[link.u].append((link.v, link.cost))
-        found[link.v].append((link.u, link.cost))
-    return found
-
-
-def _cheapest(source: int, neighbours: Sequence[Sequence[tuple[int, int]]]) -> Tree:
-    parents: dict[int, int] = {}
-    reached = [(0, source, source)]
-    while reached:
-        cost, parent, node = heapq.heappop(reached)
-        if node not in parents:
-            parents[node] = parent
-            for other, more in neighbours[node]:
-                if other not in parents:
-                    heapq.heappush(reached, (cost + more, node, other))
-    return tree_of(source, len(neighbours), parents)
+def _cheapest(source: int, nodes: int, graph: nx.Graph) -> Tree:
+    """Returns the paths of least cost; of parents with equal cost, the lowest number is the parent."""
+    before, _ = nx.dijkstra_predecessor_and_distance(graph, source, weight="cost")
+    return tree_of(source, nodes, {node: min(parents) for node, parents in before.items() if parents})
 
 
 def _along(tree: Tree, receivers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -165,7 +150,7 @@ def compute(
         seen: as for `message_epochs`.
     """
     links, nodes = topology.links, len(topology.nodes)
-    neighbours = _neighbours(nodes, links)
+    graph = cost_graph(links)
     parents, dropped = parents_of(trees)
     expecting = _expecting(oracle)
     epochs = message_epochs(sent, trees, seen)
@@ -184,7 +169,7 @@ def compute(
     for (source, epoch), seqs in sorted(groups.items()):
         tree = tree_of(source, nodes, parents[source, epoch])
         if source not in cheapest:
-            cheapest = {source: _cheapest(source, neighbours)}
+            cheapest = {source: _cheapest(source, nodes, graph)}
         for first in range(0, len(seqs), most):
             some = seqs[first : first + most]
             receivers = np.zeros((len(some), nodes), dtype=np.int64)

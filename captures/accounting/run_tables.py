@@ -82,13 +82,19 @@ def shortest_path_table(inputs: Inputs) -> pa.Table:
     return shortest_paths(inputs.links, inputs.senders)
 
 
+def cost_graph(links: Iterable[Link]) -> nx.Graph:
+    """Returns links as a graph whose edges have the attribute `cost`."""
+    graph = nx.Graph()
+    graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")
+    return graph
+
+
 def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:
     """The table `shortest_paths`: fewest hops and least cost from each source to each other node.
 
     A node that `links` do not connect with a source has no row for it.
     """
-    graph = nx.Graph()
-    graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")
+    graph = cost_graph(links)
     tables = [SHORTEST.empty_table()]
     for source in sorted(set(sources) & set(graph)):
         hops = nx.single_source_shortest_path_length(graph, source)

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from captures.accounting.account import account_directly
-from captures.accounting.baselines import _cheapest, _neighbours, count, tree_of
+from captures.accounting.baselines import _cheapest, count, tree_of
+from captures.accounting.run_tables import cost_graph
 from captures.rundir.layout import RunLayout
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
@@ -31,7 +32,7 @@ _CLOSED = build("ring", _RING.nodes, [*(LinkSpec(n, n + 1, 10) for n in range(3)
 
 
 def test_the_cheapest_tree_takes_the_cheap_way() -> None:
-    tree = _cheapest(0, _neighbours(4, _CLOSED.links))
+    tree = _cheapest(0, 4, cost_graph(_CLOSED.links))
     assert tree.parent.tolist() == [-1, 0, 1, 0]
     assert sorted(tree.inwards.tolist()) == [1, 2, 3]
 
@@ -44,11 +45,11 @@ def test_nodes_that_do_not_lead_to_the_source_are_no_part_of_the_tree() -> None:
 
 def test_crossings_of_the_three_ways() -> None:
     """Receivers 2 and 3: along the chain 3 links; unicast takes 0-1-2 and 0-3; the second goes nowhere."""
-    chain = _cheapest(0, _neighbours(4, _RING.links))
+    chain = _cheapest(0, 4, cost_graph(_RING.links))
     receivers = np.array([[1, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
     counted = {
         way: (matrix.sum(axis=1).tolist(), matrix.sum(axis=0).tolist())
-        for way, _, matrix in count(chain, _cheapest(0, _neighbours(4, _CLOSED.links)), receivers)
+        for way, _, matrix in count(chain, _cheapest(0, 4, cost_graph(_CLOSED.links)), receivers)
     }
     assert counted == {
         "broadcast": ([3, 3, 3], [0, 3, 3, 3]),
