@@ -49,8 +49,8 @@ from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.control.running import Running
-from testbed.errors import InputError
 from testbed.runs.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
+from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from topos.loaders import SUFFIXES
 from topos.model import Topology

@@ -14,10 +14,10 @@ from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS
-from testbed.errors import InputError, MachineError, naming_a_full_disk
 from testbed.events.network import at_worst
 from testbed.oracle.attention.judge import write_judgement
 from testbed.oracle.decide import write_oracle
+from testbed.support.errors import InputError, MachineError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from testbed.conclude import conclude
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
-from testbed.errors import TestbedError
 from testbed.machine.probes import lacking_capabilities
+from testbed.support.errors import TestbedError
 from testbed.terminal.printable import reported
 from testbed.terminal.progress import Progress
 

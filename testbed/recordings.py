@@ -23,7 +23,7 @@ from router.protocol.scheme import Row, TablePart
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import Replayed, RouterState, check, new_router, states_at
 from router.wire.format import MESSAGES
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 
 
 def recorded_nodes(run_dir: Path) -> list[int]:

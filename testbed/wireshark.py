@@ -24,7 +24,7 @@ from router.wire.addresses import (
     ROUTER_DESTINATION,
     node_address,
 )
-from testbed.errors import InputError, MachineError
+from testbed.support.errors import InputError, MachineError
 from topos.loaders import to_json
 from topos.model import Topology
 

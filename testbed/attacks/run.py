@@ -17,7 +17,7 @@ from testbed.attacks.captured import material, read_captures
 from testbed.attacks.model import ATTACKS, Knowledge, Outcome
 from testbed.attacks.traffic import Traffic, knowledge_of
 from testbed.config.load import load_experiment
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.workload.generate import generate
 from testbed.workload.members import key_ring
 

@@ -12,8 +12,8 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import InputError
 from testbed.runs.folders import DEFAULT_RUNS
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 if TYPE_CHECKING:

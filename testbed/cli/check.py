@@ -10,11 +10,11 @@ from testbed.cli.arguments import add_experiment, add_force, add_runs, load
 from testbed.config.model import AUTO, Experiment
 from testbed.emulation.demand import capacity, demand, shortages
 from testbed.emulation.estimate import estimate
-from testbed.errors import MachineError
 from testbed.events.network import at_worst
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features
 from testbed.network.shaping import missing_features
+from testbed.support.errors import MachineError
 from testbed.terminal.numbers import counted
 from testbed.terminal.printable import put
 from testbed.workload.generate import generate

@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
-from testbed.errors import InputError, MachineError
 from testbed.runs.folders import find_run
+from testbed.support.errors import InputError, MachineError
 from testbed.sweeps.engines import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.terminal.printable import put
 

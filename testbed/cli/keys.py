@@ -14,7 +14,7 @@ from router.privacy.keys import (
     read_keys,
     write_keys,
 )
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 

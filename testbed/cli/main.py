@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from testbed import __version__
-from testbed.processes import end_like_ctrl_c, open_closed_streams
+from testbed.support.processes import end_like_ctrl_c, open_closed_streams
 from testbed.terminal.printable import reported
 
 #: Command -> its module in `testbed.cli`, and its line of help. `COMMAND_arguments(parser)` of the module

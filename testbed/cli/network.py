@@ -10,8 +10,8 @@ from pathlib import Path
 
 from testbed.cli.arguments import add_live_run, add_node
 from testbed.control.running import NODE_VARIABLE, SOCKET_VARIABLE, Running
-from testbed.errors import InputError
-from testbed.network.names import host_name
+from testbed.support.errors import InputError
+from testbed.support.names import host_name
 from testbed.terminal.printable import put
 
 

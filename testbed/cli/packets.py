@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.terminal.printable import foreign, put
 
 #: As `captures.datasource.views`, which takes long to load.

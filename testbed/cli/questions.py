@@ -11,8 +11,8 @@ from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from testbed.cli.arguments import add_run, not_negative
-from testbed.errors import InputError
 from testbed.runs.folders import find_run
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from captures.rundir.layout import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs, load
-from testbed.errors import MachineError, PartLostError, naming_the_run
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.network.namespaces import require_backlog
+from testbed.support.errors import MachineError, PartLostError, naming_the_run
 from testbed.terminal.progress import Progress
 from topos.model import Topology
 

@@ -18,9 +18,9 @@ from testbed.cli.arguments import (
     add_runs,
     add_style,
 )
-from testbed.errors import InputError
 from testbed.runs.archive import SUFFIX, export_run, import_run
 from testbed.runs.folders import find_run
+from testbed.support.errors import InputError
 from testbed.sweeps.engines import KEEP, REFUSE
 from testbed.terminal.printable import foreign, put
 

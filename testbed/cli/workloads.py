@@ -15,12 +15,12 @@ from router.matching.engines import COMPILED, DEFAULT, ENGINES
 from router.predicates.lexer import COMPARISONS
 from router.predicates.model import SYMBOLS, Operator
 from testbed.cli.arguments import add_experiment, load
-from testbed.errors import InputError
 from testbed.siena_ff.files import write_driver, write_json
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 from testbed.siena_ff.reader import read_chunks
 from testbed.siena_ff.session import Session
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 
 
 class ExperimentError(InputError, ValueError):

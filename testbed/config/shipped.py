@@ -8,7 +8,7 @@ from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.suggest import unknown
 
 #: Files that were taken out of an archive: a worker of a cluster imports the testbed from one.

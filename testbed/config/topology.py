@@ -15,7 +15,7 @@ from testbed.config.errors import Problems
 from testbed.config.model import LinkOptions
 from testbed.config.schema import read_fields
 from testbed.config.toml_text import toml_value
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos import loaders
 from topos.build import check_names
 from topos.generators import GENERATORS

@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 from router.predicates.lexer import COMPARISONS
 from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from testbed.content.drawing import Sizes
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 
 _T = TypeVar("_T")
 _PREFIXES = {Type.INTEGER: "int", Type.STRING: "string", Type.DOUBLE: "double", Type.BOOLEAN: "bool"}

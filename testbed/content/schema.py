@@ -27,7 +27,7 @@ from router.predicates.model import (
     Value,
 )
 from testbed.content.drawing import Sizes
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.suggest import unknown
 
 _TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE, "boolean": Type.BOOLEAN}

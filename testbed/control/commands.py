@@ -24,8 +24,8 @@ from captures.rundir.layout import RunLayout
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
-from testbed.errors import InputError, RunError
 from testbed.events.network import Fault, LinkImpair, NetworkControl
+from testbed.support.errors import InputError, RunError
 from topos.model import PROPERTIES, Link, Topology
 
 #: Bytes of one command.

@@ -21,8 +21,8 @@ from router.predicates.printer import format_message
 from router.runtime.client import Client, ClientError
 from router.system import enter_network_namespace
 from testbed.control.running import Running
-from testbed.errors import InputError, TestbedError
-from testbed.network.names import host_name
+from testbed.support.errors import InputError, TestbedError
+from testbed.support.names import host_name
 from testbed.terminal.numbers import message
 from testbed.terminal.printable import put
 

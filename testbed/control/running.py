@@ -24,10 +24,10 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from router.system import enter_network_namespace
 from testbed.control.quiescence import quiet_period_s
-from testbed.errors import InputError, RunError
-from testbed.network.names import node_id
-from testbed.network.state import CHECKOUT, RunState, live_runs
-from testbed.steps import wait_until
+from testbed.support.errors import InputError, RunError
+from testbed.support.names import node_id
+from testbed.support.run_state import CHECKOUT, RunState, live_runs
+from testbed.support.steps import wait_until
 from testbed.terminal.printable import put
 from topos.model import PROPERTIES, Topology
 

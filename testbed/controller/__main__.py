@@ -14,7 +14,7 @@ from pathlib import Path
 from router.system import die_with
 from testbed.controller.framework import load
 from testbed.controller.settings import Settings, read_settings
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from router.wire.addresses import HOST_PORT, IPV4_ETHERTYPE, node_address
 from testbed.controller.rules import CLASSIFY_TABLE, MATCH_PRIORITY, Match, Rule
 from testbed.controller.trees import NO_PARENT, Forest
-from testbed.network.names import ip_address
+from testbed.support.names import ip_address
 from topos.model import Topology
 
 #: Selects every rule of `ip_rules`.

@@ -11,7 +11,7 @@ from router.records.forms import parse_settings
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.loaders import load
 from topos.model import Topology
 

@@ -23,9 +23,9 @@ import psutil
 from testbed.config.model import AUTO, Experiment
 from testbed.emulation.estimate import Estimate
 from testbed.emulation.governor import CAUTION
-from testbed.errors import MachineError
 from testbed.network.namespaces import descriptors_needed
 from testbed.network.switch_daemons import switches_per_daemon
+from testbed.support.errors import MachineError
 
 #: Processes: controller, captures, the routers' parent; and of a group of switches, vswitchd and database.
 _PROCESSES, _PROCESSES_PER_GROUP = 3, 2

@@ -47,7 +47,18 @@ from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.removal import remove_run
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import (
+from testbed.events.applications import Place
+from testbed.events.network import steps_of
+from testbed.events.parts import part_steps_of
+from testbed.live.view import LiveView
+from testbed.machine.probes import kernel_features
+from testbed.network.calibration import Span, calibrations
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.ovs_counters import difference
+from testbed.runs.folders import new_run_folder
+from testbed.runs.inputs import write_inputs
+from testbed.support import run_state
+from testbed.support.errors import (
     BringUpError,
     BringUpInterrupted,
     InputError,
@@ -56,22 +67,11 @@ from testbed.errors import (
     naming_a_full_disk,
     naming_the_run,
 )
-from testbed.events.applications import Place
-from testbed.events.network import steps_of
-from testbed.events.parts import part_steps_of
-from testbed.live.view import LiveView
-from testbed.machine.probes import kernel_features
-from testbed.memory import proportional_bytes
-from testbed.network import state as run_state
-from testbed.network.calibration import Span, calibrations
-from testbed.network.emulated import EmulatedNetwork
-from testbed.network.names import host_device, port_device
-from testbed.network.ovs_counters import difference
-from testbed.network.state import RunState
-from testbed.processes import ENDING, leave_closed_terminal
-from testbed.runs.folders import new_run_folder
-from testbed.runs.inputs import write_inputs
-from testbed.steps import Steps, wait_until
+from testbed.support.memory import proportional_bytes
+from testbed.support.names import host_device, port_device
+from testbed.support.processes import ENDING, leave_closed_terminal
+from testbed.support.run_state import RunState
+from testbed.support.steps import Steps, wait_until
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate

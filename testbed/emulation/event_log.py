@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.files import Follower, parsed
-from testbed.steps import wait_until
+from testbed.support.steps import wait_until
 
 Event = Mapping[str, Any]
 

@@ -26,10 +26,10 @@ from router.records.json_file import json_line
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.processes import Controller, Routers
-from testbed.errors import RunError
 from testbed.network.emulated import EmulatedNetwork
-from testbed.network.state import RunState
-from testbed.steps import Steps
+from testbed.support.errors import RunError
+from testbed.support.run_state import RunState
+from testbed.support.steps import Steps
 from testbed.workload.driver import Driver
 
 _Key = tuple[PartName, int | None]

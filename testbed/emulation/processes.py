@@ -19,9 +19,9 @@ from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
 from testbed.controller.settings import Settings
 from testbed.emulation.event_log import Event, ProcessLog
-from testbed.errors import RunError
-from testbed.processes import Child
-from testbed.steps import wait_until
+from testbed.support.errors import RunError
+from testbed.support.processes import Child
+from testbed.support.steps import wait_until
 
 #: Wall seconds in which a router that is killed has ended, and one that is started again is ready.
 _ROUTER_S = 60.0

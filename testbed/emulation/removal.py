@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from testbed.network.cleanup import end_processes, remove_state
-from testbed.network.state import RunState
-from testbed.steps import Steps
+from testbed.support.run_state import RunState
+from testbed.support.steps import Steps
 
 #: Clean-ups, while one fails; process ids that a line shows.
 _CLEAN_UPS, _SHOWN_PROCESSES = 3, 10

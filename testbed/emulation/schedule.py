@@ -18,7 +18,7 @@ from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.parts import RunningParts
 from testbed.events.network import NetworkControl, steps_of
 from testbed.events.parts import part_steps_of
-from testbed.processes import ENDING, leave_closed_terminal
+from testbed.support.processes import ENDING, leave_closed_terminal
 from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload

@@ -9,10 +9,10 @@ from typing import Any
 
 from testbed.config.hop_limit import load_checked
 from testbed.config.shipped import find_experiment
-from testbed.errors import InputError
 from testbed.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
 from testbed.machine import probes
 from testbed.machine.versions import source_version, states_of
+from testbed.support.errors import InputError
 from testbed.sweeps.engines import REFUSE
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.meaning import identity

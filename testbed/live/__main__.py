@@ -12,10 +12,10 @@ import sys
 import threading
 from pathlib import Path
 
-from testbed.errors import TestbedError, run_folder_errors
 from testbed.live.server import LiveServer
 from testbed.live.watch import Watcher, open_state
-from testbed.processes import end_like_ctrl_c
+from testbed.support.errors import TestbedError, run_folder_errors
+from testbed.support.processes import end_like_ctrl_c
 from testbed.terminal.printable import put
 
 _NICE = 19

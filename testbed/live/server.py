@@ -25,8 +25,8 @@ from tornado.iostream import IOStream, StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
-from testbed.errors import MachineError
 from testbed.live.state import LiveState
+from testbed.support.errors import MachineError
 
 HOST = "127.0.0.1"
 #: Wall seconds between two snapshots.

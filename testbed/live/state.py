@@ -26,8 +26,8 @@ from captures.rundir.summary import read_summary
 from router.clock.page import Piece
 from router.wire.header import UNDECODABLE
 from testbed.live.deliveries import Deliveries
-from testbed.network.state import STATE_ROOT
 from testbed.report.layout import apart, positions
+from testbed.support.run_state import STATE_ROOT
 from testbed.terminal import numbers
 from topos.model import Topology
 

@@ -23,8 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 from captures.rundir.layout import RunLayout
-from testbed.errors import RunError
-from testbed.processes import Child
+from testbed.support.errors import RunError
+from testbed.support.processes import Child
 from testbed.terminal.numbers import clock, count
 from testbed.terminal.printable import foreign
 from testbed.terminal.progress import Progress

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from testbed.config.model import Experiment
 from testbed.controller.framework import FRAMEWORKS, INSTALL_OS_KEN
-from testbed.errors import MachineError
 from testbed.events.network import at_worst
 from testbed.machine.probes import (
     datapath,
@@ -33,6 +32,7 @@ from testbed.machine.probes import (
 from testbed.machine.versions import package_versions, required_packages
 from testbed.network.shaping import missing_features
 from testbed.network.switch_daemons import schema
+from testbed.support.errors import MachineError
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17

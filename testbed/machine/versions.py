@@ -18,8 +18,8 @@ from packaging.requirements import Requirement
 
 from captures.rundir.inputs import Source
 from testbed import __version__
-from testbed.errors import InputError
 from testbed.machine.probes import java, java_version, output
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 _COMMIT = re.compile("[0-9a-f]{40,64}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Sequence
 
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 
 def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:

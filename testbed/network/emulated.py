@@ -23,14 +23,12 @@ from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.addresses import HOST_PORT, node_address
-from testbed.errors import InputError, RunError
 from testbed.events.network import NetworkState
 from testbed.network.calibration import Counted, Span, read_counters
 from testbed.network.commands import ip_batch
 from testbed.network.devices import prepare, set_up
 from testbed.network.ip import address_lines, silence_lines
 from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
-from testbed.network.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.network.namespaces import Namespaces, allow_descriptors, inside, require_backlog, run_inside
 from testbed.network.ovs_counters import parse_drops, parse_ports
 from testbed.network.shaping import (
@@ -44,7 +42,9 @@ from testbed.network.shaping import (
     tc_commands,
 )
 from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
-from testbed.steps import Steps
+from testbed.support.errors import InputError, RunError
+from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
+from testbed.support.steps import Steps
 from topos import model
 from topos.build import contradiction
 from topos.model import Topology

@@ -1,13 +1,13 @@
 """IPv4 beside CBCB on the hosts, with `[network] ip = true`.
 
-A host has one address (`testbed.network.names.ip_address`), and one route: all others lie behind a gateway
+A host has one address (`testbed.support.names.ip_address`), and one route: all others lie behind a gateway
 that does not exist, whose link address is entered by hand. No host asks for link addresses then. The switches
 forward by address, and give each frame the link addresses of its hop (`testbed.controller.ip_rules`).
 """
 
 from __future__ import annotations
 
-from testbed.network.names import host_device, ip_address
+from testbed.support.names import host_device, ip_address
 
 #: Addresses of all hosts, and that of the gateway.
 _HOSTS, _GATEWAY = "10.0.0.0/8", "10.255.255.254"

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 _CHUNK = 1 << 20
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from captures.rundir.counters import PortCounters, SwitchCounters, SwitchDrops
 from router.wire.addresses import CONTROLLER_SOURCE, HOST_PORT
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 _COUNT = r"(?:\d+|\?)"
-#: A port of `dpctl/show -s` whose device is that of a switch port (`testbed.network.names.port_device`).
+#: A port of `dpctl/show -s` whose device is that of a switch port (`testbed.support.names.port_device`).
 _PORT = re.compile(
     r"port \d+: s(?P<node>\d+)-(?:e(?P<port>\d+)|h)\b[^\n]*\n"
     rf"\s*RX packets:(?P<rx_packets>{_COUNT}) errors:{_COUNT} dropped:(?P<rx_dropped>{_COUNT})[^\n]*\n"

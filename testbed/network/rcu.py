@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from testbed.network.state import STATE_ROOT
+from testbed.support.run_state import STATE_ROOT
 
 _RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.network.names import port_device
+from testbed.support.names import port_device
 from topos.model import PROPERTIES, Link, Topology
 
 #: TBF: bytes that may leave at once, at least one full frame, and the longest wait of a frame.

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from router.system import enter_network_namespace, returning_to_its_namespace
-from testbed.errors import RunError
 from testbed.network import switch_sockets
 from testbed.network.commands import run
 from testbed.network.json_rpc import JsonRpc
-from testbed.network.names import datapath_id, port_device, switch_name
 from testbed.network.ovs_counters import parse_lost
 from testbed.network.rcu import expedited_rcu
-from testbed.steps import Steps, wait_until
+from testbed.support.errors import RunError
+from testbed.support.names import datapath_id, port_device, switch_name
+from testbed.support.steps import Steps, wait_until
 
 #: Switches of one daemon: at least, as many as leave few daemons, and at most, unless there are too many
 #: daemons. At each wake-up a daemon works through all its switches and ports: 0.2 ms for one switch, 0.4 ms

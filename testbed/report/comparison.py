@@ -18,10 +18,10 @@ from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from captures.tables import store
-from testbed.errors import InputError
 from testbed.machine.versions import require_one_code
 from testbed.report.figures import TIME_LABEL, broken
 from testbed.report.style import CURVE_COLOURS, empty_figure, styled
+from testbed.support.errors import InputError
 
 #: Table, column, label, whether the values are shares, and the experiment seconds without a point that break
 #: the line.

@@ -39,7 +39,7 @@ def write_report(run_dir: Path) -> Path:
 
     Raises:
         RunFolderError: the folder has no summary or no topology, or a file is malformed.
-        testbed.errors.InputError: a table is malformed.
+        testbed.support.errors.InputError: a table is malformed.
     """
     run = read_run(run_dir)
     manifest: Mapping[str, Any] = run.manifest or {}
@@ -82,7 +82,7 @@ def write_figures(run_dir: Path, style: str) -> list[Path]:
     """Writes the figures of a run as PDF, in a style of `testbed.report.style.STYLES`; returns their paths.
 
     Raises:
-        RunFolderError, testbed.errors.InputError: as `write_report`.
+        RunFolderError, testbed.support.errors.InputError: as `write_report`.
     """
     run = read_run(run_dir)
     folder = RunLayout(run_dir).figures_folder / style

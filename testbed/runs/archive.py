@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import holds_keys
-from testbed.errors import InputError
 from testbed.runs.folders import check_run_id
+from testbed.support.errors import InputError
 
 #: How the names of archives end.
 SUFFIX = ".tar.gz"

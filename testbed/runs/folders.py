@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from captures.rundir.layout import RunLayout
-from testbed.errors import FULL, InputError, MachineError, naming_a_full_disk
+from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk
 from testbed.terminal.printable import put
 
 #: The folder of the run folders, unless the user names another.

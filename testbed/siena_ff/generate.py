@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns
 from router.predicates.model import Message, Operator, Type, Value
-from testbed.errors import InputError
 from testbed.siena_ff.dictionary import dictionary, zipf
 from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.support.errors import InputError
 
 #: Number of messages drawn at a time.
 _BATCH = 10_000

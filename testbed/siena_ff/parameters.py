@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from router.predicates.model import INTEGER_MAX, STRING_ONLY, Operator
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 
 CONSTRAINTS_MAX = 5_000_000
 INTERFACES_MAX = 1_000_000

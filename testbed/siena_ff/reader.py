@@ -20,7 +20,6 @@ from typing import IO, NamedTuple
 from router.predicates.lexer import COMPARISONS, ParseError, TokenKind
 from router.predicates.model import Constraint, Message, Operator, Value, type_of
 from router.predicates.parser import TYPE_NAMES
-from testbed.errors import InputError
 from testbed.siena_ff.collector import Coded, FilterCollector
 from testbed.siena_ff.notation import (
     BLANK,
@@ -33,6 +32,7 @@ from testbed.siena_ff.notation import (
     literal,
     position,
 )
+from testbed.support.errors import InputError
 
 #: Largest number of bytes of a read.
 _CHUNK = 1 << 20

@@ -21,9 +21,9 @@ from router.matching.common.columns import to_predicates
 from router.matching.engines import Matcher, factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
-from testbed.memory import resident_bytes
 from testbed.siena_ff.collector import FilterCollector
 from testbed.siena_ff.reader import Reader, Statement
+from testbed.support.memory import resident_bytes
 
 #: The default format of `statistics`, as in SFF.
 _FORMAT = "i=%i f=%f c=%c n=%n a=%a w=%w W=%W m=%m M=%M s=%s\n"

@@ -31,9 +31,9 @@ from router.protocol.services.attention.events import (
 )
 from router.protocol.services.exhaustive import Subscriptions
 from router.records.applications import ApplicationRecords
-from testbed.errors import RunError
 from testbed.events.applications import Place
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
+from testbed.support.errors import RunError
 from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Workload
 

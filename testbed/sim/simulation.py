@@ -30,10 +30,8 @@ from router.records.record_file import RecordFile
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
-from testbed.errors import InputError, RunError, naming_a_full_disk
 from testbed.events.network import at_worst, steps_of
 from testbed.events.parts import PartFault
-from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.sim.applications import Applications, RecordSink
@@ -42,6 +40,8 @@ from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController, SimulatedNetwork
 from testbed.sim.fabric import Fabric
 from testbed.sim.node import SimulatedRouter, guard_of, verifier_of
+from testbed.support.errors import InputError, RunError, naming_a_full_disk
+from testbed.support.memory import resident_bytes
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captures.rundir.inputs import Source
-from testbed.errors import InputError
 from testbed.machine.versions import states_of
+from testbed.support.errors import InputError
 from testbed.sweeps.engines import KEEP, REFUSE
 from testbed.sweeps.job import Row
 from testbed.sweeps.spec import Job

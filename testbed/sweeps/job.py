@@ -17,7 +17,7 @@ from captures.accounting.verdict import HOLDS
 from captures.rundir.inputs import Source
 from captures.rundir.layout import RunLayout
 from testbed.config.model import Experiment
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 from testbed.sweeps.spec import Job, Value
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import matplotlib as mpl
 import pyarrow as pa
 from matplotlib.axes import Axes
 
-from testbed.errors import InputError
 from testbed.report.style import CURVE_COLOURS, new_figure, styled
+from testbed.support.errors import InputError
 from testbed.sweeps.spec import Plot
 from testbed.sweeps.statistics import Sample, points
 

@@ -18,9 +18,9 @@ from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
 from testbed.conclude import judge_run
 from testbed.emulation.emulation import emulate
-from testbed.errors import InputError
 from testbed.machine.checks import require_machine
 from testbed.machine.versions import code_digest
+from testbed.support.errors import InputError
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
 from testbed.sweeps.spec import Job

@@ -33,8 +33,8 @@ from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
-from testbed.errors import InputError
 from testbed.machine.versions import source_version
+from testbed.support.errors import InputError
 from testbed.sweeps.engines import ENGINES
 from testbed.sweeps.meaning import identity
 from topos import loaders

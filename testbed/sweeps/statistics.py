@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.sweeps.folder import ERROR
 from topos.suggest import unknown
 

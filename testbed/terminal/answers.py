@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from captures.tables.query import Database, Description, Relation, asked, batches, interruptible
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 #: DuckDB lays out 10,000 rows as a table.

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-from testbed.errors import FULL, BringUpInterrupted, InputError, TestbedError, run_folder_errors
+from testbed.support.errors import FULL, BringUpInterrupted, InputError, TestbedError, run_folder_errors
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from captures.tables.query import Database
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.semantics import matches
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 
 _MESSAGE_ID = re.compile(r"(\d+):(\d+)")
 _WHOLE = 1 << 64

@@ -28,9 +28,9 @@ from captures.tables.query import Database, new_database
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
-from testbed.errors import InputError
 from testbed.oracle.decide import answer_of, judge
 from testbed.oracle.history import Sending, read_history
+from testbed.support.errors import InputError
 from testbed.terminal.numbers import message
 from testbed.trace import publications
 from testbed.trace.build import trace

@@ -12,7 +12,7 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
 from router.predicates.semantics import matches
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.model import Topology
 
 #: The low half of a sequence number is the router's count.

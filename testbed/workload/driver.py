@@ -26,8 +26,8 @@ from router.records.applications import ApplicationRecords
 from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
 from router.runtime.commands import Command
-from testbed.errors import RunError
 from testbed.events.applications import APPLICATION, Place
+from testbed.support.errors import RunError
 from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Item, Workload
 

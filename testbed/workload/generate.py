@@ -15,9 +15,9 @@ from testbed.content import drawing
 from testbed.content.distributions import Distributions
 from testbed.content.drawing import Contents
 from testbed.content.schema import Schema
-from testbed.errors import InputError
 from testbed.events.applications import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.oracle.constraints import PredicateIndex
+from testbed.support.errors import InputError
 from testbed.workload.attention import PLAYED
 from testbed.workload.given import given_items
 from testbed.workload.model import Generated, Item, Workload

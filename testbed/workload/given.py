@@ -16,11 +16,11 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.config.model import Experiment
 from testbed.config.served import commands
-from testbed.errors import InputError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import check_node
-from testbed.network.names import node_id
+from testbed.support.errors import InputError
+from testbed.support.names import node_id
 from testbed.workload.model import CONTENT, Item
 from topos.model import Topology
 from topos.suggest import unknown

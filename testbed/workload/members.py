@@ -16,8 +16,8 @@ from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from testbed.config.model import Experiment
-from testbed.errors import InputError
 from testbed.events.applications import APPLICATION, Place
+from testbed.support.errors import InputError
 
 
 def key_ring(experiment: Experiment) -> KeyRing:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from testbed.config.model import Experiment
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 
 
 def network_keys(experiment: Experiment, identity: str) -> KeyRing:

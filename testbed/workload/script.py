@@ -9,9 +9,9 @@ from typing import TextIO
 from router.predicates.model import SYMBOLS, Constraint, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.config.model import Experiment
-from testbed.errors import InputError
 from testbed.events.applications import APPLICATION, ApplicationEvent
 from testbed.siena_ff.notation import driver_name, driver_value
+from testbed.support.errors import InputError
 from testbed.workload.model import Item
 from topos.model import PROPERTIES, Topology
 

@@ -31,9 +31,9 @@ from router.runtime.client import Client
 from testbed.config.load import load_experiment
 from testbed.emulation.emulation import Emulation
 from testbed.machine.probes import datapath
-from testbed.network.names import host_device
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
+from testbed.support.names import host_device
 from testbed.terminal.progress import Progress
 from tests.bench.bare_hop import frame
 from tests.support.paths import ROOT

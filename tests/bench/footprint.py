@@ -27,9 +27,9 @@ from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.emulation.emulation import Emulation, emulate
 from testbed.machine.probes import datapath
-from testbed.memory import proportional_bytes
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
+from testbed.support.memory import proportional_bytes
 from testbed.terminal.progress import Progress
 
 _KEYS = ("processes", "memory_mb", "descriptors", "bring_up_s", "take_down_s")

@@ -34,7 +34,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed.network.state import STATE_ROOT, ProcessId, RunState, all_states
+from testbed.support.run_state import STATE_ROOT, ProcessId, RunState, all_states
 from tests.support.command import CBCB
 from tests.support.network_namespaces import held_by_others, network_namespaces
 from tests.support.paths import ROOT

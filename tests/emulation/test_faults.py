@@ -32,7 +32,7 @@ from router.runtime.client import Client
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
 from testbed.config.shipped import find_experiment
-from testbed.network.names import port_device
+from testbed.support.names import port_device
 from tests.bench.faults import Row, rows
 from tests.bench.kill_anywhere import Phases, kill_often
 from tests.support.command import CBCB, STATE, Cbcb, left_behind

@@ -17,14 +17,14 @@ import pytest
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.system import enter_network_namespace, namespace_path, returning_to_its_namespace
 from router.wire.addresses import ETHERTYPE, HOST_PORT, node_address
-from testbed.errors import RunError
 from testbed.machine.probes import kernel_features
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import Namespaces
 from testbed.network.shaping import KernelFeatures
-from testbed.network.state import ProcessId
 from testbed.network.switch_daemons import Group, SwitchDaemons
 from testbed.network.switch_sockets import packet_sockets
+from testbed.support.errors import RunError
+from testbed.support.run_state import ProcessId
 from tests.support.polling import TIMEOUT, poll
 from topos.generators import ring
 

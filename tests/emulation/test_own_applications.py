@@ -17,7 +17,7 @@ from router.runtime.client import Client
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
-from testbed.network.names import port_device
+from testbed.support.names import port_device
 from tests.support.applications import application_events
 from tests.support.command import STATE, Cbcb
 from tests.support.polling import TIMEOUT, poll, wait_for

@@ -35,7 +35,7 @@ from router.wire.authentication import covered
 from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
-from testbed.network.names import port_device
+from testbed.support.names import port_device
 from tests.support.command import STATE, Cbcb, committed, elsewhere
 from tests.support.guarded import head
 from tests.support.packets import read_trailer

@@ -31,11 +31,11 @@ from router.clock.page import ClockPage
 from router.runtime import commands
 from router.wire.addresses import HOST_PORT
 from testbed.control.running import Running
-from testbed.errors import MachineError
 from testbed.machine.probes import datapath, kernel_features
 from testbed.network.namespaces import Namespaces, run_inside
 from testbed.network.ovs_counters import parse_ports
 from testbed.network.switch_daemons import Group, SwitchDaemons
+from testbed.support.errors import MachineError
 from tests.support.command import CBCB, Cbcb
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll

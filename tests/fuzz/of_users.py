@@ -55,7 +55,7 @@ def topologies() -> Run:
 def workloads() -> Run:
     """Traces of requests: CSV and JSON lines."""
     from testbed.config.load import load_experiment
-    from testbed.errors import InputError
+    from testbed.support.errors import InputError
     from testbed.workload.given import read_trace
 
     folder = files_of_this_process()
@@ -76,7 +76,7 @@ def workloads() -> Run:
 def experiments() -> Run:
     """Experiment files; a network of its own, since generators take as long as the network is large."""
     from testbed.config.load import load_experiment
-    from testbed.errors import InputError
+    from testbed.support.errors import InputError
     from topos.generators import ring
 
     topology = ring(5)
@@ -100,7 +100,7 @@ def contents() -> Run:
     from testbed.content.distributions import Distributions
     from testbed.content.drawing import Contents
     from testbed.content.schema import Schema
-    from testbed.errors import InputError
+    from testbed.support.errors import InputError
 
     folder = files_of_this_process()
     schema = folder / "fuzzed.toml"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.layout import RunLayout
-from testbed.network.state import ProcessId
+from testbed.support.run_state import ProcessId
 from tests.support.polling import poll
 
 #: As `.venv/bin/cbcb`, which imports nothing from the working folder.

@@ -36,9 +36,9 @@ from testbed.emulation.event_log import Event, ProcessLog
 from testbed.network.commands import run
 from testbed.network.devices import set_up
 from testbed.network.emulated import EmulatedNetwork
-from testbed.network.names import host_device, port_device, switch_name
 from testbed.network.namespaces import inside
 from testbed.network.shaping import KernelFeatures
+from testbed.support.names import host_device, port_device, switch_name
 from tests.support.polling import TIMEOUT
 from topos.loaders import to_json
 from topos.model import Topology

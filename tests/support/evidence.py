@@ -19,8 +19,8 @@ from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.header import HEADER_LENGTH, decode_header
 from testbed.conclude import judge_run, of_the_run
 from testbed.config.load import load_experiment
-from testbed.errors import InputError
 from testbed.recordings import recorded_nodes, replay_run
+from testbed.support.errors import InputError
 from tests.support.run_folder import pcap_bytes
 
 #: In place of a verdict: the folder is not accounted for; the reason is the text of the error.

@@ -16,8 +16,8 @@ from captures.rundir.layout import RunLayout
 from router.privacy.keys import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
 from testbed.cli.main import main
-from testbed.errors import InputError
 from testbed.runs.archive import export_run, import_run
+from testbed.support.errors import InputError
 
 
 def _run(runs: Path, name: str = "20260101-000000-x") -> RunLayout:

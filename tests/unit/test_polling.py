@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.errors import RunError
-from testbed.steps import wait_until
+from testbed.support.errors import RunError
+from testbed.support.steps import wait_until
 
 
 def test_it_returns_as_soon_as_nothing_differs() -> None:

@@ -19,8 +19,8 @@ from captures.rundir.layout import RunLayout
 from testbed import api
 from testbed.cli.main import main
 from testbed.config.errors import ExperimentError
-from testbed.errors import InputError
 from testbed.machine import probes
+from testbed.support.errors import InputError
 from tests.support.paths import ROOT
 from topos.generators import ring, waxman
 from topos.graphs import from_networkx

@@ -18,7 +18,7 @@ import pytest
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.layout import RunLayout
-from testbed.network.state import find_process
+from testbed.support.run_state import find_process
 from tests.support.polling import wait_for
 from tests.support.runtime_wire import await_both_ways, socket_in
 

@@ -16,8 +16,8 @@ from testbed.cbcbsim.script import is_script, read_script
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
-from testbed.errors import InputError
 from testbed.events.applications import SendMessage, SetPredicate
+from testbed.support.errors import InputError
 from testbed.workload.generate import generate
 from testbed.workload.model import Item
 from testbed.workload.script import write_script

@@ -18,8 +18,8 @@ from rich.console import Console
 
 from testbed.cli import arguments
 from testbed.cli.main import main
-from testbed.errors import InputError, MachineError, RunError, naming_a_full_disk
 from testbed.runs.folders import find_run
+from testbed.support.errors import InputError, MachineError, RunError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 from tests.support.paths import ROOT
@@ -181,7 +181,7 @@ def test_the_path_of_the_report_is_one_line() -> None:
 def test_closed_streams_are_as_dev_null(tmp_path: Path, closed: str) -> None:
     # Each file that is opened would get the number of the closed stream, and the child's words with it.
     code = (
-        "import subprocess; from testbed.processes import open_closed_streams; open_closed_streams();"
+        "import subprocess; from testbed.support.processes import open_closed_streams; open_closed_streams();"
         f"file = open({str(tmp_path / 'file')!r}, 'w'); print('said');"
         "subprocess.run(['sh', '-c', 'echo child; echo child >&2'], check=True)"
     )

@@ -28,9 +28,9 @@ from testbed.config.model import (
 )
 from testbed.config.schema import SECTIONS
 from testbed.config.shipped import find_experiment, list_experiments
-from testbed.errors import InputError
 from testbed.events.applications import SendMessage
 from testbed.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
+from testbed.support.errors import InputError
 from topos.generators import ring
 
 

@@ -19,9 +19,9 @@ from testbed.config.model import (
     WorkloadOptions,
 )
 from testbed.config.schema import SECTIONS
-from testbed.errors import InputError
 from testbed.events.applications import SendMessage, SetPredicate
 from testbed.events.network import LinkDown
+from testbed.support.errors import InputError
 from topos.generators import ring, waxman
 
 _SMALL = """\

@@ -17,8 +17,8 @@ from testbed.config.model import Experiment
 from testbed.live.state import SLOT_NS, LinkCount
 from testbed.live.view import live_table
 from testbed.live.watch import Watcher, open_state
-from testbed.network.names import node_id
 from testbed.report.render import write_report
+from testbed.support.names import node_id
 from testbed.trace.build import trace
 from testbed.trace.find import listed
 from testbed.trace.show import lines

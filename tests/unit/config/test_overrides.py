@@ -9,7 +9,7 @@ import pytest
 from testbed.config.load import ExperimentError, load_experiment
 from testbed.config.overrides import parse_value
 from testbed.config.topology import parse_topology_argument
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.generators import grid, ring, tree, waxman
 from topos.model import Topology
 

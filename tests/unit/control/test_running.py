@@ -10,8 +10,8 @@ import pytest
 
 from testbed.control import running
 from testbed.control.running import Running
-from testbed.errors import InputError
-from testbed.network.state import ProcessId, RunState
+from testbed.support.errors import InputError
+from testbed.support.run_state import ProcessId, RunState
 
 
 @pytest.fixture

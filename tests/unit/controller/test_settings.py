@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.controller.settings import read_settings
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.generators import ring
 from topos.loaders import to_json
 

@@ -22,7 +22,6 @@ from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import Limits
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import InputError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event, Problem
@@ -31,6 +30,7 @@ from testbed.events.parts import PartFault, part_steps_of
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.shaping import KernelFeatures
 from testbed.sim.simulation import simulate
+from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.model import Item, Workload

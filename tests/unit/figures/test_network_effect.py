@@ -25,9 +25,9 @@ from testbed.figures.network_effect_tables import (
     regrouped,
 )
 from testbed.figures.reproduction import SEED, Results
-from testbed.memory import object_bytes
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.support.memory import object_bytes
 from topos.generators import line, waxman
 
 _WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3)

@@ -17,12 +17,12 @@ from rich.console import Console
 
 from testbed.cli import run
 from testbed.control.quiescence import quiet_period_s
-from testbed.errors import InputError, MachineError, RunError
 from testbed.machine.probes import kernel_features
 from testbed.network import emulated, namespaces, switch_daemons
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.namespaces import run_inside
 from testbed.network.switch_daemons import Group, SwitchDaemons
+from testbed.support.errors import InputError, MachineError, RunError
 from testbed.terminal.progress import Progress
 from topos.generators import ring, star
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.errors import RunError
 from testbed.network.json_rpc import JsonRpc
+from testbed.support.errors import RunError
 from tests.support.polling import TIMEOUT
 
 Serve = Callable[[list[bytes]], Path]

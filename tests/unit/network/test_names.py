@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from router.wire.addresses import HOST_PORT
-from testbed.network.names import (
+from testbed.support.names import (
     TAG_ALPHABET,
     TAG_LENGTH,
     host_device,

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from router.wire.addresses import CONTROLLER_SOURCE
-from testbed.errors import RunError
 from testbed.network.ovs_counters import difference, parse_drops, parse_lost, parse_ports
+from testbed.support.errors import RunError
 
 PRINTED = """netdev@ovs-netdev:
   lookups: hit:0 missed:0 lost:0

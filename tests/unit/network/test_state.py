@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.network import state as run_state
 from testbed.network.cleanup import clean_dead_runs, remove_state
-from testbed.network.state import ProcessId, RunState
+from testbed.support import run_state
+from testbed.support.run_state import ProcessId, RunState
 from tests.support.polling import TIMEOUT, poll
 
 
@@ -72,7 +72,7 @@ def test_a_process_is_the_same_whatever_it_executes_and_is_called() -> None:
 _REUSED = """
 import os, subprocess, sys, time
 from testbed.network.cleanup import end_processes
-from testbed.network.state import ProcessId
+from testbed.support.run_state import ProcessId
 
 def start():
     return subprocess.Popen(["sleep", "600"])

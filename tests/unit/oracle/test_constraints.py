@@ -107,7 +107,9 @@ def test_the_oracle_judges_without_code_of_the_router() -> None:
     assert len(modules) >= 5
     for module in modules:
         for name in _imported(module):
-            allowed = not name.startswith("testbed.") or name.startswith(("testbed.oracle", "testbed.errors"))
+            allowed = not name.startswith("testbed.") or name.startswith(
+                ("testbed.oracle", "testbed.support.errors")
+            )
             foreign = name.split(".")[0] in {"router", "captures"} and not name.startswith("captures.rundir")
             assert allowed and not foreign, f"{module.name}: {name}"
     for module in (folder / "constraints.py", *map(Path, followed)):

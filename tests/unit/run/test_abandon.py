@@ -18,10 +18,10 @@ from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.emulation import removal as module
 from testbed.emulation.emulation import Emulation
-from testbed.errors import RunError
-from testbed.network import state as run_state
 from testbed.network.calibration import Counted, Span
 from testbed.network.cleanup import end_processes
+from testbed.support import run_state
+from testbed.support.errors import RunError
 from testbed.terminal.progress import Progress
 
 #: Failures of a step before it works.

@@ -21,8 +21,8 @@ from testbed.emulation.demand import Capacity, Demand, capacity, demand, require
 from testbed.emulation.emulation import _bringing_up
 from testbed.emulation.estimate import Estimate, estimate
 from testbed.emulation.governor import CAUTION
-from testbed.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.network.namespaces import descriptors_needed
+from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from tests.support.attention_experiment import experiment as attention_experiment

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.emulation.event_log import ProcessLog
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 
 def test_each_who_follows_a_log_sees_all_of_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from testbed.conclude import conclude
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.emulation.emulation import emulate
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 
 

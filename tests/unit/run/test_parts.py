@@ -16,7 +16,7 @@ import pytest
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
 from testbed.emulation.parts import RunningParts
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 
 @pytest.fixture

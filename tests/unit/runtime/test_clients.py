@@ -19,7 +19,7 @@ from router.runtime.lines import REQUEST_LIMIT
 from router.runtime.listener import Listener
 from testbed.control.prompt import Prompt
 from testbed.control.running import Running
-from testbed.network import state
+from testbed.support import run_state
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.served_router import Node
 from topos.generators import line
@@ -28,9 +28,11 @@ from topos.generators import line
 def test_the_prompt_waits_for_no_message_that_it_has_shown(
     node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(state, "STATE_ROOT", node.folder.parent)
+    monkeypatch.setattr(run_state, "STATE_ROOT", node.folder.parent)
     monkeypatch.setattr(Running, "topology", line(5))
-    running = Running(state.RunState(node.folder.name, state.ProcessId.of(os.getpid()), str(node.folder)))
+    running = Running(
+        run_state.RunState(node.folder.name, run_state.ProcessId.of(os.getpid()), str(node.folder))
+    )
     printed = ""
 
     def shown() -> str | None:

@@ -14,7 +14,7 @@ from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.runtime.client import Client, ClientError, RoundOver
 from testbed.cli import applications
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.terminal import printable
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.served_router import Node, arrived

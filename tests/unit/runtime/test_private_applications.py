@@ -28,8 +28,8 @@ from router.runtime.client import Client, ClientError
 from testbed.cli import applications
 from testbed.control.prompt import Prompt
 from testbed.control.running import Running
-from testbed.errors import InputError
-from testbed.network import state
+from testbed.support import run_state
+from testbed.support.errors import InputError
 from tests.support.applications import failed
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
@@ -94,9 +94,9 @@ def test_applications_of_a_private_run_record_what_its_routers_cannot_read(
 ) -> None:
     """Of a Python program and of the prompt."""
     folder = private_node.folder
-    monkeypatch.setattr(state, "STATE_ROOT", folder.parent)
+    monkeypatch.setattr(run_state, "STATE_ROOT", folder.parent)
     monkeypatch.setattr(Running, "topology", line(5))
-    running = Running(state.RunState(folder.name, state.ProcessId.of(os.getpid()), str(folder)))
+    running = Running(run_state.RunState(folder.name, run_state.ProcessId.of(os.getpid()), str(folder)))
     assert running.keys() is None
     write_keys(RunLayout(folder).keys, KeyRing.new())
     with running.client(4, "program", running.keys()) as client:

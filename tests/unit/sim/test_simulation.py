@@ -25,10 +25,10 @@ from router.wire.addresses import node_of
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
 from testbed.config.load import load_experiment
-from testbed.errors import RunError
 from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate
+from testbed.support.errors import RunError
 from testbed.terminal.progress import Progress
 from tests.support.applications import application_events
 from tests.support.paths import ROOT

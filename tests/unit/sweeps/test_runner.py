@@ -10,9 +10,9 @@ from rich.console import Console
 
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
-from testbed.errors import MachineError
 from testbed.machine import checks
 from testbed.network.shaping import KernelFeatures
+from testbed.support.errors import MachineError
 from testbed.sweeps.job import Row
 from testbed.sweeps.runner import run_jobs
 from testbed.sweeps.spec import Job

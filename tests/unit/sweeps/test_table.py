@@ -16,8 +16,8 @@ from rich.console import Console
 
 from captures.rundir.inputs import Source
 from testbed.cli.main import main
-from testbed.errors import InputError
 from testbed.machine.versions import source_version
+from testbed.support.errors import InputError
 from testbed.sweeps.folder import SweepFolder, read_runs
 from testbed.sweeps.job import Measured, Row, row_of
 from testbed.sweeps.plot import draw, save

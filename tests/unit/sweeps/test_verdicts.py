@@ -17,8 +17,8 @@ from captures.rundir.measures import write_lag
 from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
-from testbed.errors import RunError
 from testbed.sim.simulation import simulate
+from testbed.support.errors import RunError
 from testbed.sweeps.job import measured_by, simulate_job
 from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress

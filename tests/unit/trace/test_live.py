@@ -14,8 +14,8 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
 from testbed.control.prompt import Prompt
 from testbed.control.running import Running
-from testbed.errors import InputError
-from testbed.network.state import ProcessId, RunState
+from testbed.support.errors import InputError
+from testbed.support.run_state import ProcessId, RunState
 from testbed.trace import live
 from testbed.trace.live import live_listing, live_trace
 from tests.support import run_folder

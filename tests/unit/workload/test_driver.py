@@ -30,8 +30,8 @@ from router.protocol.events import (
 )
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
-from testbed.errors import RunError
 from testbed.oracle.decide import write_oracle
+from testbed.support.errors import RunError
 from testbed.workload.driver import Driver, TimedAction
 from testbed.workload.model import Item, Workload
 from tests.support.applications import application_events, records_in

@@ -17,7 +17,7 @@ from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment, WorkloadOptions
 from testbed.content.schema import KEYS, Schema, SchemaError
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from testbed.workload.generate import generate, match_distribution
 from testbed.workload.model import Item
 from tests.support.paths import DOCS

@@ -13,7 +13,6 @@ import pytest
 
 from router.predicates.model import Message, Operator, Type
 from testbed.cli.main import build_parser, main
-from testbed.errors import InputError
 from testbed.siena_ff.dictionary import dictionary
 from testbed.siena_ff.files import write_driver, write_json
 from testbed.siena_ff.generate import draw_messages, draw_table
@@ -22,6 +21,7 @@ from testbed.siena_ff.parameters import (
     STRING_OPERATORS,
     MatchingWorkload,
 )
+from testbed.support.errors import InputError
 
 WORKLOAD = MatchingWorkload(constraints=200_000, interfaces=64, messages=20_000)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 
 from router.wire.addresses import HOST_PORT
-from testbed.errors import InputError
+from testbed.support.errors import InputError
 from topos.model import Topology
 from topos.suggest import unknown
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from router.records.forms import parse
 from router.records.json_file import json_line
-from testbed.errors import RunError
-from testbed.network.names import new_tag
+from testbed.support.errors import RunError
+from testbed.support.names import new_tag
 
 STATE_ROOT = Path("/run/cbcb")
 STATE_FILE = "state.json"

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import IO
 
 from router.system import start_module
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 #: Signals that end a command.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

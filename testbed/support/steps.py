@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from testbed.errors import RunError
+from testbed.support.errors import RunError
 
 P = ParamSpec("P")
 T = TypeVar("T")
