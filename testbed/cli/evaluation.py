@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
+from testbed.evaluation.sweeps.engines import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.runs.folders import find_run
 from testbed.support.errors import InputError, MachineError
-from testbed.sweeps.engines import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.terminal.printable import put
 
 
@@ -31,9 +31,9 @@ def sweep_command(arguments: Namespace) -> int:
     from rich.console import Console
 
     from captures.spark.session import SessionError
+    from testbed.evaluation.sweeps.spec import load_spec
+    from testbed.evaluation.sweeps.sweep import sweep
     from testbed.runs.folders import sweep_folder
-    from testbed.sweeps.spec import load_spec
-    from testbed.sweeps.sweep import sweep
     from testbed.terminal.progress import Progress
 
     spec = load_spec(arguments.spec)
@@ -89,13 +89,13 @@ def plot_arguments(parser: ArgumentParser) -> None:
 
 def plot_command(arguments: Namespace) -> int:
     """Writes the plot, and prints its numbers."""
+    from testbed.evaluation.sweeps.folder import read_runs, sources_of
+    from testbed.evaluation.sweeps.plot import save
+    from testbed.evaluation.sweeps.spec import Plot
+    from testbed.evaluation.sweeps.statistics import points
     from testbed.machine.versions import require_one_code
     from testbed.report.style import STYLES, styled
     from testbed.runs.folders import sweep_folder
-    from testbed.sweeps.folder import read_runs, sources_of
-    from testbed.sweeps.plot import save
-    from testbed.sweeps.spec import Plot
-    from testbed.sweeps.statistics import points
 
     path = arguments.sweep
     if not path.exists():
@@ -117,7 +117,7 @@ def plot_command(arguments: Namespace) -> int:
 
 
 def figure_arguments(parser: ArgumentParser) -> None:
-    from testbed.figures.reproduction import FIGURES, PAPER, SIZES
+    from testbed.evaluation.figures.reproduction import FIGURES, PAPER, SIZES
 
     names = "; ".join(f"{name}: {doc}" for name, doc in FIGURES.docs.items())
     parser.add_argument("figure", metavar="NAME", help=names.replace("%", "%%"))
@@ -155,9 +155,9 @@ def figure_command(arguments: Namespace) -> int:
     from rich.console import Console
 
     from captures.spark.session import SessionError
-    from testbed.figures.page import page_of, verdict_of
-    from testbed.figures.reproduction import FIGURES
-    from testbed.figures.runner import reproduce
+    from testbed.evaluation.figures.page import page_of, verdict_of
+    from testbed.evaluation.figures.reproduction import FIGURES
+    from testbed.evaluation.figures.runner import reproduce
     from testbed.runs.folders import reproduction_folder
     from testbed.terminal.progress import Progress
 
@@ -218,8 +218,8 @@ def attack_command(arguments: Namespace) -> int:
     Returns 0.
     """
     from captures.rundir.layout import RunLayout
-    from testbed.attacks.model import ATTACKS
-    from testbed.attacks.run import attack_run
+    from testbed.evaluation.attacks.model import ATTACKS
+    from testbed.evaluation.attacks.run import attack_run
 
     for name in arguments.attack:
         if name not in ATTACKS:

@@ -18,10 +18,10 @@ from testbed.cli.arguments import (
     add_runs,
     add_style,
 )
+from testbed.evaluation.sweeps.engines import KEEP, REFUSE
 from testbed.runs.archive import SUFFIX, export_run, import_run
 from testbed.runs.folders import find_run
 from testbed.support.errors import InputError
-from testbed.sweeps.engines import KEEP, REFUSE
 from testbed.terminal.printable import foreign, put
 
 

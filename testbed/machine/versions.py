@@ -28,7 +28,7 @@ _EXTRA = "testbed"
 _ROOT = Path(__file__).resolve().parents[2]
 _PYPROJECT = _ROOT / "pyproject.toml"
 #: Parts of the project that no result of a run depends on; figures measure theirs.
-_FIGURES = "testbed/figures"
+_FIGURES = "testbed/evaluation/figures"
 SHOWING = frozenset(
     {
         *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents", "testbed/experiments"),
@@ -108,7 +108,7 @@ def code_digest(measure: str = "") -> str | None:
 
     Args:
         measure: a function `module:function` that measures runs: the source of its module and those of
-            `testbed.figures` are in the digest.
+            `testbed.evaluation.figures` are in the digest.
     """
     if not (_ROOT / "router").is_dir():
         return None
@@ -119,7 +119,7 @@ def code_digest(measure: str = "") -> str | None:
         for path in sorted((_ROOT / package).rglob("*.py")):
             name = path.relative_to(_ROOT)
             # A lock of Emacs, `.#name.py`, is a link that leads nowhere.
-            if "/".join(name.parts[:2]) not in left_out and path.is_file():
+            if not any(map(name.is_relative_to, left_out)) and path.is_file():
                 digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from captures.accounting.account import account
 from testbed import api
-from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
-from testbed.figures.runner import reproduce
-from testbed.sweeps import runner
+from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.evaluation.figures.runner import reproduce
+from testbed.evaluation.sweeps import runner
 from testbed.terminal.progress import Progress
 from tests.support.polling import poll
 
@@ -89,7 +89,7 @@ class _Ring(Reproduction):
 
     title = "A ring"
     paper = ()
-    measure = "testbed.figures.measures:false_negatives"
+    measure = "testbed.evaluation.figures.measures:false_negatives"
     emulated_scale = 10.0
 
     def cases(self, size: str) -> list[Case]:

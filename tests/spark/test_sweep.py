@@ -19,13 +19,13 @@ from pyspark import SparkContext
 from rich.console import Console
 
 from captures.spark.session import SessionError
+from testbed.evaluation.sweeps import sweep as module
+from testbed.evaluation.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.job import Measured, Row, row_of
+from testbed.evaluation.sweeps.runner import run_and_keep, run_jobs
+from testbed.evaluation.sweeps.spec import Job, load_spec
+from testbed.evaluation.sweeps.sweep import sweep
 from testbed.machine.versions import source_version
-from testbed.sweeps import sweep as module
-from testbed.sweeps.folder import SweepFolder
-from testbed.sweeps.job import Measured, Row, row_of
-from testbed.sweeps.runner import run_and_keep, run_jobs
-from testbed.sweeps.spec import Job, load_spec
-from testbed.sweeps.sweep import sweep
 from testbed.terminal.progress import Progress
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
@@ -48,7 +48,7 @@ x = "routing.scheme"
 _KILLED = """
 import os, signal, sys
 from testbed.cli.main import main
-from testbed.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.folder import SweepFolder
 
 keep = SweepFolder.keep
 

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from testbed.cli.main import main
-from testbed.figures.reproduction import FIGURES, Case, Panel, Reproduction, Results, Statement, common
+from testbed.evaluation.figures.reproduction import (
+    FIGURES,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    common,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +28,7 @@ class Broken(Reproduction):
 
     title = "Broken"
     paper = ("Nothing is missed.",)
-    measure = "testbed.figures.measures:false_negatives"
+    measure = "testbed.evaluation.figures.measures:false_negatives"
 
     def cases(self, size: str) -> list[Case]:
         keys = {

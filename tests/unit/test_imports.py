@@ -32,7 +32,7 @@ HEAVY = {
     "numba": ("router.native",),
     "llvmlite": ("router.native",),
     "pandas": ("testbed.report", "testbed.api"),
-    "matplotlib": ("testbed.report", "testbed.sweeps", "testbed.figures", "testbed.api"),
+    "matplotlib": ("testbed.report", "testbed.evaluation", "testbed.api"),
     "jinja2": ("testbed.report",),
     "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.archives", "topos.graphs"),
     "rich": ("testbed",),
@@ -165,11 +165,16 @@ def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() 
     users = {
         name
         for name, tree in _modules(("captures", "router", "topos", "testbed"))
-        if not name.startswith((*left_out, "testbed.figures"))
+        if not name.startswith((*left_out, "testbed.evaluation.figures"))
         and any(imported.startswith(left_out) for imported in _imports(tree))
     }
     assert users == {
-        *("testbed.conclude", "testbed.control.prompt", "testbed.emulation.emulation", "testbed.sweeps.plot"),
+        *(
+            "testbed.conclude",
+            "testbed.control.prompt",
+            "testbed.emulation.emulation",
+            "testbed.evaluation.sweeps.plot",
+        ),
     }
 
 

@@ -12,9 +12,17 @@ from router.predicates.encoded.encoder import Hardening, StringHash
 from router.predicates.encoded.encodings import ENCODINGS, Slides, equal
 from router.predicates.encoded.model import Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
-from testbed.attacks.attacks import Frequency, KnownMessages, Patterns, Weight, WithKey, mined, strings_in
-from testbed.attacks.model import ATTACKS, Knowledge, Seen, Truth
-from testbed.attacks.traffic import (
+from testbed.evaluation.attacks.attacks import (
+    Frequency,
+    KnownMessages,
+    Patterns,
+    Weight,
+    WithKey,
+    mined,
+    strings_in,
+)
+from testbed.evaluation.attacks.model import ATTACKS, Knowledge, Seen, Truth
+from testbed.evaluation.attacks.traffic import (
     Traffic,
     draw_traffic,
     encoded,

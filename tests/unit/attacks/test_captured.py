@@ -20,12 +20,12 @@ from router.privacy.member import Member
 from router.wire.addresses import ETHERTYPE, node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
-from testbed.attacks.captured import Captured, material, read_captures
-from testbed.attacks.model import ATTACKS
-from testbed.attacks.traffic import Traffic, knowledge_of
 from testbed.cli.main import main
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
+from testbed.evaluation.attacks.captured import Captured, material, read_captures
+from testbed.evaluation.attacks.model import ATTACKS
+from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
 from testbed.runs.inputs import write_inputs
 from testbed.workload.generate import generate
 from tests.support.capture_files import pcap

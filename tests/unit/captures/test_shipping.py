@@ -33,7 +33,7 @@ print(importlib.import_module(sys.argv[3]).__file__)
         "captures.frames.decoder",
         "captures.frames.messages",
         "testbed.sim.simulation",
-        "testbed.sweeps.job",
+        "testbed.evaluation.sweeps.job",
     ],
 )
 def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) -> None:

@@ -16,14 +16,14 @@ from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter, encode_predicate
-from testbed.alpha import constraints, formulas
-from testbed.alpha.conjunctions import Conjunctions, alpha, alphas, draw, integer_constraints, kept
-from testbed.alpha.merging import merged
-from testbed.figures import alpha as figure
-from testbed.figures import alpha_draws
-from testbed.figures.alpha import Alpha
-from testbed.figures.alpha_draws import measure
-from testbed.figures.reproduction import SEED, Results
+from testbed.evaluation.alpha import constraints, formulas
+from testbed.evaluation.alpha.conjunctions import Conjunctions, alpha, alphas, draw, integer_constraints, kept
+from testbed.evaluation.alpha.merging import merged
+from testbed.evaluation.figures import alpha as figure
+from testbed.evaluation.figures import alpha_draws
+from testbed.evaluation.figures.alpha import Alpha
+from testbed.evaluation.figures.alpha_draws import measure
+from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.siena_ff.generate import draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from testbed.config.shipped import find_experiment
-from testbed.figures.attention import Attention
-from testbed.figures.reproduction import SEED, Results
-from testbed.figures.runner import _job
+from testbed.evaluation.figures.attention import Attention
+from testbed.evaluation.figures.reproduction import SEED, Results
+from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.sweeps.job import simulate_job
 from testbed.sim.simulation import Simulation
-from testbed.sweeps.job import simulate_job
 
 _SAME = {"fluid": 0.8, "fluid_control": 0.01, "matching": 272.0, "violations": 0, "starvation": 0.0}
 _SMALL = (10, 20, 50, 100, 200, 400)
@@ -87,7 +87,7 @@ def test_a_run_is_known_by_the_experiment_that_it_simulates(
     other = tmp_path / "diallo-small.toml"
     other.write_text(text.replace("events = 40", "events = 41"), encoding="utf-8")
     places = {"diallo-small": other}
-    monkeypatch.setattr("testbed.figures.runner.find_experiment", lambda name: places[name])
+    monkeypatch.setattr("testbed.evaluation.figures.runner.find_experiment", lambda name: places[name])
     assert _job(figure, case, 1, "simulate", 0).identity != before
 
 

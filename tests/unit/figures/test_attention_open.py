@@ -9,8 +9,8 @@ import pytest
 
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
-from testbed.figures.attention_open import AttentionOpen
-from testbed.figures.reproduction import SEED, Case, Results
+from testbed.evaluation.figures.attention_open import AttentionOpen
+from testbed.evaluation.figures.reproduction import SEED, Case, Results
 
 _SAME = {
     "saved_bandwidth": 0.8,

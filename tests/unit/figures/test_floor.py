@@ -13,8 +13,8 @@ from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
-from testbed.figures.floor import PerfectTables, perfect_tables
-from testbed.figures.reproduction import FIGURES, Results
+from testbed.evaluation.figures.floor import PerfectTables, perfect_tables
+from testbed.evaluation.figures.reproduction import FIGURES, Results
 from testbed.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

@@ -13,9 +13,9 @@ from router.matching.engines import factory
 from router.predicates.covering.algebra import covers
 from router.predicates.model import Predicate
 from testbed.controller.trees import spt_trees
-from testbed.figures.network_effect import NetworkEffect, crossing
-from testbed.figures.network_effect_runs import NETWORKS, measured
-from testbed.figures.network_effect_tables import (
+from testbed.evaluation.figures.network_effect import NetworkEffect, crossing
+from testbed.evaluation.figures.network_effect_runs import NETWORKS, measured
+from testbed.evaluation.figures.network_effect_tables import (
     ABSENT,
     LOCAL,
     at_router,
@@ -24,7 +24,7 @@ from testbed.figures.network_effect_tables import (
     own_receivers,
     regrouped,
 )
-from testbed.figures.reproduction import SEED, Results
+from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 from testbed.support.memory import object_bytes

@@ -11,8 +11,8 @@ import pytest
 from router.predicates.model import Operator, Type
 from testbed.config.model import WorkloadOptions
 from testbed.content.distributions import Distributions
-from testbed.figures.reproduction import FIGURES
-from testbed.figures.restored import write_restored
+from testbed.evaluation.figures.reproduction import FIGURES
+from testbed.evaluation.figures.restored import write_restored
 
 
 def test_types_operators_and_values_have_equal_weights(tmp_path: Path) -> None:

@@ -12,7 +12,13 @@ from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees
-from testbed.figures.scheme_memory import UNITS, index_bits, measured_alpha, predicted, predicted_by_alpha
+from testbed.evaluation.figures.scheme_memory import (
+    UNITS,
+    index_bits,
+    measured_alpha,
+    predicted,
+    predicted_by_alpha,
+)
 from topos.generators import line, ring
 
 

@@ -9,11 +9,11 @@ import pytest
 from captures.rundir.routing_tables import TableRow
 from router.predicates.model import Message
 from testbed.controller.trees import spt_trees
-from testbed.figures.reproduction import SEED, Case, Results
-from testbed.figures.runner import _job
-from testbed.figures.scheme_matching import matching_cost
-from testbed.figures.schemes import _COMPARED, _FULL, _NONE, _STATIC, SCHEMES, Schemes, _case
-from testbed.sweeps.job import simulate_job
+from testbed.evaluation.figures.reproduction import SEED, Case, Results
+from testbed.evaluation.figures.runner import _job
+from testbed.evaluation.figures.scheme_matching import matching_cost
+from testbed.evaluation.figures.schemes import _COMPARED, _FULL, _NONE, _STATIC, SCHEMES, Schemes, _case
+from testbed.evaluation.sweeps.job import simulate_job
 from topos.generators import line
 
 
@@ -153,7 +153,7 @@ def test_matching_asks_the_entries_of_the_source_alone(monkeypatch: pytest.Monke
         asked.append(among)
         return 1.0
 
-    monkeypatch.setattr("testbed.figures.scheme_matching._best_s", best_s)
+    monkeypatch.setattr("testbed.evaluation.figures.scheme_matching._best_s", best_s)
     message = Message({"x": 1})
 
     def cost(rows: list[TableRow], source: int) -> int:

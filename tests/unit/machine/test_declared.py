@@ -209,7 +209,7 @@ def test_the_digest_of_the_code_follows_what_runs_import(
 ) -> None:
     monkeypatch.setattr(versions, "_ROOT", tmp_path)
     assert code_digest() is None
-    for name in ("router", "topos", "captures/runs/1", "testbed/figures", "testbed/cli"):
+    for name in ("router", "topos", "captures/runs/1", "testbed/evaluation/figures", "testbed/cli"):
         (tmp_path / name).mkdir(parents=True)
 
     def changes(name: str, **measured: str) -> bool:
@@ -221,5 +221,5 @@ def test_the_digest_of_the_code_follows_what_runs_import(
     assert changes("testbed/conclude.py")
     for name in ("captures/runs/1/a.py", "testbed/cli/a.py", "testbed/api.py", "testbed/a.md"):
         assert not changes(name)
-    assert not changes("testbed/figures/a.py")
-    assert changes("testbed/figures/b.py", measure="tests.support.killing:measured")
+    assert not changes("testbed/evaluation/figures/a.py")
+    assert changes("testbed/evaluation/figures/b.py", measure="tests.support.killing:measured")

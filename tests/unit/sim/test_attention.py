@@ -26,7 +26,7 @@ from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
-from testbed.figures.attention_runs import measured
+from testbed.evaluation.figures.attention_runs import measured
 from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress

@@ -9,8 +9,8 @@ from typing import Any
 
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
-from testbed.sweeps.job import simulate_in_worker, simulate_job
-from testbed.sweeps.spec import Job
+from testbed.evaluation.sweeps.job import simulate_in_worker, simulate_job
+from testbed.evaluation.sweeps.spec import Job
 
 
 class _Knot:

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
+from testbed.evaluation.sweeps.job import Row
+from testbed.evaluation.sweeps.runner import run_jobs
+from testbed.evaluation.sweeps.spec import Job
 from testbed.machine import checks
 from testbed.network.shaping import KernelFeatures
 from testbed.support.errors import MachineError
-from testbed.sweeps.job import Row
-from testbed.sweeps.runner import run_jobs
-from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 

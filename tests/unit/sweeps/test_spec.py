@@ -12,9 +12,9 @@ from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.model import ProtocolOptions
 from testbed.config.shipped import find_experiment
+from testbed.evaluation.sweeps.meaning import identity
+from testbed.evaluation.sweeps.spec import Plot, SpecError, load_spec
 from testbed.support.errors import InputError
-from testbed.sweeps.meaning import identity
-from testbed.sweeps.spec import Plot, SpecError, load_spec
 from topos.generators import ring, waxman
 
 _FILE = """\

@@ -17,10 +17,10 @@ from captures.rundir.measures import write_lag
 from testbed.conclude import judge_run
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
+from testbed.evaluation.sweeps.job import measured_by, simulate_job
+from testbed.evaluation.sweeps.spec import Job
 from testbed.sim.simulation import simulate
 from testbed.support.errors import RunError
-from testbed.sweeps.job import measured_by, simulate_job
-from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 MISSED = "false_negatives_after_convergence"

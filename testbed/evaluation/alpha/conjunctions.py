@@ -1,0 +1,279 @@
+"""Random conjunctions as arrays, and the disjunction of many of them without those that another one covers.
+
+A conjunction has constraints on different names, so one covers another exactly if each of its constraints is
+implied by a constraint of the other on the same name and type. A conjunction that no other covers is kept; of
+equal ones, one. The result is a property of the set: the order of the conjunctions makes no difference.
+Filters are not merged, and a filter that only several others cover together is kept; both is done by
+`testbed.evaluation.alpha.merging`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.common.columns import ConstraintColumns
+from router.predicates.model import Filter, Type
+from router.wire.predicate import encode_filter
+from testbed.evaluation.alpha.constraints import (
+    CODES,
+    FIRST_STRING,
+    INTEGER_SHARES,
+    INTEGERS,
+    STRING_SHARES,
+    WORDS,
+    codes_of,
+    constraint,
+    constraint_bytes,
+    implies,
+    implies_another,
+    name_bytes,
+    name_of,
+    word_of_rank,
+)
+from testbed.evaluation.alpha.formulas import zipf_weights
+
+MOST = 6
+#: Pairs of conjunctions that are compared at once.
+_PAIRS = 2_000_000
+
+Ints = npt.NDArray[np.int16]
+Bools = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Conjunctions:
+    """Conjunctions, one a row.
+
+    Attributes:
+        names: int16 [k, MOST]: twice the name, and 1 more for a string; ascending, -1 behind the last.
+        codes: int16 [k, MOST]: the constraint on each name (`testbed.evaluation.alpha.constraints`).
+        sizes: the number of constraints.
+    """
+
+    names: Ints
+    codes: Ints
+    sizes: Rows
+
+    @classmethod
+    def of_columns(cls, table: ConstraintColumns) -> Conjunctions:
+        """Returns the filters of a table of the slides' workload (`testbed.siena_ff.generate.draw_table`).
+
+        Its names are at most 16,383, and the constraints of a filter have different names.
+        """
+        sizes = np.diff(table.start)
+        rows = np.repeat(np.arange(table.filters), sizes)
+        places = np.arange(table.constraints) - np.repeat(table.start[:-1], sizes)
+        keys = np.full((table.filters, MOST), np.iinfo(np.int16).max, np.int64)
+        keys[rows, places] = 2 * table.name.astype(np.int64) + (table.type == Type.STRING)
+        values = np.full((table.filters, MOST), -1, np.int64)
+        values[rows, places] = codes_of(table.type, table.operator, table.value)
+        return _ordered(keys, values, sizes)
+
+    def first(self, count: int) -> Conjunctions:
+        """Returns the first `count`."""
+        return self.part(0, count)
+
+    def part(self, start: int, count: int) -> Conjunctions:
+        """Returns `count` conjunctions from `start` on."""
+        rows = slice(start, start + count)
+        return Conjunctions(self.names[rows], self.codes[rows], self.sizes[rows])
+
+    def wire_bytes(self) -> Rows:
+        """Returns the bytes of each conjunction's FILTER TLV (docs/reference/wire-format.md)."""
+        held = self.names >= 0
+        names = name_bytes()[np.where(held, self.names // 2, 0)] + constraint_bytes()[self.codes]
+        found: Rows = len(encode_filter(Filter(()))) + np.where(held, names, 0).sum(axis=1)
+        return found
+
+    def filters(self) -> list[Filter]:
+        """Returns the conjunctions as filters."""
+        return [
+            Filter(tuple(constraint(name_of(name // 2), code) for name, code in zip(*pair, strict=True)))
+            for row, size in enumerate(self.sizes.tolist())
+            for pair in [(self.names[row, :size].tolist(), self.codes[row, :size].tolist())]
+        ]
+
+
+def draw(
+    count: int, names: int, rng: np.random.Generator, *, zipf: bool = False, low: int = 1, high: int = MOST
+) -> Conjunctions:
+    """Returns random conjunctions of the slides' workload (part II).
+
+    Args:
+        names: number of attribute names, at most 8,191; `zipf`: of Zipf frequency, else all alike.
+        low, high: least and most constraints (uniform).
+    """
+    sizes = rng.integers(low, high, count, endpoint=True)
+    chosen = _distinct_names(count, names, rng, zipf)
+    strings = rng.random((count, MOST)) < 0.5
+    drawn = np.where(strings, _string_codes((count, MOST), rng), _integer_codes((count, MOST), rng))
+    keys = chosen * 2 + strings
+    keys[_beyond(sizes)] = np.iinfo(np.int16).max
+    return _ordered(keys, drawn, sizes)
+
+
+def _beyond(sizes: Rows) -> Bools:
+    """Returns bool [k, MOST]: the places behind the last constraint of each conjunction."""
+    return np.arange(MOST)[None, :] >= sizes[:, None]
+
+
+def _ordered(keys: Rows, values: Rows, sizes: Rows) -> Conjunctions:
+    """Returns conjunctions with the constraints of each in the order of their keys."""
+    order = np.argsort(keys, axis=1)
+    keys, values = np.take_along_axis(keys, order, axis=1), np.take_along_axis(values, order, axis=1)
+    beyond = _beyond(sizes)
+    keys[beyond], values[beyond] = -1, -1
+    return Conjunctions(keys.astype(np.int16), values.astype(np.int16), sizes)
+
+
+def integer_constraints(
+    count: int, names: int, rng: np.random.Generator, operator: str, constraints: int = 1
+) -> Conjunctions:
+    """Returns conjunctions of constraints with one operator, `equal` or `less`: uniform names and integers.
+
+    Alpha is known of equality constraints, of which only equal conjunctions cover each other, and of one
+    constraint `<`: on each name, the constraint with the greatest value covers all.
+
+    Args:
+        names: number of attribute names, at least as many as the constraints of a conjunction.
+    """
+    keys = 2 * _distinct_names(count, names, rng, zipf=False)
+    values = rng.integers(0, INTEGERS, (count, MOST)) + (INTEGERS if operator == "less" else 0)
+    sizes = np.full(count, constraints)
+    keys[_beyond(sizes)] = np.iinfo(np.int16).max
+    return _ordered(keys, values, sizes)
+
+
+def _distinct_names(count: int, names: int, rng: np.random.Generator, zipf: bool) -> Rows:
+    """The names of each row, drawn one after the other, each until it differs from those before it."""
+    ends = np.cumsum(zipf_weights(names)) if zipf else None
+    chosen = np.empty((count, MOST), np.int64)
+    for place in range(min(MOST, names)):
+        open_ = np.arange(count)
+        while len(open_):
+            drawn = (
+                rng.integers(0, names, len(open_))
+                if ends is None
+                else np.minimum(np.searchsorted(ends, rng.random(len(open_)), side="right"), names - 1)
+            )
+            chosen[open_, place] = drawn
+            open_ = open_[(chosen[open_, :place] == drawn[:, None]).any(axis=1)]
+    return chosen
+
+
+def _integer_codes(shape: tuple[int, int], rng: np.random.Generator) -> Rows:
+    operators = rng.choice(len(INTEGER_SHARES), shape, p=INTEGER_SHARES)
+    return operators * INTEGERS + rng.integers(0, INTEGERS, shape)
+
+
+def _string_codes(shape: tuple[int, int], rng: np.random.Generator) -> Rows:
+    operators = rng.choice(len(STRING_SHARES), shape, p=STRING_SHARES)
+    ends = np.cumsum(zipf_weights(WORDS))
+    ranks = np.minimum(np.searchsorted(ends, rng.random(shape), side="right"), WORDS - 1)
+    found: Rows = FIRST_STRING + operators * WORDS + word_of_rank()[ranks]
+    return found
+
+
+def kept(conjunctions: Conjunctions) -> Rows:
+    """Returns the rows that the disjunction needs, in ascending order."""
+    rows = np.ascontiguousarray(np.hstack([conjunctions.names, conjunctions.codes]))
+    _, alone = np.unique(rows.view(np.dtype((np.void, rows.shape[1] * 2)))[:, 0], return_index=True)
+    names, codes = conjunctions.names[alone], conjunctions.codes[alone]
+    sizes = conjunctions.sizes[alone]
+    needed = np.ones(len(alone), np.bool_)
+    singles = np.flatnonzero(sizes == 1)
+    for name in np.unique(names[singles, 0]):
+        here = singles[names[singles, 0] == name]
+        needed[here] = ~implies_another()[np.ix_(codes[here, 0], codes[here, 0])].any(axis=1)
+    if len(singles) == len(alone):
+        return np.sort(alone[needed])
+    by_one = _covered_by_one(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)
+    for size in range(2, MOST + 1):
+        here = np.flatnonzero(sizes == size)
+        here = here[~by_one[names[here, :size], codes[here, :size]].any(axis=1)]
+        needed[sizes == size] = False
+        for few in range(2, size + 1):
+            # The smaller ones that are needed; in the end, those of the same size.
+            others = here if few == size else np.flatnonzero(needed & (sizes == few))
+            covered = _covered(names, codes, here, size, others, few)
+            here = here[~covered]
+        needed[here] = True
+    return np.sort(alone[needed])
+
+
+def _covered_by_one(names: Ints, codes: Ints, count: int) -> Bools:
+    """Returns bool [names, codes]: a constraint that a conjunction of one constraint is implied by."""
+    found = np.zeros((count, CODES), np.bool_)
+    for name in np.unique(names):
+        found[name] = implies()[:, np.unique(codes[names == name])].any(axis=1)
+    return found
+
+
+def _covered(names: Ints, codes: Ints, rows: Rows, size: int, others: Rows, few: int) -> Bools:
+    """Returns for each of `rows` whether another of `others`, which have `few` constraints, covers it."""
+    covered = np.zeros(len(rows), np.bool_)
+    if not len(others) or not len(rows):
+        return covered
+    base = int(names.max()) + 1
+    keys = _keys(names[others, :few], base)
+    order = np.argsort(keys, kind="stable")
+    others, keys = others[order], keys[order]
+    for places in combinations(range(size), few):
+        open_ = np.flatnonzero(~covered) if few < size else np.arange(len(rows))
+        own = _keys(names[rows[open_]][:, places], base)
+        first, end = np.searchsorted(keys, own, side="left"), np.searchsorted(keys, own, side="right")
+        for row, other in _pairs(open_, first, end):
+            a, b = rows[row], others[other]
+            met = a != b
+            for at, place in enumerate(places):
+                met &= names[a, place] == names[b, at]
+                met &= implies()[codes[a, place], codes[b, at]]
+            covered[row[met]] = True
+    return covered
+
+
+def _keys(names: Ints, base: int) -> npt.NDArray[np.uint64]:
+    """A number for each row of names; equal for equal rows, and for few others."""
+    keys = np.zeros(len(names), np.uint64)
+    for column in names.T:
+        keys = keys * np.uint64(base) + column.astype(np.uint64)
+    return keys
+
+
+def _pairs(rows: Rows, first: Rows, end: Rows) -> Iterator[tuple[Rows, Rows]]:
+    """Each row with the numbers from its `first` to before its `end`, some pairs at a time."""
+    counts = end - first
+    filled = np.flatnonzero(counts)
+    rows, first, counts = rows[filled], first[filled], counts[filled]
+    ends = np.cumsum(counts)
+    start = 0
+    while start < len(rows):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _PAIRS, side="right")))
+        some = counts[start:stop]
+        begins = np.repeat(np.cumsum(some) - some, some)
+        yield (
+            np.repeat(rows[start:stop], some),
+            np.repeat(first[start:stop], some) + np.arange(int(some.sum())) - begins,
+        )
+        start = stop
+
+
+def alphas(conjunctions: Conjunctions) -> dict[str, float]:
+    """Returns alpha by unit of M: the disjunction in constraints, and in bytes, over all conjunctions."""
+    rows = kept(conjunctions)
+    return {
+        unit: float(each[rows].sum() / each.sum())
+        for unit, each in (("constraints", conjunctions.sizes), ("bytes", conjunctions.wire_bytes()))
+    }
+
+
+def alpha(conjunctions: Conjunctions) -> float:
+    """Returns the constraints of the disjunction over those of all conjunctions."""
+    return float(conjunctions.sizes[kept(conjunctions)].sum() / conjunctions.sizes.sum())

@@ -1,0 +1,134 @@
+"""The material of attacks from a run: sets of bits in its captures, and what they stand for.
+
+Routers see the captured frames. The experimenter alone knows what a set stands for, from the key and the
+workload.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from captures.pcap.reader import PcapReader
+from router.predicates.encoded.encoder import StringHash
+from router.predicates.encoded.encodings import Encoding
+from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
+from router.predicates.model import Filter
+from router.privacy.keys import Key
+from router.privacy.sealing import Opener, OpenError, derived
+from router.wire.codec import read_frame
+from router.wire.frames import AddressedMessage, Frame, FrameType
+from router.wire.intake import FrameIntake
+from testbed.evaluation.attacks.model import Seen, Truth
+
+
+@dataclass
+class Captured:
+    """Private content of captures; of several frames of one message or advertisement, one.
+
+    Attributes:
+        messages: (source, sequence number) -> message.
+        first_ns: (source, sequence number) -> time of the first capture of the message.
+        filters: (issuer, filter) in the order of the captures, each once.
+        frames: private frames by type, each capture of a frame counted.
+        dropped: frames that are not valid, by reason.
+    """
+
+    messages: dict[tuple[int, int], BloomMessage] = field(default_factory=dict)
+    first_ns: dict[tuple[int, int], int] = field(default_factory=dict)
+    filters: dict[tuple[int, BloomFilter], None] = field(default_factory=dict)
+    frames: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def suites(self) -> list[Suite]:
+        """The suites of the messages, the most frequent first."""
+        return [suite for suite, _ in Counter(each.suite for each in self.messages.values()).most_common()]
+
+    def take(self, frame: Frame, time_ns: int) -> None:
+        """Takes a frame captured at a time; those without private content are ignored."""
+        body = frame.body.message if isinstance(frame.body, AddressedMessage) else frame.body
+        if frame.type is FrameType.XMSG and isinstance(body, BloomMessage):
+            name = frame.issuer, frame.seq
+            self.messages.setdefault(name, body)
+            self.first_ns[name] = min(time_ns, self.first_ns.get(name, time_ns))
+        elif frame.type is FrameType.XRA and isinstance(body, BloomPredicate):
+            for filter_ in body.encoded:
+                if filter_.suite != ANY_SUITE:
+                    self.filters.setdefault((frame.issuer, filter_))
+        else:
+            return
+        self.frames[frame.type.name] += 1
+
+
+def read_captures(paths: Iterable[Path]) -> Captured:
+    """Reads the private frames of capture files of links.
+
+    Raises:
+        PcapError: a file is no capture.
+    """
+    captured = Captured()
+    for path in sorted(paths):
+        intake = FrameIntake(read_frame)
+        for record in PcapReader(path).records():
+            whole = intake.take(record.data, record.time_ns / 1e9)
+            if whole is not None:
+                captured.take(whole[1], record.time_ns)
+        captured.dropped.update(intake.dropped)
+    return captured
+
+
+def material(captured: Captured, key: Key, filters: Iterable[Filter]) -> tuple[Seen, Truth, int]:
+    """The sets of bits under a key, with their meaning.
+
+    Args:
+        captured: the captures.
+        key: the key.
+        filters: the filters that were declared in the run.
+
+    Returns:
+        The sets, those of messages in the order of their first captures; their meaning; and the number of
+        messages that the key does not open.
+    """
+    suite, encoding = key.parameters.suite(key.key_id), key.parameters.make_encoding()
+    hashed = StringHash(suite, derived(key.secret, "bloom"))
+    opener, unread = Opener(key.secret), 0
+    bits: list[int] = []
+    strings, attributes = [], []
+    for name in sorted(captured.messages, key=lambda name: (captured.first_ns[name], name)):
+        message = captured.messages[name]
+        if message.suite != suite:
+            continue
+        try:
+            plain = opener.open(message)
+        except OpenError:
+            unread += 1
+            continue
+        bits.append(message.bits)
+        strings.append(encoding.message_strings(plain))
+        attributes.append(len(plain))
+    own = [(issuer, filter_.bits) for issuer, filter_ in captured.filters if filter_.suite == suite]
+    meanings = _meanings([each for _, each in own], filters, encoding, hashed)
+    seen = Seen(suite, bits, own)
+    return seen, Truth(strings, attributes, [meanings.get(each) for _, each in own], hashed.bits_of), unread
+
+
+def _meanings(
+    observed: Sequence[int], filters: Iterable[Filter], encoding: Encoding, hashed: StringHash
+) -> Mapping[int, frozenset[bytes]]:
+    """S_f of sets of bits: of a set that lost bits, that of the smallest whole set which contains it."""
+    whole: dict[int, frozenset[bytes]] = {}
+    for filter_ in filters:
+        strings = encoding.filter_strings(filter_)
+        whole[hashed.set_of(strings)] = strings
+    ascending = sorted(whole, key=lambda bits: (bits.bit_count(), bits))
+    found = {}
+    for bits in set(observed):
+        if bits in whole:
+            found[bits] = whole[bits]
+            continue
+        containing = next((other for other in ascending if other & bits == bits), None)
+        if containing is not None:
+            found[bits] = whole[containing]
+    return found

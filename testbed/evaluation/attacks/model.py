@@ -1,0 +1,176 @@
+"""The material of an attack, its result, and the registry of attacks.
+
+Threat model: a router that follows the protocol, reads every frame, holds no key, and knows the encoding and
+the public distribution of names and values (slides, part IV: "privacy in the presence of an untrusted
+network").
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from router.predicates.encoded.model import Suite
+from router.registry import Registry
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The sets of bits that a router sees.
+
+    Attributes:
+        suite: the suite of all of them.
+        messages: B_m of each message.
+        filters: issuer and B_f of each filter that an issuer advertises, once.
+    """
+
+    suite: Suite
+    messages: Sequence[int]
+    filters: Sequence[tuple[int, int]] = ()
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The meaning of the sets of bits: the measure of success.
+
+    Attributes:
+        messages: S_m of each message of `Seen.messages`.
+        attributes: the number of attributes of each.
+        filters: S_f of each filter of `Seen.filters`; None: not known.
+        bits_of: B(x) of a string, under the key.
+    """
+
+    messages: Sequence[frozenset[bytes]]
+    attributes: Sequence[int]
+    filters: Sequence[frozenset[bytes] | None]
+    bits_of: Callable[[bytes], int]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The public distribution: shares, estimated from a sample that the attacker draws.
+
+    Attributes:
+        message_strings: string -> share of messages that have it.
+        filter_strings: string -> share among filters of one string.
+        attributes: number of attributes -> share of messages.
+        strings_an_attribute: mean number of strings for each attribute of a message.
+    """
+
+    message_strings: Mapping[bytes, float]
+    filter_strings: Mapping[bytes, float]
+    attributes: Mapping[int, float]
+    strings_an_attribute: float
+
+    @classmethod
+    def of_sample(
+        cls, messages: Iterable[tuple[int, frozenset[bytes]]], filters: Iterable[frozenset[bytes]]
+    ) -> Knowledge:
+        """Counts a sample.
+
+        Args:
+            messages: number of attributes and S_m of each message.
+            filters: S_f of each filter.
+        """
+        sizes: dict[int, int] = {}
+        strings: dict[bytes, int] = {}
+        total = attributes = 0
+        for number, own in messages:
+            total += 1
+            attributes += number
+            sizes[number] = sizes.get(number, 0) + 1
+            for string in own:
+                strings[string] = strings.get(string, 0) + 1
+        single: dict[bytes, int] = {}
+        for own in filters:
+            if len(own) == 1:
+                (string,) = own
+                single[string] = single.get(string, 0) + 1
+        return cls(
+            {string: count / total for string, count in strings.items()},
+            {string: count / sum(single.values()) for string, count in single.items()},
+            {number: count / total for number, count in sizes.items()},
+            sum(strings.values()) / max(attributes, 1),
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an attack.
+
+    Attributes:
+        targets: the values to be identified; for guesses of sets, wrong guesses count as targets too.
+        right: how many were identified.
+        baseline: the share that a guess without the frames identifies.
+    """
+
+    targets: int
+    right: int
+    baseline: float
+
+    @property
+    def share(self) -> float:
+        """The share that was identified; 0 without targets."""
+        return self.right / self.targets if self.targets else 0.0
+
+
+class Attack(ABC):
+    """An attack.
+
+    Attributes:
+        doc: a sentence about it.
+        target: the values that it identifies.
+    """
+
+    doc: ClassVar[str]
+    target: ClassVar[str]
+
+    @abstractmethod
+    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+        """Attacks, and compares the guesses with the truth.
+
+        The truth serves to count right guesses; attacks that assume more (known messages, the key) say so.
+        """
+
+
+def by_frequency(strings: Mapping[bytes, float]) -> list[bytes]:
+    """Strings from the most frequent on; equally frequent ones in the order of their bytes."""
+    return sorted(strings, key=lambda string: (-strings[string], string))
+
+
+@dataclass
+class SetScore:
+    """Guesses of sets of strings: the strings guessed right among those guessed or present."""
+
+    right: int = 0
+    targets: int = 0
+    _lengths: list[int] = field(default_factory=list)
+    _present: list[frozenset[bytes]] = field(default_factory=list)
+
+    def add(self, guess: Iterable[bytes], present: frozenset[bytes]) -> None:
+        """Counts the guess of one message."""
+        guessed = frozenset(guess)
+        self.right += len(guessed & present)
+        self.targets += len(guessed | present)
+        self._present.append(present)
+
+    def outcome(self, knowledge: Knowledge) -> Outcome:
+        """The result; the baseline guesses the most frequent strings, as many as a message has on average."""
+        mean = sum(map(len, self._present)) / max(len(self._present), 1)
+        usual = frozenset(by_frequency(knowledge.message_strings)[: round(mean)])
+        right = sum(len(usual & present) for present in self._present)
+        targets = sum(len(usual | present) for present in self._present)
+        return Outcome(self.targets, self.right, right / targets if targets else 0.0)
+
+
+ATTACKS: Registry[type[Attack]] = Registry("attack")
+for _name, _class, _doc in (
+    ("A1", "Weight", "The weight of a message gives its number of attributes."),
+    ("A2", "Frequency", "Frequent filters are filters on frequent strings."),
+    ("A3", "Patterns", "Bits that occur together are those of a frequent string."),
+    ("A4", "KnownMessages", "Some messages are known: their strings show in others."),
+    ("A5", "WithKey", "A member's key opens every value that can be listed."),
+):
+    ATTACKS.register_lazily(_name, f"testbed.evaluation.attacks.attacks:{_class}", _doc)

@@ -1,0 +1,313 @@
+"""Alpha, the disjunction advantage: Monte Carlo against exact values, and the slides' curves (part III)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from testbed.evaluation.figures.alpha_draws import ERROR, MERGED, UNITS, exact
+from testbed.evaluation.figures.reproduction import (
+    LAYERS,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    Table,
+)
+
+#: |M|, h and n of the generic model.
+_ROWS = (
+    *((10_000, 10, 10), (10_000, 10, 100), (10_000, 10, 1_000), (10_000, 10, 10_000)),
+    (1_000_000, 1, 1_000_000),
+)
+#: Conjunctions of integer constraints, whose alpha is known exactly: constraints, names, operator, kinds, and
+#: numbers of conjunctions of which several are equal.
+_EXACT = {
+    "one equality constraint, 50 names x 100 integers": (1, 50, "equal", 50 * 100, (200, 2_000, 20_000)),
+    "two equality constraints, 10 names x 100 integers": (
+        *(2, 10, "equal", math.comb(10, 2) * 100**2),
+        (2_000, 20_000),
+    ),
+    "three equality constraints, 10 names x 100 integers": (
+        *(3, 10, "equal", math.comb(10, 3) * 100**3),
+        (20_000,),
+    ),
+    "one constraint `<` on one of 500 integer names": (1, 500, "less", 500, (200, 2_000, 20_000)),
+}
+#: Names whose units and merging a panel shows: the slides' |A|.
+_SHOWN = 500
+#: Conjunctions of a fixed number of constraints, at most.
+_FIXED = 100_000
+
+
+class Alpha(Reproduction):
+    title = "Alpha, the disjunction advantage"
+    paper = (
+        "alpha(P) = M(p1 v ... v pn) / (M(p1) + ... + M(pn)). Generic model: predicates are sets of "
+        "messages, uniform: E(alpha) = |M| / (n h) (1 - (1 - h / |M|)^n); and Zipf. Specific model: "
+        "disjunctions of conjunctions of constraints, 10 to 10^6 of them; the last slide has a "
+        "uniform distribution over |A| = 500 names (slides on routing, part III).",
+    )
+    deviations = (
+        "The slides give no parameter but |A| = 500, and no values. The acceptance is the exact value "
+        "where there is one: the Monte Carlo mean within 3 standard errors.",
+        "Conjunctions are those of the slides' workload (part II): 1 to 6 constraints, half on strings of "
+        "a dictionary of 1,000 words of Zipf frequency, half on integers of 100 values.",
+        "M of a disjunction is its number of constraints without conjunctions that another conjunction "
+        f"covers; beside M are the bytes of the FILTER TLVs. Up to {MERGED:,} conjunctions, both are also "
+        "shown as a router keeps a predicate: without filters that several filters cover together, and "
+        "with filters merged that differ in one attribute. Searches for such sets that were cut off are "
+        "counted.",
+        "The tables of the schemes are those of a simulated network with static predicates, for messages "
+        "of all nodes. The curve beside them is of the receivers of the same run, drawn at random. alpha(r "
+        "/ Delta) is alpha of the mean number of receivers; most filters are in entries of many receivers, "
+        "where alpha is less, so it predicts too much.",
+        "Alpha of a seed is the mean over thirty or more disjoint parts of what was drawn, until its "
+        "standard error is below 0.005 or all is used. The standard error over the seeds is that of their "
+        "parts or, where a seed has one part, that of the seeds.",
+        "Zipf frequency has the exponent 1; a Zipf predicate of the generic model is h draws with "
+        "replacement.",
+    )
+    measure = "testbed.evaluation.figures.alpha_draws:measure"
+    calculates = True
+
+    def cases(self, size: str) -> list[Case]:
+        most = 1_000_000 if size == "paper" else 10_000
+        found = [
+            Case(
+                f"generic, uniform: |M| {universe}, h {h}, n {n}",
+                {},
+                {"model": "uniform", "universe": universe, "h": h, "n": n},
+            )
+            for universe, h, n in _ROWS
+        ]
+        found += [
+            Case(
+                f"generic, Zipf: |M| {universe}, h {h}, n {n}",
+                {},
+                {"model": "zipf", "universe": universe, "h": h, "n": n},
+            )
+            for universe, h, n in _ROWS
+        ]
+        found += [
+            Case(
+                f"{label}, n {n}",
+                {},
+                {
+                    "model": "integers",
+                    "constraints": constraints,
+                    "names": names,
+                    "operator": operator,
+                    "kinds": kinds,
+                    "n": n,
+                },
+            )
+            for label, (constraints, names, operator, kinds, numbers) in _EXACT.items()
+            for n in numbers
+        ]
+        found += [
+            _dnf(names, zipf, (1, 6), most, merged=True)
+            for zipf in (False, True)
+            for names in ((50, 100, 200, 500, 1000) if size == "paper" else (50, 500))
+        ]
+        found += [_dnf(_SHOWN, False, (each, each), min(most, _FIXED), merged=False) for each in (1, 2, 3)]
+        nodes = 100 if size == "paper" else 50
+        found += [
+            Case(
+                f"tables of {scheme}: {nodes} nodes, {layer}",
+                {},
+                {"model": "tables", "scheme": scheme, "layer": layer, "nodes": nodes, "n": 0},
+            )
+            for layer in LAYERS
+            for scheme in ("pif", "psf", "ips")
+        ]
+        return found
+
+    def judge(self, results: Results) -> list[Statement]:
+        found = []
+        for case in results:
+            if case.facts["model"] == "dnf":
+                found += self._shape(case, results)
+                continue
+            if case.facts["model"] == "tables":
+                found += self._tables(case, results)
+                continue
+            draws = [value for run in results.runs(case) for value in run["draws"]]
+            exact = results.median(case, "exact")
+            mean = statistics.fmean(draws) if draws else math.nan
+            error = statistics.stdev(draws) / math.sqrt(len(draws)) if len(draws) > 1 else math.nan
+            found.append(
+                Statement(
+                    f"{case.label}: the mean of {len(draws)} draws is exact to 3 standard errors",
+                    f"{exact:.6f}",
+                    f"{mean:.6f} +- {error:.2g}",
+                    # All draws may be equal, where nothing is random any more.
+                    bool(draws) and abs(mean - exact) <= max(3 * error, 1e-9),
+                )
+            )
+        return found
+
+    def _tables(self, case: Case, results: Results) -> list[Statement]:
+        found = []
+        for key, formula, tolerance in (
+            ("by_alpha", "formula with alpha(k) of each entry", 0.02),
+            ("by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1),
+        ):
+            found += [
+                Statement(
+                    f"{case.label}: {unit} held / {formula}",
+                    f"1 within {100 * tolerance:.0f} %",
+                    results.band(case, f"{key}_{unit}"),
+                    abs(results.median(case, f"{key}_{unit}") - 1) <= tolerance,
+                )
+                for unit in ("filters", *UNITS)
+                if key == "by_alpha" or case.facts["scheme"] == "pif"
+            ]
+        return found
+
+    def _shape(self, case: Case, results: Results) -> list[Statement]:
+        curves = [dict(curve) for curve in results.curves(case, "constraints")]
+        if not curves:
+            return [Statement(f"{case.label}: alpha falls", "from about 1 towards 0", "no run", False)]
+        first = [curve[min(curve)] for curve in curves]
+        last = [curve[max(curve)] for curve in curves]
+        within = all(0 < curve[k] <= 1 for curve in curves for k in curve)
+        falls = within and min(first) > 0.8 and max(last) < 0.6 * min(first)
+        # A fixed number of constraints is none of the slides' workload: alpha may fall later.
+        fewest, most = case.facts["constraints"]
+        known = [dict(curve) for curve in results.curves(case, "errors")]
+        errors = [each for k in curves[0] if (each := _error(k, curves, known)) is not None]
+        return [
+            Statement(
+                f"{case.label}: greatest standard error of the mean over {len(curves)} seeds",
+                f"less than {ERROR}",
+                f"{max(errors):.2g}" if errors else "one part",
+                max(errors) < ERROR if errors else None,
+            ),
+            Statement(
+                f"{case.label}: alpha at 10 and at {max(curves[0]):.0f} conjunctions",
+                "from about 1 towards 0",
+                f"{statistics.median(first):.3g} and {statistics.median(last):.3g}",
+                falls if fewest < most or not within else None,
+            ),
+        ]
+
+    def tables(self, results: Results) -> list[Table]:
+        rows = []
+        for case in results:
+            if not case.facts.get("merged"):
+                continue
+            at = {
+                key: statistics.median(dict(curve)[k] for curve in curves)
+                for key in (*UNITS, *(f"merged_{unit}" for unit in UNITS), "undecided")
+                if (curves := results.curves(case, key)) and (k := min(MERGED, max(dict(curves[0]))))
+            }
+            if at:
+                rows.append([case.label, *(f"{value:.3g}" for value in at.values())])
+        columns = ("case", "constraints", "bytes", "merged: constraints", "merged: bytes", "searches cut off")
+        title = (
+            f"Alpha at {MERGED:,} conjunctions by unit, covered ones dropped, and merged as well (medians)"
+        )
+        return [Table(title, columns, rows)]
+
+    def _tables_panel(self, layer: str, measured: Sequence[Case], results: Results) -> Panel:
+        """The entries of the tables on the curve of receivers drawn at random."""
+        cases = [case for case in measured if case.facts["layer"] == layer]
+        curves = {"receivers drawn at random": results.curves(cases[0], "random")} if cases else {}
+        curves |= {f"entries of {case.facts['scheme']}": results.curves(case) for case in cases}
+        return Panel(
+            f"Tables of the schemes, {layer}",
+            "alpha, in filters",
+            curves,
+            x="receivers behind an entry",
+            percent=False,
+            points=True,
+        )
+
+    def panels(self, results: Results) -> list[Panel]:
+        measured = [case for case in results if case.facts["model"] == "tables"]
+        drawn = [case for case in results if case.facts["model"] == "dnf"]
+        spread = [case for case in drawn if case.facts["merged"]]
+        found = [
+            _exact_panel("Generic model", "predicates", results, ("uniform", "zipf")),
+            _exact_panel("Integer constraints", "conjunctions", results, ("integers",)),
+        ]
+        for zipf in (False, True):
+            names = "Zipf names" if zipf else "uniform names"
+            cases = [case for case in spread if case.facts["zipf"] == zipf]
+            curves = {f"|A| = {case.facts['names']}": results.curves(case, "constraints") for case in cases}
+            found.append(_panel(f"DNF model, {names}", curves))
+            shown = [case for case in cases if case.facts["names"] == _SHOWN]
+            units = {
+                f"{unit}, {how}": results.curves(case, key + unit)
+                for case in shown
+                for key, how in (("", "covered dropped"), ("merged_", "merged"))
+                for unit in UNITS
+            }
+            found.append(_panel(f"DNF model, {names}, |A| = {_SHOWN}", units))
+        fixed = {
+            f"{case.facts['constraints'][0]} constraints": results.curves(case, "constraints")
+            for case in drawn
+            if not case.facts["merged"]
+        }
+        found.append(_panel(f"DNF model, uniform names, |A| = {_SHOWN}", fixed))
+        return [*found, *(self._tables_panel(layer, measured, results) for layer in LAYERS)]
+
+
+def _dnf(names: int, zipf: bool, constraints: tuple[int, int], n: int, *, merged: bool) -> Case:
+    fewest, most = constraints
+    how = f", {fewest} constraint{'s' if fewest > 1 else ''}" if fewest == most else ""
+    return Case(
+        f"DNF, {'Zipf' if zipf else 'uniform'} names{how}: |A| {names}",
+        {},
+        {
+            "model": "dnf",
+            "names": names,
+            "zipf": zipf,
+            "constraints": constraints,
+            "n": n,
+            "merged": merged,
+        },
+    )
+
+
+def _error(
+    k: float, curves: Sequence[Mapping[float, float]], known: Sequence[Mapping[float, float]]
+) -> float | None:
+    """The standard error of the mean of alpha(k) over the seeds; None: one seed with one part."""
+    errors = [each[k] for each in known if k in each]
+    if len(errors) == len(curves):
+        return math.sqrt(sum(error**2 for error in errors)) / len(errors)
+    values = [curve[k] for curve in curves]
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+def _panel(
+    title: str,
+    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]],
+    x: str = "conjunctions combined in one disjunction",
+    formulas: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+) -> Panel:
+    return Panel(title, "alpha", curves, x=x, formulas=formulas or {}, percent=False, points=True)
+
+
+def _exact_panel(title: str, x: str, results: Results, models: Sequence[str]) -> Panel:
+    """The means of the draws as points, and the formulas as lines."""
+    cases: dict[str, list[tuple[float, Case]]] = {}
+    for case in results:
+        if case.facts["model"] in models and results.runs(case):
+            label = case.label.rsplit(" n ", 1)[0].rstrip(",").replace("generic, ", "")
+            cases.setdefault(label, []).append((case.facts["n"], case))
+    curves, formulas = {}, {}
+    for label, each in cases.items():
+        curves[label] = results.curves_over(each, lambda run: statistics.fmean(run["draws"]))
+        (first, case), (last, _) = each[0], each[-1]
+        formulas[label] = [(float(n), exact(case.facts, n)) for n in _dense(first, last)]
+    return _panel(title, curves, x, formulas)
+
+
+def _dense(first: float, last: float) -> list[int]:
+    """Numbers for a line from the first to the last of some points."""
+    return sorted({round(first * (last / first) ** (step / 24)) for step in range(25)})

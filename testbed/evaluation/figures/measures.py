@@ -1,0 +1,259 @@
+"""The measurements of a run, in the process that has simulated it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from captures.accounting.direct import Direct
+from captures.accounting.texts import WINDOW_S, experiment_seconds
+from captures.rundir.routing_tables import predicate_of, read_routing_tables
+from router.predicates.model import Message, Predicate
+from router.predicates.parser import parse_message
+from router.wire.message import encode_message
+from testbed.config.model import Experiment
+from testbed.controller.trees import LAYERS, Forest, hops_on_trees
+from testbed.evaluation.figures.floor import perfect_tables
+from testbed.sim.wires import HOP_NS
+
+
+def _pairs(curve: pa.Table) -> list[tuple[float, float]]:
+    return list(zip(curve["t_s"].to_pylist(), curve["fraction"].to_pylist(), strict=True))
+
+
+def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 11: missed deliveries over 0.25 s, and the time after which none was missed.
+
+    Times are those since the receivers have set their first predicates.
+    """
+    workload = experiment.workload
+    first_s = 0.0 if workload is None else workload.first_predicate_s
+    second = f"{experiment_seconds(run.inputs.clock, 'sent_ns')} - {first_s}"
+    row = run.sql(
+        f"select max({second}) filter (missed) as last_miss_s, count(*) filter (expected) as expected, "
+        f"count(*) filter (missed) as missed, count(*) filter (missed and {second} > 5) as missed_after_5_s, "
+        f"count(*) filter (expected and {second} > 5) as expected_after_5_s "
+        "from outcomes where sent_ns is not null"
+    ).to_pylist()[0]
+    row["last_miss_s"] = row["last_miss_s"] or 0.0
+    curve = [(t - first_s, share) for t, share in _pairs(run.table("false_negative_curve"))]
+    return {**row, "settled_s": _settled_s(run, experiment), "curve": curve}
+
+
+def _settled_s(run: Direct, experiment: Experiment) -> float | None:
+    """Returns when the routers of all senders have the RAs of all receivers, s after the first predicates.
+
+    None: in an emulation, where links have no declared delay.
+    """
+    topology, inputs = experiment.topology, run.inputs
+    delays = {link.delay_ms or 0.0 for link in topology.links}
+    senders, receivers = sorted(inputs.senders), sorted(inputs.log.first_predicates)
+    if not inputs.simulated or len(delays) != 1 or not senders or not receivers:
+        return None
+    hops = hops_on_trees(topology, LAYERS[experiment.broadcast.layer], frozenset(), frozenset())
+    return float(hops[np.ix_(senders, receivers)].max()) * (HOP_NS / 1e9 + delays.pop() / 1e3)
+
+
+def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 12: false positives over 120 s, in steady state (from 1 h on), and those of perfect tables.
+
+    `early` is the share of the first 1,800 s; `early_peak` and `peak` are the greatest whole windows of that
+    time and of the steady state, of which `first_half` and `second_half` are the shares.
+    """
+    middle_s = (3600 + experiment.duration_s) / 2
+    parts = {
+        "steady": "t_s >= 3600",
+        "first_half": f"t_s >= 3600 and t_s < {middle_s}",
+        "second_half": f"t_s >= {middle_s}",
+        "early": "t_s < 1800",
+        "steady_from_network": "t_s >= 3600 and from_network",
+    }
+    columns = ", ".join(f"avg(false_positive::int) filter ({part}) as {key}" for key, part in parts.items())
+    row = run.sql(f"select {columns} from processed").to_pylist()[0]
+    curve = _pairs(run.table("false_positive_curve"))
+    # A window is named by its end: those of the steady state begin at 1 h.
+    for key, (from_s, to_s) in {
+        "early_peak": (WINDOW_S, 1800),
+        "peak": (3600 + WINDOW_S, experiment.duration_s),
+    }.items():
+        row[key] = max((share for t, share in curve if from_s <= t <= to_s), default=None)
+    return {**row, "floor": perfect_tables(experiment, from_s=3600.0), "curve": curve}
+
+
+def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 13: RA frames among all frames on links over 120 s; RAs issued a second, from 600 s on.
+
+    Nothing counts that is sent after the end of the workload, when RAs that wait are still issued.
+    """
+    end_s = experiment.duration_s
+
+    def within(column: str, from_s: float = 600) -> str:
+        second = experiment_seconds(run.inputs.clock, column)
+        return f"{second} >= {from_s} and {second} < {end_s}"
+
+    curve = "select t_s, ra_fraction as fraction from control_share_curve"
+    row = run.sql(
+        f"select avg((type = 'RA')::int) filter ({within('time_ns')}) as share, "
+        f"avg((type = 'RA')::int) filter ({within('time_ns', 120)}) as share_after_first_window "
+        "from frames where kind = 'link' and type in ('MSG', 'RA', 'SR', 'UR')"
+    ).to_pylist()[0]
+    issued = run.sql(
+        "select count(*) as n from (select issuer, seq, min(time_ns) as t from frames where type = 'RA' "
+        f"group by all having {within('t')})"
+    ).to_pylist()[0]["n"]
+    missed = run.sql(
+        f"select avg(missed::int) as share from outcomes where expected and {within('sent_ns')}"
+    ).to_pylist()[0]["share"]
+    return {
+        **row,
+        "issued_per_s": issued / (end_s - 600),
+        "missed": missed,
+        # A window is named by its end.
+        "curve": [(t, share) for t, share in _pairs(run.sql(curve)) if t <= end_s],
+    }
+
+
+def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 14: SRs and URs on links a second, in all and over 240 s; a fragmented one counts once."""
+    clock = run.inputs.clock
+    second = experiment_seconds(clock, "time_ns")
+    source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
+    times = run.sql(f"select {second} as t from {source} order by t")["t"].to_pylist()
+    # A whole number of periods of 480 and of 600 s.
+    span = 2400.0
+    halves = [sum(begin <= t < begin + span for t in times) / span for begin in (0.0, span)]
+    width = 240.0
+    bins = [0] * max(1, int(experiment.duration_s // width))
+    for t in times:
+        if 0 <= t < len(bins) * width:
+            bins[int(t // width)] += 1
+    curve = [((number + 1) * width, count / width) for number, count in enumerate(bins)]
+    return {"rate": halves[1], "rate_before": halves[0], "frames": len(times), "curve": curve}
+
+
+def _local_predicates(run: Direct) -> dict[int, Predicate]:
+    """The predicates of the applications of each receiver at the end of a run."""
+    return {
+        node: predicate_of(row)
+        for node, rows in read_routing_tables(run.inputs.run).items()
+        for row in rows
+        if row.get("part") == "local"
+    }
+
+
+#: Messages whose matching is timed, drawn at random.
+_TIMED = 60
+
+
+def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
+    from captures.accounting.schemes import SENDERS
+    from testbed.evaluation.figures.scheme_memory import UNITS, index_bits, predicted, predicted_by_alpha
+
+    summary = run.summary()
+    state, crossed = summary["state"], summary["message_crossings"]
+    sizes: dict[str, dict[int, int]] = {}
+    for row in run.sql("select node, unit, value from held where part = 'local'").to_pylist():
+        sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
+    topology, scheme = experiment.topology, experiment.routing.scheme
+    forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
+    found: dict[str, Any] = {
+        "holds": int(summary["verdict"] == "holds"),
+        "reason": next(iter(summary["verdict_reasons"]), None),
+        "missed": summary["false_negatives_after_convergence"],
+        "false_positives": summary["false_positives_from_network"],
+        "received": summary["messages_received_from_network"],
+        "excess": summary["excess_crossings"],
+        "crossings": crossed["cbcb"],
+        "minimal": crossed["minimal"],
+        "delay_s": summary["delivery_delay"]["mean_s"],
+        "rib_filters": state["rib_filters"],
+        "table_bytes": state["broadcast_bytes"],
+        "unicast_bits": state["unicast_bits"],
+        "nodes_bits": len(run.inputs.senders) * (len(topology.nodes) - 1).bit_length(),
+    }
+    for unit, of_node in sizes.items():
+        formula = predicted(forest, of_node, run.inputs.senders)[scheme]
+        measured = state[f"{SENDERS}_{unit}"]
+        found |= {unit: measured, f"{unit}_formula": formula, f"{unit}_all": state[f"forwarding_{unit}"]}
+        found[f"{unit}_ratio"] = measured / formula if formula else None
+    if sizes and scheme == "pif":
+        total = sum(sizes["filters"].values())
+        found["n_r"] = found["filters"] / (len(topology.nodes) * total)
+        found["n_squared"] = found["n_r"] / len(topology.nodes)
+    if scheme == "ips":
+        found["index_bits"] = index_bits(read_routing_tables(run.inputs.run), len(topology.nodes))
+    if experiment.protocol.covering == "full":
+        by_alpha = predicted_by_alpha(
+            forest, _local_predicates(run), run.inputs.senders, random.Random(experiment.seed)
+        )
+        for unit in UNITS:
+            if scheme in by_alpha:
+                found[f"by_alpha_{unit}"] = found[unit] / by_alpha[scheme][unit]
+            if scheme == "pif":
+                found[f"by_mean_alpha_{unit}"] = found[unit] / by_alpha["pif by mean"][unit]
+    return found | _scheme_traffic(run, summary) | _scheme_matching(run, experiment, forest)
+
+
+def _scheme_traffic(run: Direct, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The frames and bytes of each purpose; those of an issuer's first RA are the set-up."""
+    frames, size = summary["frames_by_type"], summary["bytes_by_type"]
+    row = run.sql(
+        "with advertised as (select issuer, seq, count(*) as frames, sum(length) as bytes from frames "
+        "where kind = 'link' and type = 'RA' group by all), numbered as (select *, "
+        "row_number() over (partition by issuer order by seq) = 1 as first from advertised) "
+        "select coalesce(sum(frames) filter (first), 0)::bigint as setup_frames, "
+        "coalesce(sum(bytes) filter (first), 0)::bigint as setup_bytes, "
+        "coalesce(sum(frames) filter (not first), 0)::bigint as change_frames, "
+        "coalesce(sum(bytes) filter (not first), 0)::bigint as change_bytes, "
+        "count(*) filter (not first) as changes from numbered"
+    ).to_pylist()[0]
+    changes = row.pop("changes")
+    for key in ("change_frames", "change_bytes"):
+        row[key] = row[key] / changes if changes else None
+    host = summary["bytes_by_type_host_links"]
+    # Attributes alone: what a message has beside them, of headers and destinations, is counted apart.
+    content = {
+        (message["source"], message["seq"]): len(encode_message(parse_message(message["message"])))
+        for message in run.inputs.log.sent.to_pylist()
+    }
+    crossings = run.sql("select source, seq, count(*) as n from crossings group by all").to_pylist()
+    attributes = sum(each["n"] * content[each["source"], each["seq"]] for each in crossings)
+    asked = frames["SR"] + frames["UR"]
+    return {
+        **row,
+        "sr_ur_frames": asked,
+        "sr_ur_bytes": size["SR"] + size["UR"],
+        "ra_bytes": size["RA"],
+        "controller_bytes": sum(host[each] for each in ("TABLE", "COMMIT", "ACK") if each in host),
+        "control_bytes": size["RA"] + size["SR"] + size["UR"],
+        "msg_bytes": size["MSG"],
+        "header_bytes_each": (size["MSG"] - attributes) / frames["MSG"] if frames["MSG"] else None,
+    }
+
+
+def _scheme_matching(run: Direct, experiment: Experiment, forest: Forest) -> dict[str, Any]:
+    """The time to match a message at a router, and the memory of the engines."""
+    from testbed.evaluation.figures.scheme_matching import matching_cost
+
+    sent = run.inputs.log.sent.to_pylist()
+    timed = {
+        (message["source"], message["seq"]): parse_message(message["message"])
+        for message in random.Random(experiment.seed).sample(sent, min(_TIMED, len(sent)))
+    }
+    visits: dict[int, list[tuple[int, Message]]] = {}
+    for key, message in timed.items():
+        visits.setdefault(key[0], []).append((key[0], message))
+    for row in run.sql("select distinct source, seq, to_node from crossings order by all").to_pylist():
+        key = row["source"], row["seq"]
+        if key in timed:
+            visits.setdefault(row["to_node"], []).append((key[0], timed[key]))
+    tables = read_routing_tables(run.inputs.run)
+    match_us, engine_bytes = matching_cost(
+        tables, experiment.topology, forest, visits, frozenset(run.inputs.senders)
+    )
+    return {"match_us": match_us, "engine_bytes": engine_bytes}

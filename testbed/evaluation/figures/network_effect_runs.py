@@ -1,0 +1,194 @@
+"""Matching at one router and along the paths of a network, measured in this process.
+
+Matching stops at an interface whose predicate the message matches: fewer interfaces mean shorter searches,
+and that is the network effect. Times are the best of several repetitions, in wall or CPU time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from router.matching.engines import Matcher
+from router.predicates.model import Message
+from testbed.controller.trees import Tree, spt_trees
+from testbed.evaluation.figures.network_effect_tables import LOCAL, at_router, engines, own_receivers
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.support.memory import object_bytes
+from topos.generators import tree, waxman
+from topos.model import Topology
+
+_REPETITIONS = 3
+#: Paths that are measured, of each network.
+PATHS = 4
+#: Messages, as in the evaluation of the slides.
+MESSAGES = 100
+
+#: Name of a network -> a function of the seed that makes it.
+NETWORKS: Mapping[str, Callable[[int], Topology]] = {
+    "4 Waxman routers": lambda seed: waxman(4, seed=seed),
+    "10 Waxman routers": lambda seed: waxman(10, seed=seed),
+    "100 Waxman routers": lambda seed: waxman(100, seed=seed),
+    "200 Waxman routers": lambda seed: waxman(200, seed=seed),
+    "tree of 121 routers": lambda _: tree(4, 3),
+}
+
+
+def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Measures a case of `NetworkEffect`: both arrangements of the same receivers.
+
+    The network is measured along the paths of `PATHS` (sender, receiver) pairs, drawn among those of the
+    messages and the receivers that they match, and at the router that most messages cross: a table of
+    1,000,000 constraints takes seconds to load, for each router.
+
+    Args:
+        facts: `engine`; `network`, a key of `NETWORKS`; `receivers`; `constraints` of all receivers;
+            `covering`: filters that others of their interface cover are dropped, in both arrangements.
+
+    Returns:
+        single_us, path_us: matching time of a message at the single router, and along the path to a receiver,
+        means over the messages that match the receivers drawn; forward_us: the part of path_us that decides
+        about neighbours, without own receivers; hops: mean length of the paths; single_total_us, busiest_us:
+        matching time of all messages at the single router and at the router of the network that most cross;
+        pairs: (message, path) pairs measured; single_bytes, busiest_bytes: memory of the engine's table at
+        the single router and at that router; routers_measured.
+    """
+    workload = MatchingWorkload(
+        constraints=facts["constraints"], interfaces=facts["receivers"], messages=MESSAGES, seed=seed
+    )
+    drawn = list(draw_messages(workload))
+    network = _Network(spt_trees(NETWORKS[facts["network"]](seed)).trees(), facts["receivers"])
+    engine_of = engines(facts["engine"], draw_table(workload), facts["covering"])
+    single = engine_of(np.arange(network.receivers + 1, dtype=np.int32))
+    matched = [sorted(single.match(message)) for message in drawn]
+    single_us = [_best_us(single, message, None) for message in drawn]
+    single_bytes = _bytes(single)
+    del single
+    return _Measurement(network, engine_of, drawn, matched, Random(seed)).along_paths(single_us) | {
+        "single_total_us": sum(single_us),
+        "single_bytes": single_bytes,
+    }
+
+
+class _Network:
+    """The trees of a network, and its receivers: receiver r (from 1 on) is at router r % routers."""
+
+    def __init__(self, trees: Mapping[int, Tree], receivers: int) -> None:
+        self.trees, self.receivers, self.routers = trees, receivers, len(trees)
+
+    def path(self, source: int, receiver: int) -> list[int]:
+        """Returns the routers from that of a receiver back to the source, both included."""
+        parents, path = self.trees[source].parents, [receiver % self.routers]
+        while path[-1] != source:
+            path.append(parents[path[-1]])
+        return path
+
+    def below(self, source: int, router: int) -> list[int]:
+        """Returns the children of a router on the tree of a source, which are interfaces."""
+        parents = self.trees[source].parents
+        return [node for node in range(self.routers) if parents[node] == router and node != source]
+
+
+class _Measurement:
+    """The paths and routers that are measured, and the messages at each."""
+
+    def __init__(
+        self,
+        network: _Network,
+        engine_of: Callable[..., Matcher],
+        messages: Sequence[Message],
+        matched: Sequence[Sequence[int]],
+        random: Random,
+    ) -> None:
+        self._network, self._engine_of, self._messages = network, engine_of, messages
+        sources = [random.randrange(network.routers) for _ in messages]
+        pairs = [(number, receiver) for number, found in enumerate(matched) for receiver in found]
+        chosen = random.sample(pairs, min(PATHS, len(pairs)))
+        self._paths = {
+            (sources[number], receiver): network.path(sources[number], receiver)
+            for number, receiver in chosen
+        }
+        # Along each path all messages that match its receiver, as if its sender had sent them.
+        self._carried = {
+            key: [number for number, found in enumerate(matched) if key[1] in found] for key in self._paths
+        }
+        #: Router -> (source, number of the message).
+        self._asked: dict[int, set[tuple[int, int]]] = {}
+        for (source, receiver), path in self._paths.items():
+            for router in path:
+                visits = ((source, number) for number in self._carried[source, receiver])
+                self._asked.setdefault(router, set()).update(visits)
+        crossings = _crossings(network, sources, matched)
+        self._busiest = max(crossings, key=lambda router: (len(crossings[router]), -router), default=0)
+        self._at_busiest = sorted((sources[number], number) for number in crossings.get(self._busiest, ()))
+        self._asked.setdefault(self._busiest, set()).update(self._at_busiest)
+
+    def along_paths(self, single_us: Sequence[float]) -> dict[str, Any]:
+        whole: dict[tuple[int, int, int], float] = {}
+        forward: dict[tuple[int, int, int], float] = {}
+        busiest_bytes = 0
+        for router in sorted(self._asked):
+            place = self._network.trees, router, self._network.receivers
+            matcher, applications = self._engine_of(at_router(*place)), self._engine_of(own_receivers(*place))
+            if router == self._busiest:
+                busiest_bytes = _bytes(matcher) + _bytes(applications)
+            for source, number in sorted(self._asked[router]):
+                message, below = self._messages[number], self._network.below(source, router)
+                forward[router, source, number] = _best_us(matcher, message, below)
+                taken = _best_us(matcher, message, [*below, LOCAL])
+                if LOCAL in matcher.match(message, [LOCAL]):
+                    taken += _best_us(applications, message, None)
+                whole[router, source, number] = taken
+        pairs = [(key[0], number, path) for key, path in self._paths.items() for number in self._carried[key]]
+
+        def along(times: Mapping[tuple[int, int, int], float]) -> float | None:
+            return _mean(
+                [sum(times[router, source, number] for router in path) for source, number, path in pairs]
+            )
+
+        return {
+            "single_us": _mean([single_us[number] for _, number, _ in pairs]),
+            "path_us": along(whole),
+            "forward_us": along(forward),
+            "hops": _mean([len(path) - 1 for _, _, path in pairs]),
+            "busiest_us": sum(whole[self._busiest, source, number] for source, number in self._at_busiest),
+            "pairs": len(pairs),
+            "busiest_bytes": busiest_bytes,
+            "routers_measured": len(self._asked),
+        }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def _best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) -> float:
+    best = float("inf")
+    for _ in range(_REPETITIONS):
+        started, cpu = time.perf_counter(), time.thread_time()
+        matcher.match(message, among)
+        # Wall time counts other processes, CPU time the call that reads it.
+        best = min(best, time.thread_time() - cpu, time.perf_counter() - started)
+    return best * 1e6
+
+
+def _bytes(matcher: Matcher) -> int:
+    return object_bytes(matcher) if matcher.nbytes is None else matcher.nbytes
+
+
+def _crossings(
+    network: _Network, sources: Sequence[int], matched: Sequence[Sequence[int]]
+) -> dict[int, set[int]]:
+    """Returns the messages that each router gets: those whose minimal tree it is in."""
+    found: dict[int, set[int]] = {}
+    for number, (source, receivers) in enumerate(zip(sources, matched, strict=True)):
+        for receiver in receivers:
+            for router in network.path(source, receiver):
+                found.setdefault(router, set()).add(number)
+    return found

@@ -1,0 +1,299 @@
+"""The interface of a reproduction, and the registry of all.
+
+A reproduction names its experiments (cases), the function that measures a run, and the statements of the
+paper with what is predicted and measured. `testbed.evaluation.figures.runner` runs the cases with several
+seeds, `testbed.evaluation.figures.page` writes the page. Other evaluations register theirs in the same way.
+"""
+
+from __future__ import annotations
+
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from router.registry import Registry
+
+if TYPE_CHECKING:
+    from captures.rundir.capture_list import Kept
+
+LAYERS = ("spt", "spanning-tree")
+#: The key of a run's seed among its measurements.
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Case:
+    """An experiment of a reproduction, run with every seed.
+
+    Attributes:
+        overrides: of the shipped experiment `base`.
+        facts: what distinguishes the case, for `judge`.
+    """
+
+    label: str
+    overrides: Mapping[str, str] = field(hash=False)
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    base: str = "default"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a paper beside what was predicted and measured.
+
+    Attributes:
+        text: the subject (a case, or what several share), a colon, and what is claimed of it.
+        holds: None: shown without a judgement, such as where the paper contradicts itself.
+    """
+
+    text: str
+    predicted: str
+    measured: str
+    holds: bool | None
+
+    @property
+    def subject(self) -> str:
+        return self.text.rpartition(": ")[0]
+
+    @property
+    def claim(self) -> str:
+        return self.text.rpartition(": ")[2]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Axes of the figure: curves (t, value) of several runs under each label.
+
+    Attributes:
+        floor: label -> values that a calculation predicts; drawn as a dashed line.
+        formulas: label -> points of the curve that a formula predicts; dashed, in the colour of the curves
+            of the label.
+        points: the curves are values at points of a parameter, joined by straight lines over a logarithmic
+            axis; else each value holds until the next one.
+    """
+
+    title: str
+    y: str
+    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]
+    x: str = "experiment time (s)"
+    floor: Mapping[str, float] = field(default_factory=dict)
+    formulas: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    percent: bool = True
+    points: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page; each row has a text for each column.
+
+    Attributes:
+        on_page: else the table is in the CSV beside the page alone.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    on_page: bool = True
+
+
+class Results:
+    """The measurements of the runs that succeeded: case -> one mapping for each seed, its value of `SEED`."""
+
+    def __init__(self, of_case: Mapping[Case, Sequence[Mapping[str, Any]]]) -> None:
+        self._of_case = of_case
+
+    def __iter__(self) -> Any:
+        return iter(self._of_case)
+
+    def runs(self, case: Case) -> Sequence[Mapping[str, Any]]:
+        """Returns what was measured in the runs of a case, by seed."""
+        return self._of_case.get(case, ())
+
+    def values(self, case: Case, key: str) -> list[float]:
+        """Returns a number of every run of a case that has it."""
+        return [float(run[key]) for run in self.runs(case) if run.get(key) is not None]
+
+    def median(self, case: Case, key: str) -> float:
+        """Returns the median of a number over the seeds; NaN without a run."""
+        values = self.values(case, key)
+        return statistics.median(values) if values else float("nan")
+
+    def band(self, case: Case, key: str, scale: float = 1.0, digits: int = 3) -> str:
+        """Returns the median with the 10 and 90 % quantiles, as text."""
+        return band_of(self.values(case, key), scale, digits)
+
+    def pairs(
+        self, case: Case, key: str, other: Case, other_key: str | None = None
+    ) -> list[tuple[float, float]]:
+        """Returns a number of each run of `case`, with one of the run of `other` that has the same seed.
+
+        Args:
+            other_key: the key of the latter; None: `key`.
+        """
+        other_key = other_key or key
+        of_seed = {
+            run.get(SEED): run[other_key] for run in self.runs(other) if run.get(other_key) is not None
+        }
+        return [
+            (float(run[key]), float(of_seed[run.get(SEED)]))
+            for run in self.runs(case)
+            if run.get(key) is not None and run.get(SEED) in of_seed
+        ]
+
+    def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
+        """Returns a curve of every run of a case."""
+        return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
+
+    def curves_over(
+        self, cases: Iterable[tuple[float, Case]], key: str | Callable[[Mapping[str, Any]], float | None]
+    ) -> list[list[tuple[float, float]]]:
+        """Returns a curve for each seed, ascending: a number of its run of each case, over the case's value.
+
+        A curve has no point where the run failed, or has no such number.
+
+        Args:
+            cases: (value on the x axis, case), in the order of the points.
+            key: of the number, or a function that takes it from what was measured in a run.
+        """
+        of_seed: dict[int, list[tuple[float, float]]] = {}
+        for x, case in cases:
+            for run in self.runs(case):
+                value = run.get(key) if isinstance(key, str) else key(run)
+                if value is not None:
+                    of_seed.setdefault(run[SEED], []).append((float(x), float(value)))
+        return [of_seed[seed] for seed in sorted(of_seed)]
+
+
+def band_of(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:
+    """Returns the median of values with the 10 and 90 % quantiles, as text."""
+    if not values:
+        return "no run"
+    low, middle, high = (scale * float(each) for each in np.quantile(values, [0.1, 0.5, 0.9]))
+    return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
+
+
+#: The delay of simulated links.
+_DELAY = "links.delay_ms"
+
+PAPER, EMULATED = "paper", "emulated"
+#: Sizes of reproductions: `small` takes minutes on two processors, `paper` has the paper's networks, `large`
+#: networks beyond those, `emulated` a part that can be emulated in an hour.
+SIZES = ("small", PAPER, "large", EMULATED)
+
+
+class Reproduction(ABC):
+    """An experiment of a paper.
+
+    Attributes:
+        title: of the page.
+        paper: what the paper says, in its words or close to them, with the section.
+        explanation: paragraphs for the reader of the page: what the result means.
+        deviations: where the text of the paper is silent, contradicts itself, or is not followed, and why.
+        measure: place `module:function` of a function of (`Direct`, `Experiment`) that returns the
+            measurements of a run, as JSON holds them.
+        calculates: there is no network, or none that could be emulated: `run` answers for every case, or
+            `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
+            simulations are, and which may simulate a network by itself.
+        emulated_scale: `time_scale` of an emulation.
+        sizes: those of `SIZES` that it has.
+        captures: the captures that a simulation keeps; `measure` needs no others.
+        expected: keys of the summary that may be above 0 in its runs (`captures.accounting.verdict.verdict`).
+            A run whose verdict does not hold for another reason is an error, and is not measured. With
+            `captures.accounting.verdict.MESSAGE_FAILURES`, `judge` says of a run with such a failure that it
+            fails.
+    """
+
+    title: ClassVar[str]
+    paper: ClassVar[Sequence[str]]
+    explanation: ClassVar[Sequence[str]] = ()
+    deviations: ClassVar[Sequence[str]] = ()
+    measure: ClassVar[str] = ""
+    calculates: ClassVar[bool] = False
+    emulated_scale: ClassVar[float | str] = 60.0
+    sizes: ClassVar[Sequence[str]] = ("small", PAPER)
+    captures: ClassVar[Kept] = "all"
+    expected: ClassVar[Sequence[str]] = ()
+
+    @abstractmethod
+    def cases(self, size: str) -> list[Case]:
+        """Returns the experiments of a size.
+
+        Args:
+            size: one of `sizes`.
+        """
+
+    def overrides(self, case: Case, engine: str) -> dict[str, str]:
+        """Returns the keys that a case sets, as an engine runs it.
+
+        Emulated links have a delay of their own, and time passes at the emulation's rate.
+        """
+        if engine == "simulate" or self.calculates:
+            return dict(case.overrides)
+        kept = {key: value for key, value in case.overrides.items() if key != _DELAY}
+        return kept | {"time_scale": str(self.emulated_scale)}
+
+    @abstractmethod
+    def judge(self, results: Results) -> list[Statement]:
+        """Returns the statements, with what was measured."""
+
+    @abstractmethod
+    def panels(self, results: Results) -> list[Panel]:
+        """Returns what the figure shows."""
+
+    def tables(self, results: Results) -> list[Table]:
+        """Returns tables for the page, in which nothing is judged."""
+        del results
+        return []
+
+    def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
+        """Returns the measurements of a case that needs no network; None: the case is run."""
+        del case, seed
+        return None
+
+
+#: Reproductions by the names that `cbcb figure` takes.
+FIGURES: Registry[type[Reproduction]] = Registry("figure")
+for _name, _place, _doc in (
+    ("match", "match:Match", "Distribution of matching predicates (figure 10)."),
+    ("fn", "false_negatives:FalseNegatives", "False negatives over time (figure 11)."),
+    ("fp", "false_positives:FalsePositives", "False positives over time (figure 12)."),
+    ("ra", "advertisements:Advertisements", "Share of RAs over time (figure 13)."),
+    ("srur", "requests:Requests", "Rate of SRs and URs over time (figure 14)."),
+    ("network-effect", "network_effect:NetworkEffect", "One table, or many routers."),
+    ("alpha", "alpha:Alpha", "The disjunction advantage (slides, part III)."),
+    ("schemes", "schemes:Schemes", "Routing schemes against the formulas of the slides."),
+    (
+        "attention",
+        "attention:Attention",
+        "Attention-limited dissemination against exhaustive semantics (Diallo et al., figure 2).",
+    ),
+    (
+        "attention-open",
+        "attention_open:AttentionOpen",
+        "What the paper of attention-limited dissemination leaves open: options, losses, delays, full links.",
+    ),
+    (
+        "precision",
+        "precision:Precision",
+        "False matches of encoded filters: by the hash, by the operators (slides, part IV).",
+    ),
+    ("leakage", "leakage:Leakage", "Attacks on encoded messages and filters, with and without hardening."),
+):
+    FIGURES.register_lazily(_name, f"testbed.evaluation.figures.{_place}", _doc)
+
+
+def common(**overrides: Any) -> dict[str, str]:
+    """Returns the overrides that all reproductions share, with more (`__` stands for the dot).
+
+    Virtual time is not scaled, and a link has a delay of 1 ms: BRITE gives 0.3 to 3 ms.
+    """
+    base = {"time_scale": "1", _DELAY: "1", "workload.first_message_s": "0"}
+    return base | {key.replace("__", "."): str(value) for key, value in overrides.items()}
+
+
+def without(curve: Sequence[tuple[float, float]], before: float) -> list[float]:
+    """Returns the values of a curve from a time on."""
+    return [value for t, value in curve if t >= before]

@@ -1,0 +1,118 @@
+"""Runs the cases of a reproduction with several seeds; what has ended is not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.config.hop_limit import load_checked
+from testbed.config.shipped import find_experiment
+from testbed.evaluation.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
+from testbed.evaluation.sweeps.engines import REFUSE
+from testbed.evaluation.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.meaning import identity
+from testbed.evaluation.sweeps.runner import run_and_keep
+from testbed.evaluation.sweeps.spec import Job
+from testbed.machine import probes
+from testbed.machine.versions import source_version, states_of
+from testbed.support.errors import InputError
+from testbed.terminal.progress import Progress
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """The results of a reproduction.
+
+    Attributes:
+        failures: a line for each run that failed.
+        code: the states of the code that made the runs.
+    """
+
+    results: Results
+    failures: Sequence[str]
+    code: Sequence[str] = ()
+
+
+def reproduce(
+    figure: Reproduction,
+    size: str,
+    seeds: Sequence[int],
+    folder: Path,
+    progress: Progress,
+    *,
+    engine: str = "simulate",
+    master: str = "local[2]",
+    other_code: str = REFUSE,
+) -> Reproduced:
+    """Runs every case with every seed.
+
+    Args:
+        folder: keeps the measurements of runs that have ended.
+        engine, master, other_code: as of a sweep.
+
+    Raises:
+        InputError: the figure has no experiments of this size, or none to emulate, or the size is for
+            emulations alone; runs were made by other code, or the code changed meanwhile.
+        ExperimentError: a case is not a valid experiment.
+        SessionError: as `testbed.evaluation.sweeps.runner.run_jobs`.
+    """
+    if size not in figure.sizes:
+        raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
+    if size == EMULATED and engine != "run":
+        raise InputError(f"size {size!r}: for engine 'run', not {engine!r}")
+    if engine == "run" and figure.calculates:
+        raise InputError("engine 'run': this figure is calculated, and has no network to emulate")
+    datapath = probes.datapath() if engine == "run" else "user"
+    cases = figure.cases(size)
+    measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
+    jobs: dict[str, tuple[Case, Job]] = {}
+    for case in cases:
+        for seed in seeds:
+            found = figure.run(case, seed)
+            if found is not None:
+                measured[case].append({**found, SEED: seed})
+            else:
+                job = _job(figure, case, seed, engine, len(jobs))
+                jobs[job.identity] = case, job
+    place = SweepFolder(folder)
+    rows = place.ended([job for _, job in jobs.values()], other_code, retry=True)
+    missing = [job for _, job in jobs.values() if job.identity not in rows]
+    rows |= run_and_keep(missing, place, "figure_s", master=master, progress=progress, datapath=datapath)
+    failures = []
+    for key, (case, job) in jobs.items():
+        row = rows[key]
+        if row["error"] is None:
+            measured[case].append({**row["keys"], SEED: job.seed})
+        else:
+            failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
+    made = [row["source"] for row in rows.values()]
+    return Reproduced(Results(measured), failures, states_of(made or [source_version()]))
+
+
+def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:
+    overrides = {**figure.overrides(case, engine), "seed": str(seed)}
+    # A case that is calculated may name the experiment that it simulates by itself.
+    base = case.facts.get("base") if figure.calculates else None
+    path = find_experiment(str(base or case.base))
+    experiment = load_checked(path, overrides)
+    parameters: dict[str, Any] = {"case": case.label}
+    facts: list[Any] = [engine, figure.measure, sorted(figure.expected), experiment]
+    if figure.calculates:
+        # The facts alone determine what is calculated, with the experiment that they name.
+        engine, parameters = "simulate", dict(case.facts)
+        facts = [figure.measure, seed, sorted(case.facts.items()), None if base is None else experiment]
+    return Job(
+        number,
+        identity(*facts),
+        parameters,
+        seed,
+        engine,
+        experiment,
+        figure.measure,
+        figure.calculates,
+        figure.captures,
+        figure.expected,
+        source_version(figure.measure),
+    )

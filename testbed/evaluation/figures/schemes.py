@@ -1,0 +1,495 @@
+"""Routing schemes against their formulas: memory, delivery function, traffic (slides, part III)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice, product
+from statistics import median
+
+from captures.accounting.verdict import MESSAGE_FAILURES
+from testbed.evaluation.figures.reproduction import (
+    LAYERS,
+    SEED,
+    SIZES,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    Table,
+    common,
+)
+from testbed.evaluation.figures.scheme_memory import UNITS
+
+SCHEMES = ("pif", "pif-classes", "psf", "ips", "drp")
+#: Schemes that claim to cross the links towards receivers alone, on symmetric trees.
+_MINIMAL = ("psf", "ips", "drp")
+
+#: How predicates are compared and whether they change.
+#: No covering, predicates that do not change: the formulas are exact.
+_NONE = "no covering"
+#: Covering, a fifth of the receivers changes its predicate.
+_FULL = "covering, changes"
+#: Covering, predicates that do not change: the tables of `pif` hold the present predicates.
+_STATIC = "covering, no changes"
+#: As `_FULL`, with SRs, which trim the tables of `pif` and `pif-classes`.
+_ASKED = "covering, changes, SRs"
+
+#: Shares of receivers and senders in percent: those of the protocol paper, and the whole grid.
+_RECEIVERS, _SENDERS = 75, 20
+_ALL_RECEIVERS, _ALL_SENDERS = (25, 50, 75, 100), (5, 20, 100)
+#: A layer whose broadcasts cross all links, on which drp runs too.
+_REVERSE_PATHS = "rpf"
+#: Of networks beyond the paper's.
+_FEW_RECEIVERS = 2
+#: Emulated routers that wait for a processor are late; what is late is not missed.
+_EMULATED_WINDOW_S = 10
+
+#: Keys that the page compares between schemes -> what they are; the least is best.
+_COMPARED = {
+    "filters": "filters held for the senders",
+    "bytes": "bytes of these predicates",
+    "engine_bytes": "bytes of the matching engines",
+    "table_bytes": "bytes of TABLE bodies",
+    "setup_bytes": "bytes of RAs for the set-up",
+    "change_bytes": "bytes of RAs a change",
+    "crossings": "crossings of messages",
+    "msg_bytes": "bytes of MSG frames",
+    "header_bytes_each": "header and destinations of a MSG frame",
+    "false_positives": "false positives among messages from neighbours",
+    "delay_s": "mean delay of a delivery",
+    "match_us": "matching time at a router",
+}
+#: Keys of the picture's points -> what they are.
+_POINTS = {
+    "filters": _COMPARED["filters"],
+    "crossings": _COMPARED["crossings"],
+    "minimal": "crossings on minimal trees",
+}
+
+
+class Schemes(Reproduction):
+    title = "Routing schemes: state, crossings, traffic"
+    paper = (
+        "PSF: correct, minimal, s r M_p d + s log n. iPS: correct, minimal, n r M_p alpha(r / Delta). PIF, "
+        "which is CBCB: correct, non-minimal, n^2 r M_p alpha(r / Delta) + M(broadcast). DRP: correct, "
+        "non-minimal, r s M_p + M(unicast) (slides on routing, part III).",
+    )
+    deviations = (
+        "The slides do not define iPS. Here iPS is PSF with one predicate for all sources that have the "
+        "same receivers below a router and its child.",
+        "PIF's n^2 is a misprint: each receiver is behind one interface of every other router, so the "
+        "tables hold r (n - 1) predicates. Both ratios are shown.",
+        "Minimal is not defined. Here a message crosses the links of the paths to its receivers on the "
+        "tree of its source and no other. DRP, non-minimal on the slides, would be so only where paths "
+        "from one source part and meet again; the trees of every layer here have unique, symmetric paths, "
+        f"and so have those of `{_REVERSE_PATHS}`, on which drp runs too.",
+        "Forwarding state is counted for the sources that send, at the end of the run. The RIB of psf and "
+        "ips, TABLE bodies and next hops are counted apart, and so is the index of ips: n log2(c + 1) bits "
+        "for n sources and c classes of an interface. s log n is the number of a sender's router, "
+        "ceil(log2 n) bits, not state; the wire format has 32 bits for it.",
+        f"`{_NONE}`: filters are kept as declared and predicates do not change; a table has equal filters "
+        f"of several receivers once. `{_FULL}`: a fifth of the receivers changes its predicate every 300 s. "
+        f"`{_STATIC}`: for PIF's alpha, without what narrowed predicates leave behind. `{_ASKED}`: every "
+        "router asks once in 200 s, with pif and pif-classes.",
+        "alpha(k) is measured on predicates of the run, drawn at random, at the number k of receivers of "
+        "each entry. The slides' alpha(r / Delta), with Delta the mean number of interfaces, is alpha of "
+        "the mean k; most filters are in entries of great k, where alpha is less, so the formula predicts "
+        "too much. pif-classes and drp have no such formula: covering does not reach across classes or "
+        "receivers.",
+        "Delay is wall time: 1.5 ms for each simulated link, 1 ms of them its own; emulated, mostly the "
+        "wait for a processor. Matching time is of a call of the compiled engine from Python, for 60 "
+        "messages at all routers that they reach, beside other work; with drp, routers behind the source's "
+        "match their own applications only.",
+        "`large` has few receivers: schemes with identified RAs keep the predicate of every receiver at "
+        "every router. `emulated` waits longer before it calls a delivery missed.",
+    )
+    measure = "testbed.evaluation.figures.measures:schemes"
+    # Of a complete run, that the verdict holds is a statement of the page.
+    expected = MESSAGE_FAILURES
+    emulated_scale = "auto"
+    sizes = SIZES
+
+    def cases(self, size: str) -> list[Case]:
+        usual = (_RECEIVERS, _SENDERS)
+        every = (_NONE, _FULL, _STATIC, _ASKED)
+        grid: list[tuple[int, int, int, str, tuple[str, ...]]]
+        if size == "paper":
+            grid = [
+                (nodes, *shares, layer, every if shares == usual else (_FULL,))
+                for nodes in (50, 100, 200)
+                for shares in product(_ALL_RECEIVERS, _ALL_SENDERS)
+                for layer in LAYERS
+            ]
+            grid.append((400, *usual, "spt", (_FULL,)))
+        elif size == "large":
+            grid = [(nodes, _FEW_RECEIVERS, _SENDERS, "spt", (_FULL,)) for nodes in (400, 800, 1_600, 3_200)]
+        elif size == "emulated":
+            grid = [(nodes, *usual, "spt", (_FULL,)) for nodes in (50, 100, 200)]
+        else:
+            grid = [(25, *usual, layer, every) for layer in LAYERS]
+            grid.append((50, *usual, "spt", (_NONE, _FULL)))
+            others = ((25, _SENDERS), (100, _SENDERS), (_RECEIVERS, 5), (_RECEIVERS, 100))
+            grid += [(25, *shares, "spt", (_FULL,)) for shares in others]
+        of_setting = {_STATIC: ("pif",), _ASKED: ("pif", "pif-classes")}
+        more = {"oracle__in_flight_window_s": _EMULATED_WINDOW_S} if size == "emulated" else {}
+        found = [
+            _case(nodes, layer, scheme, setting, receivers, senders, **more)
+            for nodes, receivers, senders, layer, settings in grid
+            for setting in settings
+            for scheme in of_setting.get(setting, SCHEMES)
+        ]
+        if size in ("small", "paper"):
+            nodes = 25 if size == "small" else 100
+            found.append(_case(nodes, _REVERSE_PATHS, "drp", _STATIC, *usual))
+        return found
+
+    def judge(self, results: Results) -> list[Statement]:
+        return [
+            *_correct(results),
+            *_identities(results),
+            *_by_alpha(results),
+            *_crossings(results),
+            *_controller(results),
+            *_classes(results),
+        ]
+
+    def tables(self, results: Results) -> list[Table]:
+        return [*(_table(results, title) for title in _TABLES), _points(results), _best(results)]
+
+    def panels(self, results: Results) -> list[Panel]:
+        found = []
+        for key, y in (("filters", "filters for the senders"), ("crossings", "crossings of messages")):
+            curves = {}
+            for scheme in SCHEMES:
+                chosen = [case for case in _drawn(results) if case.facts["scheme"] == scheme]
+                curves[scheme] = results.curves_over([(case.facts["nodes"], case) for case in chosen], key)
+            found.append(Panel(f"spt: {y}", y, curves, x="nodes", percent=False, points=True))
+        return found
+
+
+def _case(
+    nodes: int, layer: str, scheme: str, setting: str, receivers: int, senders: int, **more: object
+) -> Case:
+    changing = setting in (_FULL, _ASKED)
+    if setting == _ASKED:
+        more |= {"protocol__sr_policy": "periodic", "protocol__sr_period_s": 200}
+    return Case(
+        f"{nodes} nodes, {layer}, r {receivers} %, s {senders} %, {scheme}, {setting}",
+        common(
+            topology__nodes=nodes,
+            duration_s=600,
+            workload__messages_per_minute=3,
+            workload__receivers_percent=receivers,
+            workload__senders_percent=senders,
+            workload__changing_receivers_percent=20 if changing else 0,
+            workload__predicate_change_interval_s=300,
+            broadcast__layer=layer,
+            routing__scheme=scheme,
+            protocol__covering="none" if setting == _NONE else "full",
+            **more,
+        ),
+        {
+            "nodes": nodes,
+            "layer": layer,
+            "receivers": receivers,
+            "senders": senders,
+            "scheme": scheme,
+            "setting": setting,
+        },
+    )
+
+
+def _chosen(results: Results, **facts: object) -> list[Case]:
+    return [case for case in results if all(case.facts[key] == value for key, value in facts.items())]
+
+
+def _drawn(results: Results) -> list[Case]:
+    """Returns the cases of the picture: the usual shares on `spt`, with covering."""
+    receivers = _RECEIVERS if _chosen(results, receivers=_RECEIVERS) else _FEW_RECEIVERS
+    return _chosen(results, layer="spt", setting=_FULL, receivers=receivers, senders=_SENDERS)
+
+
+def _all(results: Results, cases: Iterable[Case], key: str) -> list[float]:
+    return [value for case in cases for value in results.values(case, key)]
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):.4g} to {max(values):.4g} in {len(values)} runs" if values else "no run"
+
+
+def _within(values: Sequence[float], low: float, high: float) -> bool:
+    return bool(values) and low <= min(values) and max(values) <= high
+
+
+def _correct(results: Results) -> list[Statement]:
+    found = []
+    for scheme in SCHEMES:
+        cases = _chosen(results, scheme=scheme)
+        missed, holds = _all(results, cases, "missed"), _all(results, cases, "holds")
+        measured = f"{sum(missed):.0f} missed, {sum(holds):.0f} of {len(holds)} verdicts hold"
+        failing = ((case.label, run) for case in cases for run in results.runs(case) if not run["holds"])
+        for label, run in islice(failing, 1):
+            measured += f"; the first that fails: {label}, seed {run.get(SEED)}: {run['reason']}"
+        found.append(
+            Statement(
+                f"{scheme}: delivery function correct",
+                "0 missed, every verdict holds",
+                measured,
+                bool(holds) and min(holds) == 1 and sum(missed) == 0,
+            )
+        )
+    return found
+
+
+def _identities(results: Results) -> list[Statement]:
+    """The formulas without covering, in each unit, and the n^2 of the slides."""
+    found: list[Statement] = []
+    if not _chosen(results, setting=_NONE):
+        return found
+    for scheme, unit in product(SCHEMES, UNITS):
+        values = _all(results, _chosen(results, scheme=scheme, setting=_NONE), f"{unit}_ratio")
+        text = f"{scheme}, {_NONE}: {unit} held / formula"
+        found.append(Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1)))
+    pif = _chosen(results, scheme="pif", setting=_NONE)
+    for key, text, power in (
+        ("n_r", "pif: filters held / (n r M_p), over (n - 1) / n", 1),
+        ("n_squared", "pif: filters held / (n^2 r M_p) of the slides, over (n - 1) / n^2", 2),
+    ):
+        values = [
+            value * case.facts["nodes"] ** power / (case.facts["nodes"] - 1)
+            for case in pif
+            for value in results.values(case, key)
+        ]
+        found.append(Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1)))
+    values = _all(results, pif, "n_squared")
+    found.append(Statement("pif: filters held / (n^2 r M_p)", "1 (misprint)", _range(values), None))
+    return found
+
+
+def _by_alpha(results: Results) -> list[Statement]:
+    found = []
+    by_alpha = "by_alpha", "formula with alpha(k) of each entry", 0.02
+    by_mean = "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1
+    formulas = (("psf", by_alpha), ("ips", by_alpha), ("pif", by_alpha), ("pif", by_mean))
+    for (scheme, (key, formula, tolerance)), unit in product(formulas, UNITS):
+        cases = _chosen(results, scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL)
+        if not cases:
+            continue
+        measured = [each for case in cases if (each := results.values(case, f"{key}_{unit}"))]
+        medians = [median(each) for each in measured]
+        found.append(
+            Statement(
+                f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
+                f"1 within {100 * tolerance:.0f} %",
+                f"{min(medians):.4g} to {max(medians):.4g}, median {median(medians):.4g}"
+                if medians
+                else "no run",
+                _within(medians, 1 - tolerance, 1 + tolerance),
+            )
+        )
+    return found
+
+
+def _crossings(results: Results) -> list[Statement]:
+    """Crossings beyond the minimal tree, by scheme and layer."""
+    found = []
+    for scheme, layer in product(SCHEMES, (*LAYERS, _REVERSE_PATHS)):
+        exact = _chosen(results, scheme=scheme, layer=layer, setting=_NONE)
+        exact += _chosen(results, scheme=scheme, layer=layer, setting=_STATIC)
+        if scheme in _MINIMAL:
+            exact += _chosen(results, scheme=scheme, layer=layer, setting=_FULL)
+        if not exact:
+            continue
+        values = _all(results, exact, "excess")
+        minimal = scheme != "pif" or layer == "spanning-tree"
+        share = [
+            100 * (results.median(case, "crossings") / results.median(case, "minimal") - 1)
+            for case in exact
+            if results.median(case, "minimal")
+        ]
+        more = f" ({min(share):.0f} to {max(share):.0f} % more, medians)" if share and not minimal else ""
+        if scheme == "drp":
+            more += "; the slides say non-minimal, which needs paths that part and meet again"
+        all_settings = scheme in _MINIMAL and layer in LAYERS
+        where = "all settings" if all_settings else "predicates that do not change"
+        found.append(
+            Statement(
+                f"{scheme}, {layer}, {where}: crossings beyond the minimal tree once converged",
+                "0" if minimal else "more than 0",
+                _range(values) + more,
+                bool(values) and (max(values) == 0 if minimal else sum(values) > 0),
+            )
+        )
+    return found
+
+
+def _controller(results: Results) -> list[Statement]:
+    """The frames of the controller beside those that pif needs."""
+    found = []
+    for scheme in ("psf", "ips"):
+        ratios = []
+        for case in _chosen(results, scheme=scheme, setting=_FULL):
+            (pif,) = _chosen(results, **{**case.facts, "scheme": "pif"})
+            if results.values(pif, "controller_bytes") and results.values(case, "controller_bytes"):
+                ratios.append(
+                    results.median(case, "controller_bytes") / results.median(pif, "controller_bytes")
+                )
+        found.append(
+            Statement(
+                f"{scheme}: bytes of the controller's frames and their ACKs / those of pif",
+                "less than 2",
+                f"{min(ratios):.3g} to {max(ratios):.3g}" if ratios else "no run",
+                bool(ratios) and max(ratios) < 2,
+            )
+        )
+    return found
+
+
+def _classes(results: Results) -> list[Statement]:
+    """The cost of pif-classes and its savings, with SRs."""
+    found = []
+    for case in _chosen(results, scheme="pif-classes", setting=_ASKED):
+        (pif,) = _chosen(results, **{**case.facts, "scheme": "pif"})
+        parts = []
+        for key, what in (
+            ("crossings", "crossings"),
+            ("msg_bytes", "MSG bytes"),
+            ("sr_ur_bytes", "SR and UR bytes"),
+            ("ra_bytes", "RA bytes"),
+            ("filters_all", "filters"),
+            ("table_bytes", "TABLE bytes"),
+        ):
+            was = results.median(pif, key)
+            if was:
+                parts.append(f"{what} {100 * (results.median(case, key) / was - 1):+.0f} %")
+        layer, nodes = case.facts["layer"], case.facts["nodes"]
+        found.append(
+            Statement(
+                f"{nodes} nodes, {layer}, SRs: pif-classes beside pif",
+                "equal" if layer == "spanning-tree" else "fewer crossings, more state",
+                ", ".join(parts) if results.runs(case) and results.runs(pif) else "no run",
+                None,
+            )
+        )
+    return found
+
+
+def _name(case: Case) -> list[str]:
+    facts = case.facts
+    return [str(facts[key]) for key in ("nodes", "layer", "receivers", "senders", "scheme")]
+
+
+_PLACE = ("n", "layer", "r %", "s %", "scheme")
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+#: Tables of the CSV: title -> settings, and heading, key and scale of each column.
+_TABLES: dict[str, tuple[tuple[str, ...], tuple[tuple[str, str, float], ...]]] = {
+    "Memory without covering": (
+        (_NONE,),
+        (
+            ("filters", "filters", 1),
+            ("filters by formula", "filters_formula", 1),
+            ("filters / formula", "filters_ratio", 1),
+            ("constraints", "constraints", 1),
+            ("constraints by formula", "constraints_formula", 1),
+            ("constraints / formula", "constraints_ratio", 1),
+            ("bytes", "bytes", 1),
+            ("bytes by formula", "bytes_formula", 1),
+            ("bytes / formula", "bytes_ratio", 1),
+        ),
+    ),
+    "Memory with covering": (
+        (_FULL,),
+        (
+            ("filters", "filters", 1),
+            ("filters by formula, alpha 1", "filters_formula", 1),
+            ("held / formula", "filters_ratio", 1),
+            ("filters, all sources", "filters_all", 1),
+            ("RIB filters", "rib_filters", 1),
+            ("engines kB", "engine_bytes", 1e-3),
+            ("TABLE kB", "table_bytes", 1e-3),
+            ("next hops, bits", "unicast_bits", 1),
+            ("source to class, bits", "index_bits", 1),
+            ("s log n, bits", "nodes_bits", 1),
+        ),
+    ),
+    "Control traffic with covering": (
+        (_FULL, _ASKED),
+        (
+            ("set-up, RA frames", "setup_frames", 1),
+            ("set-up, RA kB", "setup_bytes", 1e-3),
+            ("a change, RA frames", "change_frames", 1),
+            ("a change, RA bytes", "change_bytes", 1),
+            ("SR and UR frames", "sr_ur_frames", 1),
+            ("SR and UR kB", "sr_ur_bytes", 1e-3),
+            ("controller kB", "controller_bytes", 1e-3),
+        ),
+    ),
+    "Messages with covering": (
+        (_FULL, _ASKED),
+        (
+            ("crossings", "crossings", 1),
+            ("minimal", "minimal", 1),
+            ("MSG kB", "msg_bytes", 1e-3),
+            ("header and destinations, bytes a frame", "header_bytes_each", 1),
+            ("false positives", "false_positives", 1),
+            ("of received", "received", 1),
+            ("delay ms", "delay_s", 1e3),
+            ("matching us a router", "match_us", 1),
+        ),
+    ),
+}
+
+
+def _table(results: Results, title: str) -> Table:
+    """A row a case."""
+    settings, columns = _TABLES[title]
+    rows = [
+        [*_name(case), setting, *(_number(scale * results.median(case, key)) for _, key, scale in columns)]
+        for setting in settings
+        for case in _chosen(results, setting=setting)
+    ]
+    return Table(title, (*_PLACE, "setting", *(name for name, _, _ in columns)), rows, on_page=False)
+
+
+def _points(results: Results) -> Table:
+    cases, rows = _drawn(results), []
+    for nodes in dict.fromkeys(case.facts["nodes"] for case in cases):
+        here = {case.facts["scheme"]: case for case in cases if case.facts["nodes"] == nodes}
+        for key, what in _POINTS.items():
+            rows.append([str(nodes), what, *(_number(results.median(here[each], key)) for each in SCHEMES)])
+    return Table("Points of the picture (medians)", ("n", "quantity", *SCHEMES), rows)
+
+
+def _best(results: Results) -> Table:
+    """In how many points each scheme has the least of each key."""
+    rows = []
+    cases = _chosen(results, setting=_FULL)
+    points = list(dict.fromkeys(tuple(_name(case)[:-1]) for case in cases))
+    layers = dict.fromkeys(layer for _, layer, *_ in points)
+    for layer, (key, what) in product(layers, _COMPARED.items()):
+        wins = dict.fromkeys(SCHEMES, 0)
+        here = [point for point in points if point[1] == layer]
+        for point in here:
+            medians = {
+                case.facts["scheme"]: results.median(case, key)
+                for case in cases
+                if tuple(_name(case)[:-1]) == point
+            }
+            known = {scheme: value for scheme, value in medians.items() if not math.isnan(value)}
+            for scheme, value in known.items():
+                wins[scheme] += value <= min(known.values()) * (1 + 1e-9)
+        rows.append([layer, what, str(len(here)), *(str(wins[scheme]) for scheme in SCHEMES)])
+    return Table(
+        "Where each scheme has the least, with covering and changes (equal schemes count each)",
+        ("layer", "quantity", "of points", *SCHEMES),
+        rows,
+    )

@@ -1,0 +1,160 @@
+"""One run of a sweep, in whatever process: the keys of its summary, or why it failed."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from captures.accounting.verdict import HOLDS
+from captures.rundir.inputs import Source
+from captures.rundir.layout import RunLayout
+from testbed.config.model import Experiment
+from testbed.evaluation.sweeps.spec import Job, Value
+from testbed.support.errors import RunError
+
+if TYPE_CHECKING:
+    from captures.accounting.direct import Direct
+
+
+class Row(TypedDict):
+    """The results of a run that a sweep keeps.
+
+    Attributes:
+        keys: the keys of the summary by dotted names; empty if the run failed.
+        costs: wall and processor seconds, which differ from run to run.
+        trace: the traceback of a failure, else empty.
+        source: the code that made the run.
+    """
+
+    identity: str
+    parameters: dict[str, Value]
+    seed: int
+    error: str | None
+    trace: str
+    keys: dict[str, Any]
+    costs: dict[str, float]
+    source: Source
+
+
+#: The keys of a summary by dotted names, and measurements of the machine.
+Measured = tuple[dict[str, Any], dict[str, float]]
+
+
+def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
+    """Runs a job; an exception becomes the error of the row."""
+    started, cpu = time.perf_counter(), time.process_time()
+    keys: dict[str, Any] = {}
+    costs: dict[str, float] = {}
+    error, trace = None, ""
+    try:
+        keys, costs = run(job)
+    except Exception as problem:
+        error, trace = f"{type(problem).__name__}: {problem}".splitlines()[0], traceback.format_exc()
+    costs |= {"wall_s": time.perf_counter() - started, "cpu_s": time.process_time() - cpu}
+    return Row(
+        identity=job.identity,
+        parameters=dict(job.parameters),
+        seed=job.seed,
+        error=error,
+        trace=trace,
+        keys=keys,
+        costs=costs,
+        source=job.source,
+    )
+
+
+def simulate_job(job: Job, keep: str | None = None) -> Row:
+    """Simulates a job and accounts for it in this process (`captures.accounting.direct`), or calculates it.
+
+    Args:
+        keep: folder that keeps the run folder; None: it is removed.
+    """
+    try:
+        if job.calculates:
+            return row_of(job, lambda job: (measure_of(job)(job.parameters, job.seed), {}))
+        return row_of(job, lambda job: _simulated(job, keep))
+    finally:
+        # A simulation runs without the collection of cycles, in which it leaves its routers; a worker makes
+        # one after the other.
+        gc.collect()
+
+
+def simulate_in_worker(job: Job, keep: str | None = None) -> Row:
+    """As `simulate_job`, as a task of Spark.
+
+    What lives on, such as modules and the pool of filters, is hidden from the collections after later runs.
+    """
+    from captures.spark.workers import hide_objects
+
+    try:
+        return simulate_job(job, keep)
+    finally:
+        hide_objects()
+
+
+def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:
+    """Returns the keys of a run, and those of them that measure the machine and not the network.
+
+    Args:
+        accounted: the keys that the accounting gives.
+    """
+    from captures.accounting.direct import flat
+    from captures.rundir.measures import read_timings
+    from testbed.conclude import of_the_run
+
+    keys = flat({**of_the_run(experiment, run), **accounted})
+    machine = ("accounting_s", *read_timings(run))
+    return keys, {key: keys.pop(key) for key in machine if keys.get(key) is not None}
+
+
+def measured_by(job: Job, run: Direct) -> Measured:
+    """Returns what the function of a job measures in a run.
+
+    Raises:
+        RunError: the verdict on the run does not hold for a reason that the job does not expect, so that its
+            numbers show nothing; names the reasons.
+    """
+    found, reasons = run.verdict(job.expected)
+    if found != HOLDS:
+        raise RunError(f"verdict {found}: {'; '.join(reasons)}")
+    return measure_of(job)(run, job.experiment), {}
+
+
+def measure_of(job: Job) -> Callable[..., dict[str, Any]]:
+    """Returns the function that measures a job."""
+    module, _, name = job.measure.partition(":")
+    found: Callable[..., dict[str, Any]] = getattr(import_module(module), name)
+    return found
+
+
+def _simulated(job: Job, keep: str | None) -> Measured:
+    # A worker of Spark imports what a run needs with its first task.
+    from rich.console import Console
+
+    from captures.accounting.direct import Direct
+    from testbed.conclude import judge_run
+    from testbed.sim.simulation import simulate
+    from testbed.terminal.progress import Progress
+
+    folder = Path(keep or tempfile.mkdtemp(prefix="cbcb-sweep-"))
+    experiment = job.experiment
+    try:
+        run_dir = simulate(experiment, folder, Progress(Console(quiet=True)), job.captures)
+        layout = RunLayout(run_dir)
+        judge_run(layout, experiment)
+        with Direct(run_dir) as direct:
+            if job.measure:
+                return measured_by(job, direct)
+            return measured(experiment, layout, direct.summary())
+    finally:
+        if keep is None:
+            with suppress(OSError):
+                shutil.rmtree(folder)

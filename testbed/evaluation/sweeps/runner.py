@@ -1,0 +1,232 @@
+"""Runs the jobs of a sweep: simulations as tasks of Spark, emulations one after the other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+
+from captures.accounting.account import account
+from captures.accounting.direct import Direct
+from captures.rundir.layout import RunLayout
+from captures.spark import internals
+from captures.spark.session import SessionError, spark_session
+from testbed.conclude import judge_run
+from testbed.emulation.emulation import emulate
+from testbed.evaluation.sweeps.folder import SweepFolder
+from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
+from testbed.evaluation.sweeps.spec import Job
+from testbed.machine.checks import require_machine
+from testbed.machine.versions import code_digest
+from testbed.support.errors import InputError
+from testbed.terminal.progress import Progress
+
+#: Called in the order in which runs end.
+Ended = Callable[[Row], None]
+
+
+def run_and_keep(
+    jobs: Sequence[Job],
+    place: SweepFolder,
+    stage: str,
+    *,
+    master: str,
+    progress: Progress,
+    datapath: str,
+    keep: bool = False,
+) -> dict[str, Row]:
+    """Runs jobs, keeps each row in its folder when the run has ended, and shows the progress.
+
+    Args:
+        place: the folder of the sweep.
+        stage: name of the stage of `progress`.
+        master, datapath, keep: see `run_jobs`.
+
+    Returns:
+        The rows by identity.
+
+    Raises:
+        SessionError: as `run_jobs`; the rows so far are kept in the folder.
+        InputError: sources of the testbed changed meanwhile.
+    """
+    rows: dict[str, Row] = {}
+    remaining = Remaining(len(jobs))
+    done = failed = 0
+
+    def text() -> str:
+        return remaining.text(done, failed)
+
+    def ended(row: Row) -> None:
+        nonlocal done, failed
+        place.keep(row)
+        rows[row["identity"]] = row
+        done, failed = done + 1, failed + (row["error"] is not None)
+        progress.update(text())
+
+    if not jobs:
+        return rows
+    try:
+        with progress.stage(stage, f"{len(jobs)} runs"), ticking(progress, text):
+            run_jobs(jobs, place.path, ended, master=master, progress=progress, datapath=datapath, keep=keep)
+    finally:
+        _require_same_code(jobs[0], rows.values(), place)
+    return rows
+
+
+def _require_same_code(job: Job, rows: Collection[Row], place: SweepFolder) -> None:
+    """Raises InputError if sources have changed since `job` was made, and marks the rows as of unknown code.
+
+    Workers and parts of emulations load modules while the sweep goes on.
+    """
+    if job.source.get("code") == code_digest(job.measure):
+        return
+    for row in rows:
+        place.keep({**row, "source": {**row["source"], "code": None}})
+    raise InputError(
+        f"sources of the testbed changed while {len(rows)} runs were made; --other-code repeat runs them a "
+        "second time"
+    )
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    folder: Path,
+    ended: Ended,
+    *,
+    master: str,
+    progress: Progress,
+    datapath: str,
+    keep: bool = False,
+) -> None:
+    """Runs jobs and passes each row to `ended` as soon as the run has ended.
+
+    Args:
+        folder: of the sweep; keeps run folders in `folder/runs`, those of simulations only on request.
+        master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
+        datapath: of emulations.
+        keep: keep the run folders of simulations; the workers must reach `folder`.
+
+    Raises:
+        SessionError: of simulations: Spark does not start, or ends by itself.
+        MachineError: this machine cannot emulate what is to be emulated.
+    """
+    simulated = [job for job in jobs if job.engine == "simulate"]
+    emulated = [job for job in jobs if job.engine == "run"]
+    runs = folder / "runs"
+    if emulated:
+        require_machine(*(job.experiment for job in emulated))
+    if simulated:
+        _simulate(
+            simulated, ended, master, folder / RunLayout(folder).spark_log.name, str(runs) if keep else None
+        )
+    for job in emulated:
+        ended(row_of(job, lambda job: _emulated(job, runs, datapath, master, progress)))
+
+
+def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: str | None) -> None:
+    """Runs each job as a Spark job of one task, a few at once: each row comes when its run has ended, and a
+    task that kills its process takes no other run with it."""
+    waiting = iter(jobs)
+    with spark_session(master, log) as spark:
+        context = spark.sparkContext
+
+        def task(job: Job) -> Row:
+            try:
+                row: Row
+                (row,) = (
+                    context.parallelize([job], 1).map(lambda job: simulate_in_worker(job, keep)).collect()
+                )
+                return row
+            except Exception as error:
+                # If a worker ends before its context has stopped, its run counts as failed.
+                if not internals.context_runs(context):
+                    raise  # no fault of the run, which a continued sweep repeats
+                problem = RuntimeError(str(error))  # bound now: the name `error` ends with this block
+
+                def fails(_: Job) -> Measured:
+                    raise problem
+
+                return row_of(job, fails)
+
+        # On a cluster, executors arrive after the session.
+        at_once = 2 * max(2, context.defaultParallelism)
+        with ThreadPoolExecutor(max_workers=at_once) as pool:
+            under_way: set[Future[Row]] = set()
+            try:
+                while True:
+                    while len(under_way) < at_once and (job := next(waiting, None)) is not None:
+                        under_way.add(pool.submit(task, job))
+                    if not under_way:
+                        return
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        ended(future.result())
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                # A signal to the whole process group ends the JVM too.
+                with suppress(Py4JError, OSError):
+                    context.cancelAllJobs()
+                raise
+
+
+def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progress) -> Measured:
+    experiment = job.experiment
+    run_dir = emulate(experiment, runs, datapath, progress)
+    layout = RunLayout(run_dir)
+    judge_run(layout, experiment)
+    if job.measure:
+        with Direct(run_dir) as direct:
+            return measured_by(job, direct)
+    try:
+        accounted = account(run_dir, master=master)
+    except SessionError as error:
+        progress.note(f"{error}; once more")
+        # Spark may have ended by itself: a second accounting takes less time than a second emulation.
+        accounted = account(run_dir, master=master)
+    return measured(experiment, layout, accounted)
+
+
+class Remaining:
+    """Estimates the time that the rest of a sweep takes, from the runs that have ended since the start.
+
+    >>> Remaining(4, clock=iter((0.0, 10.0)).__next__).text(1)
+    '1 of 4, 30 s left'
+    """
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._clock = clock
+        self._started = clock()
+
+    def text(self, done: int, failed: int = 0) -> str:
+        """Returns the count of runs and the time left."""
+        parts = [f"{done} of {self._total}"]
+        if failed:
+            parts.append(f"{failed} failed")
+        if 0 < done < self._total:
+            left_s = (self._clock() - self._started) / done * (self._total - done)
+            parts.append(f"{left_s:.0f} s left" if left_s < 120 else f"{left_s / 60:.0f} min left")
+        return ", ".join(parts)
+
+
+@contextmanager
+def ticking(progress: Progress, text: Callable[[], str], every_s: float = 1.0) -> Iterator[None]:
+    """Shows a text that changes with the time, until the block ends."""
+    ends = threading.Event()
+
+    def show() -> None:
+        while not ends.wait(every_s):
+            progress.update(text())
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()

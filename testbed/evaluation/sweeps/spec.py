@@ -1,0 +1,248 @@
+"""The file of a sweep: which experiment, which parameters take which values, which seeds, which plots.
+
+::
+
+    experiment = "default"            # an experiment file (beside this one), or the name of a shipped one
+    seeds = 5                         # 1 to 5; or a list
+    engine = "simulate"               # or "run": emulated, one after the other
+
+    [set]                             # values for all runs
+    duration_s = 1800
+
+    [grid]                            # every combination of these values, with every seed
+    topology = ["a.brite", "waxman,50"]
+    "protocol.sr_period_s" = [600, 900]
+
+    [[plot]]                          # drawn when the sweep is complete
+    y = "false_positives / messages_received_by_routers"
+    x = "protocol.sr_period_s"
+    by = "topology"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.config.hop_limit import load_checked
+from testbed.config.model import Experiment
+from testbed.config.shipped import find_experiment
+from testbed.config.toml_text import toml_value
+from testbed.config.topology import parse_topology_argument
+from testbed.evaluation.sweeps.engines import ENGINES
+from testbed.evaluation.sweeps.meaning import identity
+from testbed.machine.versions import source_version
+from testbed.support.errors import InputError
+from topos import loaders
+from topos.suggest import unknown
+
+if TYPE_CHECKING:
+    from captures.rundir.capture_list import Kept
+    from captures.rundir.inputs import Source
+
+_KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
+_PLOT_KEYS = ("y", "x", "by", "kind", "x_label", "y_label")
+#: How a plot shows the runs of a point: the mean with its confidence interval, or the median and a band.
+KINDS = ("mean", "median")
+Value = str | int | float | bool
+
+
+class SpecError(InputError, ValueError):
+    """A file of a sweep that cannot be used; names file and key."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot: a key (or `KEY / KEY`) against a parameter, one line for each value of `by`.
+
+    Attributes:
+        x_label, y_label: texts of the axes; None: the parameter and the key.
+    """
+
+    y: str
+    x: str
+    by: str | None = None
+    kind: str = "mean"
+    x_label: str | None = None
+    y_label: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep.
+
+    Attributes:
+        number: position in the sweep, from 0.
+        identity: digest of the meaning of the experiment, so that a sweep can be continued.
+        parameters: the values of the grid.
+        measure: place `module:function` of a function of (`Direct`, `Experiment`), whose result takes the
+            place of the keys of the summary; empty: the keys.
+        calculates: `measure` is a function of (`parameters`, `seed`), and there is no run.
+        captures: the captures that a simulation keeps.
+        expected: keys of the summary that may be above 0 in a run that is measured
+            (`captures.accounting.verdict.verdict`).
+        source: the code that makes the run.
+    """
+
+    number: int
+    identity: str
+    parameters: Mapping[str, Value]
+    seed: int
+    engine: str
+    experiment: Experiment
+    measure: str = ""
+    calculates: bool = False
+    captures: Kept = "all"
+    expected: Sequence[str] = ()
+    source: Source = field(default_factory=source_version)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A sweep, validated; `grid` has the parameters in their order."""
+
+    name: str
+    path: Path
+    experiment: Path
+    engine: str = "simulate"
+    seeds: Sequence[int] = (1,)
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    plots: Sequence[Plot] = ()
+
+    def jobs(self) -> list[Job]:
+        """Returns every run: the first parameter changes last, the seed first.
+
+        Raises:
+            ExperimentError: a combination is not a valid experiment; names the keys.
+        """
+        found: list[Job] = []
+        for values in product(*self.grid.values()):
+            parameters = dict(zip(self.grid, values, strict=True))
+            given = _overrides({**self.settings, **parameters}, self.path.parent)
+            for seed in self.seeds:
+                overrides = {**given, "seed": str(seed)}
+                experiment = load_checked(self.experiment, overrides)
+                name = identity(self.engine, experiment)
+                found.append(Job(len(found), name, parameters, seed, self.engine, experiment))
+        return found
+
+
+def load_spec(path: Path) -> Spec:
+    """Reads the file of a sweep.
+
+    Raises:
+        SpecError: it cannot be read or is not valid; names the key and what was expected.
+        InputError: the experiment does not exist.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise SpecError(f"{path}: is not valid TOML: {error}") from error
+    return spec_of(document, path)
+
+
+def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
+    """Returns the sweep of a parsed file; `path` names it in errors, and relative files lie beside it.
+
+    Raises: as `load_spec`.
+    """
+
+    def fail(key: str, what: str) -> SpecError:
+        return SpecError(f"{path}: {key}: {what}")
+
+    for key in document:
+        if key not in _KEYS:
+            raise SpecError(f"{path}: {unknown('key', key, _KEYS)}")
+    engine = document.get("engine", "simulate")
+    if engine not in ENGINES:
+        raise fail("engine", f"{engine!r} is not valid; expected one of {', '.join(ENGINES)}")
+    name = document.get("name", path.stem)
+    if not isinstance(name, str) or not name.isprintable() or "/" in name or name[:1] in ("", ".", "-"):
+        raise fail("name", f"{name!r} is not valid; expected a name of a folder")
+    experiment = document.get("experiment", "default")
+    if not isinstance(experiment, str):
+        raise fail("experiment", f"{experiment!r} is not valid; expected a file or a shipped experiment")
+    beside = path.parent / experiment
+    settings = _flat(document.get("set", {}), lambda key, what: fail(f"[set] {key}", what))
+    grid = _flat(document.get("grid", {}), lambda key, what: fail(f"[grid] {key}", what))
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values or not all(_is_value(each) for each in values):
+            raise fail(f"[grid] {key}", "expected a list of values")
+        if len(set(map(repr, values))) < len(values):
+            raise fail(f"[grid] {key}", "has a value twice")
+        if key in settings or key == "seed":
+            raise fail(f"[grid] {key}", "is set by [set] too" if key in settings else "expected `seeds`")
+    for key, value in settings.items():
+        if not _is_value(value) or key == "seed":
+            raise fail(f"[set] {key}", "expected a single value, and `seeds` for the seed")
+    return Spec(
+        name=name,
+        path=path,
+        experiment=beside if beside.is_file() else find_experiment(experiment),
+        engine=engine,
+        seeds=_seeds(document.get("seeds", 1), fail),
+        settings=settings,
+        grid=grid,
+        plots=[_plot(entry, grid, fail) for entry in document.get("plot", [])],
+    )
+
+
+def _flat(table: Any, fail: Any, prefix: str = "") -> dict[str, Any]:
+    """Returns nested tables by dotted keys."""
+    if not isinstance(table, Mapping):
+        raise fail(prefix.rstrip("."), "expected a table of keys")
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, fail, f"{prefix}{key}.")
+        else:
+            found[prefix + key] = value
+    return found
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+def _seeds(seeds: object, fail: Any) -> list[int]:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
+        return list(range(1, seeds + 1))
+    if isinstance(seeds, list) and seeds and all(type(seed) is int and seed >= 0 for seed in seeds):
+        if len(set(seeds)) == len(seeds):
+            return seeds
+        raise fail("seeds", "has a seed twice")
+    raise fail("seeds", f"{seeds!r} is not valid; expected a number of seeds, or a list of them")
+
+
+def _plot(entry: object, grid: Mapping[str, object], fail: Any) -> Plot:
+    if not isinstance(entry, dict) or not {"x", "y"} <= entry.keys() <= set(_PLOT_KEYS):
+        raise fail("[[plot]]", f"expected the keys x and y, and of {', '.join(_PLOT_KEYS[2:])}")
+    for key in ("x", "by"):
+        if key in entry and entry[key] not in grid:
+            raise fail(f"[[plot]] {key}", unknown("parameter", str(entry[key]), grid))
+    if entry.get("kind", "mean") not in KINDS:
+        raise fail("[[plot]] kind", f"expected one of {', '.join(KINDS)}")
+    for key in ("x_label", "y_label"):
+        if not isinstance(entry.get(key, ""), str):
+            raise fail(f"[[plot]] {key}", f"{entry[key]!r} is not valid; expected a text")
+    return Plot(**entry)
+
+
+def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:
+    """Returns the overrides of an experiment; `topology` is an argument as of `--topology`."""
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        if key == "topology":
+            text = str(value)
+            is_file = text.lower().endswith(loaders.SUFFIXES)
+            found |= parse_topology_argument(str((folder / text).resolve()) if is_file else text)
+        else:
+            found[key] = toml_value(value)
+    return found
