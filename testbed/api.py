@@ -43,12 +43,12 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
 from testbed.conclude import account_run
-from testbed.config.hop_limit import load_checked
-from testbed.config.model import Experiment
-from testbed.config.shipped import find_experiment
-from testbed.config.toml_text import toml_value
-from testbed.config.topology import parse_topology_argument
 from testbed.control.running import Running
+from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.toml_text import toml_value
+from testbed.experiments.config.topology import parse_topology_argument
 from testbed.runs.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress

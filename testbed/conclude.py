@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,13 @@ from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_timings
 from captures.rundir.summary import write_summary
-from testbed.config.hop_limit import hop_limit_of
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
-from testbed.controller.trees import LAYERS
-from testbed.events.network import at_worst
+from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.events.network import at_worst
 from testbed.oracle.attention.judge import write_judgement
 from testbed.oracle.decide import write_oracle
+from testbed.oracle.hop_limit import HopLimit
 from testbed.support.errors import InputError, MachineError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 
@@ -130,6 +131,16 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
         experiment.duration_s,
         experiment.oracle.in_flight_window_s,
         starvation_expected(experiment, max(read_clock(run).rates)),
+    )
+
+
+def hop_limit_of(experiment: Experiment) -> HopLimit:
+    """Returns the hop limit of an experiment's messages, for the oracle."""
+    layer = LAYERS[experiment.broadcast.layer]
+    return HopLimit(
+        len(experiment.topology.nodes),
+        experiment.protocol.hop_limit,
+        partial(hops_on_trees, experiment.topology, layer),
     )
 
 

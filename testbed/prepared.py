@@ -24,9 +24,9 @@ from captures.rundir.layout import RunLayout
 from captures.spark.folder import process_folder
 from router.system import start_module
 from testbed.conclude import conclude
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
-from testbed.config.shipped import find_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import lacking_capabilities
 from testbed.support.errors import TestbedError
 from testbed.terminal.printable import reported

@@ -27,7 +27,8 @@ from router.records.forms import fields
 # Files whose format another package owns, or that are read by people only.
 EXPERIMENT = RunFile(
     lambda run: [run.experiment],
-    "The experiment as it was run, with every default filled in; `testbed.config` reads and writes it.",
+    "The experiment as it was run, with every default filled in; "
+    "`testbed.experiments.config` reads and writes it.",
 )
 KEYS = RunFile(
     lambda run: [run.keys],

@@ -1,7 +1,8 @@
 """The state of the network by the log of the controller: links and nodes that are down, epochs, and changes.
 
-`testbed.controller` writes the events; faults name those that they lead to (`testbed.events.network`).
-Accounting, oracle, live view and runner follow the log by this module, which imports nothing of the rest.
+`testbed.controller` writes the events; faults name those that they lead to
+(`testbed.experiments.events.network`). Accounting, oracle, live view and runner follow the log by this
+module, which imports nothing of the rest.
 """
 
 from __future__ import annotations

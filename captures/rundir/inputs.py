@@ -90,7 +90,7 @@ class Manifest(TypedDict):
 class WorkloadLine(TypedDict):
     """One request of an application.
 
-    `testbed.workload.model` says which fields belong to which action.
+    `testbed.experiments.workload.model` says which fields belong to which action.
     """
 
     at_s: Annotated[float, "experiment second of the request"]

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from testbed.attention.demand import Demand, Registration
 from testbed.controller.trees import NO_PARENT, Forest
+from testbed.experiments.workload.attention_demand import Demand, Registration
 
 
 @dataclass(frozen=True)

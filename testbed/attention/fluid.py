@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from testbed.attention.popularity import popularities
-from testbed.config.model import AttentionWorkload
+from testbed.experiments.config.model import AttentionWorkload
+from testbed.experiments.workload.attention_demand import popularities
 
 
 @dataclass(frozen=True)

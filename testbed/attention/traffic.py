@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.attention.fluid import Fluid
-from testbed.config.model import Experiment
+from testbed.experiments.config.model import Experiment
 from topos.model import Topology
 
 #: Routers from which distances are counted; more say nothing new.

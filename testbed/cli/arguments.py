@@ -17,7 +17,7 @@ from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 if TYPE_CHECKING:
-    from testbed.config.model import Experiment
+    from testbed.experiments.config.model import Experiment
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642
@@ -108,7 +108,7 @@ def overrides(arguments: Namespace) -> dict[str, str]:
     Raises:
         InputError: an option does not have the form KEY=VALUE.
     """
-    from testbed.config.topology import parse_topology_argument
+    from testbed.experiments.config.topology import parse_topology_argument
 
     found = parse_topology_argument(arguments.topology) if arguments.topology else {}
     for item in arguments.overrides:
@@ -125,10 +125,10 @@ def load(arguments: Namespace) -> Experiment:
     Raises:
         InputError: file, key or value is not right; one line for each fault.
     """
-    from testbed.config.hop_limit import load_checked
-    from testbed.config.shipped import find_experiment
-    from testbed.config.toml_text import toml_value
-    from testbed.config.topology import parse_topology_argument
+    from testbed.experiments.config.hop_limit import load_checked
+    from testbed.experiments.config.shipped import find_experiment
+    from testbed.experiments.config.toml_text import toml_value
+    from testbed.experiments.config.topology import parse_topology_argument
     from topos.loaders import SUFFIXES
 
     path, given = find_experiment(arguments.experiment), overrides(arguments)

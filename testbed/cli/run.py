@@ -57,11 +57,11 @@ def run_command(arguments: Namespace) -> int:
     from testbed.emulation.demand import demand, require_capacity
     from testbed.emulation.emulation import emulate
     from testbed.emulation.estimate import estimate
+    from testbed.experiments.workload.generate import generate
     from testbed.live.view import LiveView
     from testbed.machine.checks import require_machine
     from testbed.network.cleanup import clean_dead_runs
     from testbed.prepared import PreparedConclusion, has_room
-    from testbed.workload.generate import generate
 
     experiment = load(arguments)
     require_machine(experiment)

@@ -15,16 +15,16 @@ from router.matching.engines import COMPILED, DEFAULT, ENGINES
 from router.predicates.lexer import COMPARISONS
 from router.predicates.model import SYMBOLS, Operator
 from testbed.cli.arguments import add_experiment, load
-from testbed.siena_ff.files import write_driver, write_json
-from testbed.siena_ff.generate import draw_messages, draw_table
-from testbed.siena_ff.parameters import MatchingWorkload
-from testbed.siena_ff.reader import read_chunks
-from testbed.siena_ff.session import Session
+from testbed.experiments.siena_ff.files import write_driver, write_json
+from testbed.experiments.siena_ff.generate import draw_messages, draw_table
+from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.reader import read_chunks
+from testbed.experiments.siena_ff.session import Session
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.script import left_out, write_script
 from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
-from testbed.workload.generate import generate
-from testbed.workload.script import left_out, write_script
 
 
 def match_arguments(parser: ArgumentParser) -> None:

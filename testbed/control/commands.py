@@ -3,8 +3,8 @@
 The run listens on a Unix socket in its state folder, to which only the user of the run (root) may
 connect: one JSON object a line, `do` and the operands, answered by one object with `ok`. Commands are carried
 out between the items of the workload, and logged with their experiment time (`captures.rundir.faults`).
-What a command changes in the network is an event of experiment files (`testbed.events`): the controller
-detects and logs the change, and oracle and accounting read the controller's log.
+What a command changes in the network is an event of experiment files (`testbed.experiments.events`): the
+controller detects and logs the change, and oracle and accounting read the controller's log.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any, Protocol
 from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
-from testbed.config.errors import ExperimentError, Problems
-from testbed.config.events import read_events
-from testbed.events.network import Fault, LinkImpair, NetworkControl
+from testbed.experiments.config.errors import ExperimentError, Problems
+from testbed.experiments.config.events import read_events
+from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.support.errors import InputError, RunError
 from topos.model import PROPERTIES, Link, Topology
 
@@ -35,7 +35,7 @@ Request = Mapping[str, Any]
 
 
 class Loop(Protocol):
-    """The loop that calls back when a socket can be read (`testbed.workload.driver.Driver`)."""
+    """The loop that calls back when a socket can be read (`testbed.experiments.workload.driver.Driver`)."""
 
     def attend(self, source: Any, ready: Callable[[], None]) -> None:
         """Calls `ready` whenever `source` can be read."""

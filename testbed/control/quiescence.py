@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from router.protocol.core.reliable_control import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
-from testbed.config.model import Experiment
+from testbed.experiments.config.model import Experiment
 from testbed.network.shaping import TBF_LATENCY_S
 from testbed.support.errors import RunError
 from topos.model import Link

@@ -12,10 +12,10 @@ from typing import Any
 from router.options import Option, options_of
 from router.protocol.registries import SERVICES
 from router.registry import Registry
-from testbed.config.schema import SECTIONS, TOP_LEVEL
 from testbed.documents.experiment_file import sentence_of, toml_text, unit_of
-from testbed.events.catalogue import EVENTS
-from testbed.events.event import Event
+from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL
+from testbed.experiments.events.catalogue import EVENTS
+from testbed.experiments.events.event import Event
 from topos.generators import GENERATORS
 
 _HEAD = """\
@@ -47,7 +47,7 @@ _COLUMN = 25
 
 
 def document() -> str:
-    """testbed/experiments/default.toml."""
+    """testbed/experiments/shipped/default.toml."""
     parts = [_HEAD, "\n", *_keys("", TOP_LEVEL)]
     for name, options in SECTIONS.items():
         if name == "topology":

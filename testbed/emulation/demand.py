@@ -20,9 +20,9 @@ from pathlib import Path
 
 import psutil
 
-from testbed.config.model import AUTO, Experiment
 from testbed.emulation.estimate import Estimate
 from testbed.emulation.governor import CAUTION
+from testbed.experiments.config.model import AUTO, Experiment
 from testbed.network.namespaces import descriptors_needed
 from testbed.network.switch_daemons import switches_per_daemon
 from testbed.support.errors import MachineError

@@ -33,8 +33,6 @@ from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
-from testbed.config.model import AUTO, Experiment
-from testbed.config.router_options import router_options
 from testbed.control.commands import Commands
 from testbed.control.quiescence import quiet_period_s
 from testbed.controller.settings import Settings
@@ -47,9 +45,14 @@ from testbed.emulation.parts import RunningParts
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.removal import remove_run
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.events.applications import Place
-from testbed.events.network import steps_of
-from testbed.events.parts import part_steps_of
+from testbed.experiments.config.model import AUTO, Experiment
+from testbed.experiments.config.router_options import router_options
+from testbed.experiments.events.applications import Place
+from testbed.experiments.events.network import steps_of
+from testbed.experiments.events.parts import part_steps_of
+from testbed.experiments.workload.driver import Driver
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.members import private_applications
 from testbed.live.view import LiveView
 from testbed.machine.probes import kernel_features
 from testbed.network.calibration import Span, calibrations
@@ -73,9 +76,6 @@ from testbed.support.processes import ENDING, leave_closed_terminal
 from testbed.support.run_state import RunState
 from testbed.support.steps import Steps, wait_until
 from testbed.terminal.progress import Progress
-from testbed.workload.driver import Driver
-from testbed.workload.generate import generate
-from testbed.workload.members import private_applications
 
 #: Wall seconds that a barrier of the whole network may take: a base and a share for each router.
 _BARRIER_S = 30.0

@@ -20,9 +20,9 @@ from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches
 from router.protocol.registries import SERVICES
 from testbed.attention.traffic import traffic_at_most, traffic_of_table_1
-from testbed.config.model import AUTO, RATE_MAX, Experiment
-from testbed.events.applications import Place
-from testbed.workload.model import Item, Workload
+from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
+from testbed.experiments.events.applications import Place
+from testbed.experiments.workload.model import Item, Workload
 from topos.model import Topology
 
 #: CPU seconds of a message that crosses a link, with its share of deliveries: routers, Open vSwitch,

@@ -86,7 +86,7 @@ class LagWatch:
         self._thread.join()
         self._probe.close()
 
-    # The pace of the opening predicates (`testbed.workload.driver.Opening`).
+    # The pace of the opening predicates (`testbed.experiments.workload.driver.Opening`).
 
     def keeps_up(self) -> bool:
         """Whether no router was late since the last look."""

@@ -26,11 +26,11 @@ from router.records.json_file import json_line
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.processes import Controller, Routers
+from testbed.experiments.workload.driver import Driver
 from testbed.network.emulated import EmulatedNetwork
 from testbed.support.errors import RunError
 from testbed.support.run_state import RunState
 from testbed.support.steps import Steps
-from testbed.workload.driver import Driver
 
 _Key = tuple[PartName, int | None]
 #: A time of the wall clock in ns, and in experiment seconds.
@@ -38,7 +38,7 @@ _Moment = tuple[int, float]
 
 
 class RunningParts:
-    """The `testbed.events.parts.PartsControl` of an emulation.
+    """The `testbed.experiments.events.parts.PartsControl` of an emulation.
 
     Args:
         run: the run folder.

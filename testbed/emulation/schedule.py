@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.config.model import AUTO, Experiment
 from testbed.control.commands import Commands
 from testbed.control.quiescence import Quiescence, not_quiet, quiet_limit_s
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.parts import RunningParts
-from testbed.events.network import NetworkControl, steps_of
-from testbed.events.parts import part_steps_of
+from testbed.experiments.config.model import AUTO, Experiment
+from testbed.experiments.events.network import NetworkControl, steps_of
+from testbed.experiments.events.parts import part_steps_of
+from testbed.experiments.workload.driver import Driver, Played, TimedAction
+from testbed.experiments.workload.model import Workload
 from testbed.support.processes import ENDING, leave_closed_terminal
 from testbed.terminal.numbers import clock as shown_time
-from testbed.workload.driver import Driver, Played, TimedAction
-from testbed.workload.model import Workload
 
 #: Further wall seconds, for each router, after the end in which the network must have become quiet.
 _QUIET_PER_ROUTER_S = 0.2

@@ -25,8 +25,8 @@ from captures.rundir.files import Follower, RunFolderError, parsed
 from captures.rundir.inputs import read_manifest, read_topology
 from captures.rundir.layout import RunLayout
 from router.wire.header import UNDECODABLE
-from testbed.config.hop_limit import hop_limit_of
-from testbed.config.load import load_experiment
+from testbed.conclude import hop_limit_of
+from testbed.experiments.config.load import load_experiment
 from testbed.live.deliveries import Deliveries
 from testbed.live.state import SLOT_NS, LinkCount, LiveState
 from testbed.oracle.connectivity import NetworkGraph

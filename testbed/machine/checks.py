@@ -14,9 +14,9 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from testbed.config.model import Experiment
 from testbed.controller.framework import FRAMEWORKS, INSTALL_OS_KEN
-from testbed.events.network import at_worst
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.events.network import at_worst
 from testbed.machine.probes import (
     datapath,
     java,

@@ -31,7 +31,7 @@ _PYPROJECT = _ROOT / "pyproject.toml"
 _FIGURES = "testbed/evaluation/figures"
 SHOWING = frozenset(
     {
-        *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents", "testbed/experiments"),
+        *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents"),
         *("testbed/live", "testbed/report", "testbed/trace", "testbed/wireshark.py"),
     }
 )

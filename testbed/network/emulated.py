@@ -23,7 +23,7 @@ from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.addresses import HOST_PORT, node_address
-from testbed.events.network import NetworkState
+from testbed.experiments.events.network import NetworkState
 from testbed.network.calibration import Counted, Span, read_counters
 from testbed.network.commands import ip_batch
 from testbed.network.devices import prepare, set_up
@@ -455,7 +455,7 @@ class EmulatedNetwork:
                 found[node]["lost_upcalls"] = frames
         return found
 
-    # `testbed.events.network.NetworkControl`.
+    # `testbed.experiments.events.network.NetworkControl`.
 
     def set_link(self, u: int, v: int, up: bool) -> None:
         """Takes a link down or up at both ends.

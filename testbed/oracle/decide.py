@@ -18,7 +18,7 @@ from captures.rundir import oracle
 from captures.rundir.faults import NEVER_NS
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
-from testbed.oracle.constraints import PredicateIndex
+from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.oracle.history import Application, History, Sending, read_history
 from testbed.oracle.hop_limit import HopLimit
 from testbed.support.errors import InputError

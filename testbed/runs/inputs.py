@@ -16,12 +16,12 @@ from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_to
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import write_keys
 from router.protocol.registries import SERVICES
-from testbed.config.dump import dump_experiment
-from testbed.config.model import Experiment
+from testbed.experiments.config.dump import dump_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.workload.members import key_ring
+from testbed.experiments.workload.model import Workload, write_workload
+from testbed.experiments.workload.network_keys import network_keys, write_signing_keys
 from testbed.machine.versions import source_version, versions
-from testbed.workload.members import key_ring
-from testbed.workload.model import Workload, write_workload
-from testbed.workload.network_keys import network_keys, write_signing_keys
 
 
 def write_inputs(

@@ -31,11 +31,11 @@ from router.protocol.services.attention.events import (
 )
 from router.protocol.services.exhaustive import Subscriptions
 from router.records.applications import ApplicationRecords
-from testbed.events.applications import Place
+from testbed.experiments.events.applications import Place
+from testbed.experiments.workload.lookahead import Lookahead
+from testbed.experiments.workload.model import Workload
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.support.errors import RunError
-from testbed.workload.lookahead import Lookahead
-from testbed.workload.model import Workload
 
 #: Virtual time between the predicates of second 0, which the emulation's driver paces as well.
 _PACE_NS = 1_000_000
@@ -180,7 +180,7 @@ class Applications:
             self.delivered += 1
             self._records.delivered(now_ns, *place, action.source, action.seq)
 
-    # `testbed.events.applications.ApplicationControl`.
+    # `testbed.experiments.events.applications.ApplicationControl`.
 
     def set_predicate(self, place: Place, predicate: str) -> None:
         self._served(place, {"op": "set_predicate", "predicate": predicate})

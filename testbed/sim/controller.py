@@ -30,7 +30,7 @@ from testbed.controller.events import (
 )
 from testbed.controller.subtrees import router_tables
 from testbed.controller.trees import LAYERS
-from testbed.events.network import NetworkState
+from testbed.experiments.events.network import NetworkState
 from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos.model import Link, Topology
@@ -130,7 +130,7 @@ class SimulatedController:
 
 
 class SimulatedNetwork:
-    """The `testbed.events.network.NetworkControl` of a simulation.
+    """The `testbed.experiments.events.network.NetworkControl` of a simulation.
 
     Args:
         topology: the topology of the network.

@@ -27,11 +27,13 @@ from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
-from testbed.config.model import Experiment
-from testbed.config.router_options import router_options
 from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
-from testbed.events.network import at_worst, steps_of
-from testbed.events.parts import PartFault
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.router_options import router_options
+from testbed.experiments.events.network import at_worst, steps_of
+from testbed.experiments.events.parts import PartFault
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.members import members_of
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.sim.applications import Applications, RecordSink
@@ -44,8 +46,6 @@ from testbed.support.errors import InputError, RunError, naming_a_full_disk
 from testbed.support.memory import resident_bytes
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
-from testbed.workload.generate import generate
-from testbed.workload.members import members_of
 
 if TYPE_CHECKING:
     pass

@@ -25,9 +25,9 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
 from captures.tables.query import Database, new_database
-from testbed.config.hop_limit import hop_limit_of
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
+from testbed.conclude import hop_limit_of
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
 from testbed.oracle.decide import answer_of, judge
 from testbed.oracle.history import Sending, read_history
 from testbed.support.errors import InputError

@@ -28,8 +28,8 @@ import psutil
 from rich.console import Console
 
 from router.runtime.client import Client
-from testbed.config.load import load_experiment
 from testbed.emulation.emulation import Emulation
+from testbed.experiments.config.load import load_experiment
 from testbed.machine.probes import datapath
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
@@ -39,7 +39,7 @@ from tests.bench.bare_hop import frame
 from tests.support.paths import ROOT
 from tests.support.runtime_wire import socket_in
 
-_DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
+_DEFAULT = ROOT / "testbed" / "experiments" / "shipped" / "default.toml"
 #: The one with a bar first: each takes a minute and more.
 _ENGINES = ["compiled", "counting", "naive"]
 _FEW = 3

@@ -35,14 +35,14 @@ from router.runtime.process import RouterSpec
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
-from testbed.config.load import load_experiment
-from testbed.workload.generate import generate
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.workload.generate import generate
 from tests.support.paths import ROOT
 from tests.support.polling import wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 from tests.support.tree_entries import TreeEntry, table_of
 
-_DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
+_DEFAULT = ROOT / "testbed" / "experiments" / "shipped" / "default.toml"
 _INTERFACES = 5
 #: Frames sent before the router is waited for: fewer than its receive buffer holds.
 _WINDOW = 5_000

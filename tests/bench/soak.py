@@ -1,10 +1,10 @@
 """A long emulation with changing predicates and random faults: memory, descriptors and queues of each part.
 
 A ring of five, at one experiment second in a wall second: five messages a second, predicates that change
-every 20 s, and a fault every 15 s, drawn from those of `testbed.events` that a run survives. Every few
-seconds the parts are sampled: anonymous memory (proportional set size), open descriptors, and the bytes
-that wait in the packet sockets of the routers and of the switches. The samples are written as a table and a
-plot. A part is flat if a straight line through the samples of the later two thirds of its life rises by
+every 20 s, and a fault every 15 s, drawn from those of `testbed.experiments.events` that a run survives.
+Every few seconds the parts are sampled: anonymous memory (proportional set size), open descriptors, and the
+bytes that wait in the packet sockets of the routers and of the switches. The samples are written as a table
+and a plot. A part is flat if a straight line through the samples of the later two thirds of its life rises by
 less than a bound; parts that a fault starts again, the router of each node among them, begin again with
 each start, and are judged by their longest life. A part whose longest life has too few samples is not
 judged, which is a failure.

@@ -13,8 +13,8 @@ def parsers() -> Run:
     from router.predicates.lexer import ParseError
     from router.predicates.parser import parse_message, parse_predicate
     from router.predicates.printer import format_message, format_predicate
-    from testbed.cbcbsim.script import read_script
-    from testbed.siena_ff.notation import literal
+    from testbed.experiments.cbcbsim.script import read_script
+    from testbed.experiments.siena_ff.notation import literal
 
     def run(data: bytes) -> None:
         text = data.decode("utf-8", "replace")
@@ -54,9 +54,9 @@ def topologies() -> Run:
 
 def workloads() -> Run:
     """Traces of requests: CSV and JSON lines."""
-    from testbed.config.load import load_experiment
+    from testbed.experiments.config.load import load_experiment
+    from testbed.experiments.workload.given import read_trace
     from testbed.support.errors import InputError
-    from testbed.workload.given import read_trace
 
     folder = files_of_this_process()
     path = folder / "experiment.toml"
@@ -75,7 +75,7 @@ def workloads() -> Run:
 
 def experiments() -> Run:
     """Experiment files; a network of its own, since generators take as long as the network is large."""
-    from testbed.config.load import load_experiment
+    from testbed.experiments.config.load import load_experiment
     from testbed.support.errors import InputError
     from topos.generators import ring
 
@@ -96,10 +96,10 @@ def contents() -> Run:
 
     from router.predicates.parser import parse_message, parse_predicate
     from router.predicates.printer import format_message, format_predicate
-    from testbed.config.model import WorkloadOptions
-    from testbed.content.distributions import Distributions
-    from testbed.content.drawing import Contents
-    from testbed.content.schema import Schema
+    from testbed.experiments.config.model import WorkloadOptions
+    from testbed.experiments.drawing.distributions import Distributions
+    from testbed.experiments.drawing.drawing import Contents
+    from testbed.experiments.drawing.schema import Schema
     from testbed.support.errors import InputError
 
     folder = files_of_this_process()
@@ -151,8 +151,8 @@ def control() -> Run:
 
     from captures.rundir.faults import read_commands
     from captures.rundir.layout import RunLayout
-    from testbed.config.load import load_experiment
     from testbed.control.commands import Commands
+    from testbed.experiments.config.load import load_experiment
     from testbed.sim.simulation import Simulation
     from testbed.terminal.progress import Progress
     from topos.model import PROPERTIES

@@ -14,8 +14,8 @@ from captures.rundir.summary import read_summary
 from captures.spark.folder import remove_abandoned
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.prepared import PreparedConclusion
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

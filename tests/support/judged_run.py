@@ -7,7 +7,7 @@ from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from testbed.conclude import judge_run
-from testbed.config.load import load_experiment
+from testbed.experiments.config.load import load_experiment
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.config.load import load_experiment
+from testbed.experiments.config.load import load_experiment
 from tests.bench.soak import JUDGED, Rise, Sample, draw, experiment, rises
 
 

@@ -62,7 +62,8 @@ class Conjunctions:
 
     @classmethod
     def of_columns(cls, table: ConstraintColumns) -> Conjunctions:
-        """Returns the filters of a table of the slides' workload (`testbed.siena_ff.generate.draw_table`).
+        """Returns the filters of a table of the slides' workload
+        (`testbed.experiments.siena_ff.generate.draw_table`).
 
         Its names are at most 16,383, and the constraints of a filter have different names.
         """

@@ -2,7 +2,8 @@
 
 An integer constraint is one of =, < and > (60, 20 and 20 %) with one of 100 values. A string constraint is
 one of =, prefix, suffix, substring, < and > (35, 15, 15, 15, 10 and 10 %) with one of 1,000 words, of Zipf
-frequency. Operators and words are those of the tables with which matching is measured (`testbed.siena_ff`).
+frequency. Operators and words are those of the tables with which matching is measured
+(`testbed.experiments.siena_ff`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy.typing as npt
 
 from router.predicates.model import Constraint, Filter, Type
 from router.wire.predicate import encode_filter
-from testbed.siena_ff.dictionary import dictionary
-from testbed.siena_ff.parameters import INTEGER_OPERATORS, STRING_OPERATORS
+from testbed.experiments.siena_ff.dictionary import dictionary
+from testbed.experiments.siena_ff.parameters import INTEGER_OPERATORS, STRING_OPERATORS
 
 INTEGERS, WORDS = 100, 1_000
 #: Attribute names, at most.

@@ -13,13 +13,13 @@ from router.predicates.encoded.encodings import Encoding
 from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyFileError, KeyRing, read_keys
-from testbed.config.load import load_experiment
 from testbed.evaluation.attacks.captured import material, read_captures
 from testbed.evaluation.attacks.model import ATTACKS, Knowledge, Outcome
 from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.members import key_ring
 from testbed.support.errors import InputError
-from testbed.workload.generate import generate
-from testbed.workload.members import key_ring
 
 #: Shares of the messages seen after which the attacks are made.
 SHARES = (0.1, 0.3, 1.0)

@@ -12,8 +12,8 @@ from router.predicates.encoded.encodings import Encoding
 from router.predicates.encoded.model import Suite
 from router.predicates.model import Filter, Message
 from testbed.evaluation.attacks.model import Knowledge, Seen, Truth
-from testbed.siena_ff.generate import draw_messages, draw_table
-from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import draw_messages, draw_table
+from testbed.experiments.siena_ff.parameters import MatchingWorkload
 
 #: Filters of each subscriber.
 _FILTERS_EACH = 5

@@ -20,9 +20,6 @@ from captures.accounting.schemes import size_of
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, by_predicate, predicate_of, read_routing_tables
 from router.predicates.covering.builder import PredicateBuilder
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
-from testbed.config.shipped import find_experiment
 from testbed.controller.trees import LAYERS, Forest
 from testbed.evaluation.figures.reproduction import common
 from testbed.evaluation.figures.scheme_memory import (
@@ -31,6 +28,9 @@ from testbed.evaluation.figures.scheme_memory import (
     predicted_by_alpha,
     receivers_below,
 )
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from testbed.attention.fluid import Fluid
-from testbed.config.model import AttentionWorkload
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.experiments.config.model import AttentionWorkload
 
 STRATEGIES = ("eon", "pdp")
 #: The saved bandwidth that the paper reports.

@@ -13,11 +13,11 @@ from rich.console import Console
 from captures.accounting.attention import overload, received, service_keys
 from captures.rundir.oracle import filters_of
 from testbed.conclude import starvation_expected
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
-from testbed.config.shipped import find_experiment
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.attention import prediction
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.oracle.attention.history import Collector
 from testbed.oracle.attention.judge import Judged, judge, undecided_by
 from testbed.runs.folders import new_run_folder

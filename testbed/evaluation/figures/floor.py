@@ -17,10 +17,10 @@ import numpy as np
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
-from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, NO_PARENT, Forest
-from testbed.oracle.constraints import PredicateIndex
-from testbed.workload.generate import generate
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.workload.constraints import PredicateIndex
+from testbed.experiments.workload.generate import generate
 
 
 def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:

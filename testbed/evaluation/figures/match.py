@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, common
 from testbed.evaluation.figures.restored import write_restored
-from testbed.workload.generate import generate, match_distribution
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.workload.generate import generate, match_distribution
 
 _WIDTH = 2.5
 #: The sizes of the authors' generator.

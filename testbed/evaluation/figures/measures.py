@@ -15,9 +15,9 @@ from captures.rundir.routing_tables import predicate_of, read_routing_tables
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message
 from router.wire.message import encode_message
-from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, Forest, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
+from testbed.experiments.config.model import Experiment
 from testbed.sim.wires import HOP_NS
 
 

@@ -18,8 +18,8 @@ from router.matching.engines import Matcher
 from router.predicates.model import Message
 from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.figures.network_effect_tables import LOCAL, at_router, engines, own_receivers
-from testbed.siena_ff.generate import draw_messages, draw_table
-from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import draw_messages, draw_table
+from testbed.experiments.siena_ff.parameters import MatchingWorkload
 from testbed.support.memory import object_bytes
 from topos.generators import tree, waxman
 from topos.model import Topology

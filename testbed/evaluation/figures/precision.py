@@ -33,7 +33,8 @@ class Precision(Reproduction):
         "The slides predict no numbers. The formulas are those of Bloom filters: the share of bits set is "
         "rho = 1 - (1 - 1/m)^(k t) for t strings, and a filter with j strings that the message lacks "
         "matches with probability rho^(k j), overlaps neglected. The bar of 1e-4 is ours.",
-        "Filters and messages are drawn from `testbed.content`: 1 to 4 constraints, all operators.",
+        "Filters and messages are drawn from `testbed.experiments.drawing`: 1 to 4 constraints, all "
+        "operators.",
     )
     measure = "testbed.evaluation.figures.precision:measure"
     calculates = True
@@ -123,7 +124,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded.encodings import ENCODINGS
     from router.predicates.encoded.model import Suite
     from router.predicates.semantics import matches_filter
-    from testbed.content.drawing import draw_message, draw_predicate
+    from testbed.experiments.drawing.drawing import draw_message, draw_predicate
 
     source = random.Random(seed)
     encoding, sizes = ENCODINGS[facts["encoding"]](), _Sizes(facts["attributes"], facts["attributes"])

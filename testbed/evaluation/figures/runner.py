@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.config.hop_limit import load_checked
-from testbed.config.shipped import find_experiment
 from testbed.evaluation.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
 from testbed.evaluation.sweeps.engines import REFUSE
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.meaning import identity
 from testbed.evaluation.sweeps.runner import run_and_keep
 from testbed.evaluation.sweeps.spec import Job
+from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config.shipped import find_experiment
 from testbed.machine import probes
 from testbed.machine.versions import source_version, states_of
 from testbed.support.errors import InputError

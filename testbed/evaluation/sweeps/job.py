@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from captures.accounting.verdict import HOLDS
 from captures.rundir.inputs import Source
 from captures.rundir.layout import RunLayout
-from testbed.config.model import Experiment
 from testbed.evaluation.sweeps.spec import Job, Value
+from testbed.experiments.config.model import Experiment
 from testbed.support.errors import RunError
 
 if TYPE_CHECKING:

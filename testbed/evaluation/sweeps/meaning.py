@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from router.options import options_of
-from testbed.events.event import Event
-from testbed.workload.given import GROUP
+from testbed.experiments.events.event import Event
+from testbed.experiments.workload.given import GROUP
 from topos.model import Topology
 
 #: Options that name a file or a folder, of which the contents count.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.oracle.constraints import PredicateIndex
+from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.oracle.history import Filters
 
 Floats = npt.NDArray[np.float64]

@@ -20,7 +20,7 @@ from router.predicates.model import (
 )
 from router.predicates.printer import predicate_to_json
 from router.predicates.semantics import matches
-from testbed.oracle.constraints import PredicateIndex, selects
+from testbed.experiments.workload.constraints import PredicateIndex, selects
 
 # Few names and values, so that constraints and attributes meet; among the strings some whose order differs
 # between UTF-8 bytes and UTF-16 units.

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from router.matching.common.columns import to_predicates
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Predicate
-from testbed.siena_ff.collector import FilterCollector
-from testbed.siena_ff.notation import DriverParser, driver_name, driver_value
-from testbed.siena_ff.reader import Reader
+from testbed.experiments.siena_ff.collector import FilterCollector
+from testbed.experiments.siena_ff.notation import DriverParser, driver_name, driver_value
+from testbed.experiments.siena_ff.reader import Reader
 from testbed.support.errors import InputError
 from tests.support.predicate_worlds import MIXED, constraints
 

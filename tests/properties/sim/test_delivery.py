@@ -13,7 +13,7 @@ from rich.console import Console
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import HOST_PORT
-from testbed.config.model import Experiment
+from testbed.experiments.config.model import Experiment
 from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate

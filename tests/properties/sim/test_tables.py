@@ -15,9 +15,9 @@ from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
-from testbed.config.model import Experiment, ProtocolOptions, RoutingOptions
 from testbed.controller.trees import LAYERS
-from testbed.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp
+from testbed.experiments.config.model import Experiment, ProtocolOptions, RoutingOptions
+from testbed.experiments.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp
 from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation

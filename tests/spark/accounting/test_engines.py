@@ -26,8 +26,8 @@ from captures.tables import store
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Value
 from testbed.conclude import judge_run
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.run_folder import good_run

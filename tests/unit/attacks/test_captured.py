@@ -21,13 +21,13 @@ from router.wire.addresses import ETHERTYPE, node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from testbed.cli.main import main
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
 from testbed.evaluation.attacks.captured import Captured, material, read_captures
 from testbed.evaluation.attacks.model import ATTACKS
 from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.workload.generate import generate
 from testbed.runs.inputs import write_inputs
-from testbed.workload.generate import generate
 from tests.support.capture_files import pcap
 
 _RING = KeyRing.new(random_bytes=random.Random(1).randbytes)

@@ -12,15 +12,15 @@ from rich.console import Console
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.layout import RunLayout
 from testbed.attention.baseline import cost_of
-from testbed.attention.demand import Demand
-from testbed.config.dump import dump_experiment
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.config.model import AttentionWorkload
 from testbed.controller.trees import spt_trees
+from testbed.experiments.config.dump import dump_experiment
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import AttentionWorkload
+from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.workload.generate import generate
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
-from testbed.workload.generate import generate
 
 _FILE = """
 seed = 3

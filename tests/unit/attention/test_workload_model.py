@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.attention.demand import Demand
-from testbed.attention.popularity import hosts_of, popularities, volumes
-from testbed.config.model import AttentionWorkload
+from testbed.experiments.config.model import AttentionWorkload
+from testbed.experiments.workload.attention_demand import Demand, hosts_of, popularities, volumes
 from topos.model import Topology
 from topos.scale_free import barabasi_albert
 

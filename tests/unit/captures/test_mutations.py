@@ -11,7 +11,7 @@ from rich.console import Console
 
 from captures.accounting.verdict import HOLDS
 from captures.rundir.document import FILES
-from testbed.config.load import load_experiment
+from testbed.experiments.config.load import load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import experiment
@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """The run folders of the simulations by the names of the catalogue."""
     folder = tmp_path_factory.mktemp("simulations")
     chosen = {
-        SIMULATED: ROOT / "testbed" / "experiments" / "ring5.toml",
+        SIMULATED: ROOT / "testbed" / "experiments" / "shipped" / "ring5.toml",
         SIMULATED_ATTENTION: experiment(folder / "attention.toml", "eon", 3),
     }
     progress = Progress(Console(file=io.StringIO()))

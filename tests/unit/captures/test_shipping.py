@@ -11,8 +11,8 @@ import pytest
 
 from captures.accounting.texts import texts
 from captures.spark.shipping import write_archive
-from testbed.config.load import load_experiment
-from testbed.config.shipped import list_experiments
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import list_experiments
 
 #: Without `site`, whose path files lead to the source tree.
 _PATHS = """
@@ -52,8 +52,8 @@ def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) 
 def test_workers_find_the_shipped_experiments_in_the_archive(tmp_path: Path) -> None:
     archive = write_archive(tmp_path)
     code = f"""{_PATHS}
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment, list_experiments
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment, list_experiments
 found = find_experiment("ring5")
 print(found, load_experiment(found, {{}}).topology.name, *list_experiments())
 """

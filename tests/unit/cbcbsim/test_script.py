@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed import api
-from testbed.cbcbsim.script import is_script, read_script
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
-from testbed.events.applications import SendMessage, SetPredicate
+from testbed.experiments.cbcbsim.script import is_script, read_script
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.events.applications import SendMessage, SetPredicate
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.model import Item
+from testbed.experiments.workload.script import write_script
 from testbed.support.errors import InputError
-from testbed.workload.generate import generate
-from testbed.workload.model import Item
-from testbed.workload.script import write_script
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 from topos.build import LinkSpec, build

@@ -17,19 +17,19 @@ from captures.rundir.layout import RunLayout
 from router.content.base import CONTENTS
 from router.protocol.registries import SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
-from testbed.config.dump import dump_experiment
-from testbed.config.load import load_experiment
-from testbed.config.model import (
+from testbed.experiments.config.dump import dump_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import (
     Experiment,
     OracleOptions,
     ProtocolOptions,
     RoutingOptions,
     ServiceOptions,
 )
-from testbed.config.schema import SECTIONS
-from testbed.config.shipped import find_experiment, list_experiments
-from testbed.events.applications import SendMessage
-from testbed.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
+from testbed.experiments.config.schema import SECTIONS
+from testbed.experiments.config.shipped import find_experiment, list_experiments
+from testbed.experiments.events.applications import SendMessage
+from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError
 from topos.generators import ring
 

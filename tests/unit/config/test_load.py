@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from router.options import options_of
-from testbed.config.load import ExperimentError, load_experiment
-from testbed.config.model import (
+from testbed.experiments.config.load import ExperimentError, load_experiment
+from testbed.experiments.config.model import (
     BroadcastOptions,
     Experiment,
     OracleOptions,
@@ -18,9 +18,9 @@ from testbed.config.model import (
     RoutingOptions,
     WorkloadOptions,
 )
-from testbed.config.schema import SECTIONS
-from testbed.events.applications import SendMessage, SetPredicate
-from testbed.events.network import LinkDown
+from testbed.experiments.config.schema import SECTIONS
+from testbed.experiments.events.applications import SendMessage, SetPredicate
+from testbed.experiments.events.network import LinkDown
 from testbed.support.errors import InputError
 from topos.generators import ring, waxman
 

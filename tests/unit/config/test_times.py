@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.config.errors import ExperimentError
-from testbed.config.hop_limit import load_checked
-from testbed.config.model import Experiment
 from testbed.control.quiescence import quiet_limit_s
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config.model import Experiment
 from topos.generators import line
 
 #: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16.9 s after the event.

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from router.predicates.model import Constraint, Operator, Type
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.config.model import WorkloadOptions
-from testbed.content.distributions import DistributionError, Distributions
-from testbed.workload.generate import generate
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import WorkloadOptions
+from testbed.experiments.drawing.distributions import DistributionError, Distributions
+from testbed.experiments.workload.generate import generate
 
 _FILES = {
     "attr_names": "3 alpha\n1 beta\n0 never\n",

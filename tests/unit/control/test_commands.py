@@ -16,9 +16,9 @@ import pytest
 from captures.rundir.faults import lossy_links, read_commands
 from captures.rundir.layout import RunLayout
 from testbed.control.commands import LINE_LIMIT, Commands
+from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
-from testbed.workload.driver import Driver
 from tests.support.polling import TIMEOUT
 from topos.generators import ring
 from topos.model import Link

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
 from testbed.controller.trees import LAYERS, Forest, spanning_trees
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from topos.model import Topology

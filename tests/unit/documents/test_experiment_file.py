@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from router.options import options_of
-from testbed.config.schema import SECTIONS
 from testbed.documents.experiment_file import document
-from testbed.events.catalogue import EVENTS
+from testbed.experiments.config.schema import SECTIONS
+from testbed.experiments.events.catalogue import EVENTS
 from topos.generators import GENERATORS
 
 

@@ -14,26 +14,26 @@ from rich.console import Console
 from captures.rundir.epochs import LINK_DOWN, NETWORK_EVENTS, epochs
 from captures.rundir.layout import RunLayout
 from router.options import option, options_of
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
 from testbed.control.commands import Commands
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import Limits
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.events.applications import ApplicationEvent
-from testbed.events.catalogue import EVENTS
-from testbed.events.event import Event, Problem
-from testbed.events.network import Fault, LinkDown, LinkFlap, NetworkControl, steps_of
-from testbed.events.parts import PartFault, part_steps_of
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.events.applications import ApplicationEvent
+from testbed.experiments.events.catalogue import EVENTS
+from testbed.experiments.events.event import Event, Problem
+from testbed.experiments.events.network import Fault, LinkDown, LinkFlap, NetworkControl, steps_of
+from testbed.experiments.events.parts import PartFault, part_steps_of
+from testbed.experiments.workload.driver import Driver
+from testbed.experiments.workload.model import Item, Workload
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.shaping import KernelFeatures
 from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
-from testbed.workload.driver import Driver
-from testbed.workload.model import Item, Workload
 from topos.model import Link, Topology
 
 #: A value for each key of an event, in TOML.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.events.network import NetworkState
+from testbed.experiments.events.network import NetworkState
 from topos.generators import ring
 
 

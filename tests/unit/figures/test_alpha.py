@@ -24,8 +24,8 @@ from testbed.evaluation.figures import alpha_draws
 from testbed.evaluation.figures.alpha import Alpha
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
-from testbed.siena_ff.generate import draw_table
-from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import draw_table
+from testbed.experiments.siena_ff.parameters import MatchingWorkload
 
 
 def test_values_of_the_exact_formula() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
 from testbed.evaluation.figures.attention_open import AttentionOpen
 from testbed.evaluation.figures.reproduction import SEED, Case, Results
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 
 _SAME = {
     "saved_bandwidth": 0.8,

@@ -25,8 +25,8 @@ from testbed.evaluation.figures.network_effect_tables import (
     regrouped,
 )
 from testbed.evaluation.figures.reproduction import SEED, Results
-from testbed.siena_ff.generate import draw_messages, draw_table
-from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import draw_messages, draw_table
+from testbed.experiments.siena_ff.parameters import MatchingWorkload
 from testbed.support.memory import object_bytes
 from topos.generators import line, waxman
 

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from router.predicates.model import Operator, Type
-from testbed.config.model import WorkloadOptions
-from testbed.content.distributions import Distributions
 from testbed.evaluation.figures.reproduction import FIGURES
 from testbed.evaluation.figures.restored import write_restored
+from testbed.experiments.config.model import WorkloadOptions
+from testbed.experiments.drawing.distributions import Distributions
 
 
 def test_types_operators_and_values_have_equal_weights(tmp_path: Path) -> None:

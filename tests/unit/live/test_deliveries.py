@@ -12,8 +12,8 @@ from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.live.deliveries import Deliveries
 from testbed.oracle.connectivity import NetworkGraph
 from testbed.oracle.decide import judge

@@ -15,12 +15,12 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from testbed.cli.arguments import STYLE_NAMES
+from testbed.experiments.workload.model import Workload
 from testbed.report.data import TABLES, RunData
 from testbed.report.figures import broken, curve, frames_over_time, utilisation
 from testbed.report.layout import apart
 from testbed.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.report.topology_figure import topology
-from testbed.workload.model import Workload
 from topos.build import LinkSpec, build
 from topos.generators import waxman
 from topos.model import Node, Topology

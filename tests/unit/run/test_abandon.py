@@ -15,9 +15,9 @@ from rich.console import Console
 
 from captures.rundir.capture_list import link_identity
 from captures.rundir.layout import RunLayout
-from testbed.config.load import load_experiment
 from testbed.emulation import removal as module
 from testbed.emulation.emulation import Emulation
+from testbed.experiments.config.load import load_experiment
 from testbed.network.calibration import Counted, Span
 from testbed.network.cleanup import end_processes
 from testbed.support import run_state

@@ -14,17 +14,17 @@ import pytest
 from rich.console import Console
 
 from testbed.cli.main import main
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
-from testbed.config.topology import parse_topology_argument
 from testbed.emulation.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
 from testbed.emulation.emulation import _bringing_up
 from testbed.emulation.estimate import Estimate, estimate
 from testbed.emulation.governor import CAUTION
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.topology import parse_topology_argument
+from testbed.experiments.workload.generate import generate
 from testbed.network.namespaces import descriptors_needed
 from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.terminal.progress import Progress
-from testbed.workload.generate import generate
 from tests.support.attention_experiment import experiment as attention_experiment
 from tests.support.paths import ROOT
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from testbed.cli.main import main
-from testbed.config.load import load_experiment
 from testbed.emulation.estimate import Estimate, estimate
-from testbed.workload.generate import generate
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.workload.generate import generate
 
 LINE = """
 duration_s = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from router.options import Unit, options_of
 from router.protocol.options import RouterOptions
-from testbed.config.model import ProtocolOptions, RoutingOptions, ServiceOptions
-from testbed.config.router_options import router_options
+from testbed.experiments.config.model import ProtocolOptions, RoutingOptions, ServiceOptions
+from testbed.experiments.config.router_options import router_options
 
 
 def test_a_router_gets_the_options_of_the_experiment_as_they_are() -> None:

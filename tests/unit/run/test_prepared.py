@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from testbed import prepared
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.prepared import PreparedConclusion, has_room
 from tests.support.paths import ROOT
 from tests.support.run_folder import good_run

@@ -16,10 +16,10 @@ from router.wire.addresses import node_address
 from router.wire.codec import decode
 from router.wire.frames import COUNTER_BITS, Frame, FrameType
 from router.wire.intake import RefusedError
-from testbed.config.load import load_experiment
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.workload.model import Workload
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
-from testbed.workload.model import Workload
 from tests.support.guarded import opened, sealed
 from tests.support.promises import hold
 

@@ -14,10 +14,10 @@ from router.matching.engines import ENGINES
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.cli.main import main
-from testbed.siena_ff.collector import FilterCollector
-from testbed.siena_ff.notation import driver_value, literal
-from testbed.siena_ff.reader import Reader, Statement, read_chunks
-from testbed.siena_ff.session import Session
+from testbed.experiments.siena_ff.collector import FilterCollector
+from testbed.experiments.siena_ff.notation import driver_value, literal
+from testbed.experiments.siena_ff.reader import Reader, Statement, read_chunks
+from testbed.experiments.siena_ff.session import Session
 from testbed.support.errors import InputError
 from tests.support.paths import ROOT
 

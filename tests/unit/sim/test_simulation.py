@@ -24,7 +24,7 @@ from router.predicates.printer import format_predicate
 from router.wire.addresses import node_of
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
-from testbed.config.load import load_experiment
+from testbed.experiments.config.load import load_experiment
 from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate

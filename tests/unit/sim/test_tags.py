@@ -18,7 +18,7 @@ from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_ad
 from router.wire.codec import decode
 from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags
 from router.wire.frames import FrameType
-from testbed.config.load import load_experiment
+from testbed.experiments.config.load import load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.applications import application_events

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
 from testbed.evaluation.sweeps.job import simulate_in_worker, simulate_job
 from testbed.evaluation.sweeps.spec import Job
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 
 
 class _Knot:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
 from testbed.evaluation.sweeps.job import Row
 from testbed.evaluation.sweeps.runner import run_jobs
 from testbed.evaluation.sweeps.spec import Job
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.machine import checks
 from testbed.network.shaping import KernelFeatures
 from testbed.support.errors import MachineError

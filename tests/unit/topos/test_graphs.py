@@ -8,10 +8,10 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.events.applications import SendMessage
-from testbed.events.network import LinkDown
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.events.applications import SendMessage
+from testbed.experiments.events.network import LinkDown
 from topos import build as build_module
 from topos import graphs
 from topos.build import MAX_LINKS, LinkSpec, build

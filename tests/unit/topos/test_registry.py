@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from router.options import option
-from testbed.config.load import load_experiment
-from testbed.config.topology import parse_topology_argument
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.topology import parse_topology_argument
 from topos.generators import GENERATORS, register, ring
 from topos.model import Topology
 

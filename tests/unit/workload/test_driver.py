@@ -30,10 +30,10 @@ from router.protocol.events import (
 )
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
+from testbed.experiments.workload.driver import Driver, TimedAction
+from testbed.experiments.workload.model import Item, Workload
 from testbed.oracle.decide import write_oracle
 from testbed.support.errors import RunError
-from testbed.workload.driver import Driver, TimedAction
-from testbed.workload.model import Item, Workload
 from tests.support.applications import application_events, records_in
 from tests.support.polling import TIMEOUT
 

@@ -12,15 +12,15 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Operator, Type
 from router.predicates.parser import parse_predicate
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment, WorkloadOptions
-from testbed.config.shipped import list_experiments
-from testbed.content.vocabulary import OPERATORS, SUBJECTS
-from testbed.events.applications import SendMessage, SetPredicate
-from testbed.events.event import Event
-from testbed.events.network import LinkDown
-from testbed.workload.generate import generate, match_distribution
-from testbed.workload.model import Item, Workload, read_workload, write_workload
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment, WorkloadOptions
+from testbed.experiments.config.shipped import list_experiments
+from testbed.experiments.drawing.vocabulary import OPERATORS, SUBJECTS
+from testbed.experiments.events.applications import SendMessage, SetPredicate
+from testbed.experiments.events.event import Event
+from testbed.experiments.events.network import LinkDown
+from testbed.experiments.workload.generate import generate, match_distribution
+from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
 from topos.model import Link, Node, Topology
 
 

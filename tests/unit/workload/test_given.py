@@ -13,13 +13,13 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.semantics import matches
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment, WorkloadOptions
-from testbed.content.schema import KEYS, Schema, SchemaError
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment, WorkloadOptions
+from testbed.experiments.drawing.schema import KEYS, Schema, SchemaError
+from testbed.experiments.workload.generate import generate, match_distribution
+from testbed.experiments.workload.model import Item
 from testbed.support.errors import InputError
-from testbed.workload.generate import generate, match_distribution
-from testbed.workload.model import Item
 from tests.support.paths import DOCS
 
 FLIGHTS = """
@@ -284,7 +284,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rush_hour.py").write_text(
-        "from testbed.workload.model import Item\n"
+        "from testbed.experiments.workload.model import Item\n"
         "def rush(experiment, random):\n"
         "    for node in range(len(experiment.topology.nodes)):\n"
         "        yield Item(0.0, node, 'set_predicate', predicate='a < 5')\n"

@@ -11,10 +11,10 @@ from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyRing, write_keys
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
-from testbed.events.applications import APPLICATION
-from testbed.workload.members import members_of
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.events.applications import APPLICATION
+from testbed.experiments.workload.members import members_of
 
 PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]
 

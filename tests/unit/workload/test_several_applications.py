@@ -11,14 +11,14 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir.applications import read_applications
 from captures.rundir.layout import RunLayout
-from testbed.config.errors import ExperimentError
-from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
+from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
 from testbed.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
-from testbed.workload.generate import generate
-from testbed.workload.model import Item, Workload, read_workload, write_workload
 
 _TEXT = """\
 duration_s = 300

@@ -1,0 +1,125 @@
+"""The [[events]] of an experiment file: what happens at given times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from router.options import Option, options_of
+from testbed.experiments.config.errors import Problems
+from testbed.experiments.config.schema import read_fields
+from testbed.experiments.events.applications import NAMED, ApplicationEvent, NamesInForce
+from testbed.experiments.events.catalogue import EVENTS
+from testbed.experiments.events.event import Event
+from topos.model import Topology
+from topos.suggest import unknown
+
+#: The key of an event that chooses its class, and the keys of all events.
+_ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Name of the event.")
+_COMMON = {option.key for option in options_of(Event)}
+
+
+def read_events(
+    problems: Problems, entries: object, topology: Topology | None, duration_s: float | None
+) -> tuple[Event, ...]:
+    """The valid events, sorted by time (the order of the file among equals).
+
+    Nodes and links are checked if there is a topology, times if there is a duration.
+    """
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        problems.add("events", "", "is not a list of tables; expected sections [[events]]")
+        return ()
+    events: list[tuple[str, Event]] = []
+    for position, entry in enumerate(entries, 1):
+        section = f"events {position}"
+        before = len(problems)
+        event = _read(problems, section, _numbered(problems, section, entry, topology))
+        if event is None:
+            continue
+        _check(problems, section, event, topology, duration_s)
+        if len(problems) == before:
+            events.append((section, event))
+    events.sort(key=lambda event: event[1].at_s)
+    _check_subscriptions(problems, events)
+    return tuple(event for _, event in events)
+
+
+def _numbered(
+    problems: Problems, section: str, entry: Mapping[str, Any], topology: Topology | None
+) -> dict[str, Any]:
+    """Returns the table of an event with the ids of nodes that it names."""
+    ids = {} if topology is None else topology.ids
+
+    def number(key: str, name: object) -> object:
+        if not isinstance(name, str):
+            return name
+        if name not in ids and topology is not None:
+            nodes = ids or (f"a number, 0 to {len(topology.nodes) - 1}",)
+            problems.add(section, key, unknown("node", name, nodes))
+        return ids.get(name, 0)
+
+    found = dict(entry)
+    if "node" in entry:
+        found["node"] = number("node", entry["node"])
+    if isinstance(entry.get("link"), list):
+        found["link"] = [number("link", end) for end in entry["link"]]
+    return found
+
+
+def _read(problems: Problems, section: str, entry: Mapping[str, Any]) -> Event | None:
+    """The event of a table; None if its keys are not those of its action, or a value is not valid.
+
+    Without a valid action, the keys that all events have are checked.
+    """
+    before = len(problems)
+    chosen = read_fields(problems, section, _only(entry, {"action"}), (_ACTION,))
+    action = chosen.get("action")
+    event = Event if action is None else EVENTS[action]
+    own = {option.key: option for option in options_of(event)}
+    elsewhere = {option.key for each in EVENTS.values() for option in options_of(each)} - own.keys()
+    if action is not None:
+        needed = [key for key, option in own.items() if key not in _COMMON and option.required]
+        for key in needed:
+            if key not in entry:
+                needs = " and ".join(needed)
+                problems.add(section, key, f"missing; an event with action {action} needs {needs}")
+        for key in sorted(entry.keys() & elsewhere):
+            problems.add(section, key, f"has no meaning for action {action}; expected {' and '.join(needed)}")
+    table = {key: value for key, value in entry.items() if key != "action" and key not in elsewhere}
+    # A missing key of the action has been reported.
+    options = [replace(option, required=option.key in _COMMON) for option in own.values()]
+    values = read_fields(problems, section, table, options)
+    return event(**values) if len(problems) == before else None
+
+
+def _only(entry: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key in keys}
+
+
+def _check(
+    problems: Problems, section: str, event: Event, topology: Topology | None, duration_s: float | None
+) -> None:
+    """Holds an event against the topology and the end of the experiment."""
+    found = [] if topology is None else list(event.check(topology))
+    if isinstance(event, ApplicationEvent):
+        found += event.check_content()
+    for key, what in found:
+        problems.add(section, key, what)
+    if duration_s is None:
+        return
+    for key, end_s in (("at_s", event.at_s), ("", event.ends_s)):
+        if end_s > duration_s:
+            what = f"{end_s:g} is after the end; expected at most {duration_s:g} (duration_s)"
+            problems.add(section, key, what if key else f"the last part at {what}")
+            return
+
+
+def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) -> None:
+    """Checks the names of subscriptions, in order of time."""
+    names = NamesInForce()
+    for section, event in events:
+        if isinstance(event, NAMED):
+            problem = names.follow(type(event), (event.node, event.app), event.subscription, event.at_s)
+            if problem is not None:
+                problems.add(section, "subscription", problem)

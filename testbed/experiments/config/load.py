@@ -1,0 +1,380 @@
+"""Reading an experiment file, or a workload file of the protocol authors' simulator.
+
+Everything that is wrong with it is reported together, one line each. A file holds the sections of
+`testbed.experiments.config.schema`; without a [workload] section (or with `workload = false`) there is no
+workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from router.options import NAME_MAX_BYTES, options_of
+from router.predicates.lexer import ParseError
+from router.protocol.options import conflicts, privacy_conflict
+from router.protocol.registries import SERVICES
+from testbed.experiments.cbcbsim.script import is_script, read_script
+from testbed.experiments.config.errors import ExperimentError, Problems
+from testbed.experiments.config.events import read_events
+from testbed.experiments.config.model import (
+    AUTO,
+    AttentionWorkload,
+    BroadcastOptions,
+    Experiment,
+    LinkOptions,
+    NetworkOptions,
+    OracleOptions,
+    PrivacyOptions,
+    ProtocolOptions,
+    RoutingOptions,
+    SecurityOptions,
+    ServiceOptions,
+    WorkloadOptions,
+)
+from testbed.experiments.config.overrides import apply_overrides
+from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL, read_fields
+from testbed.experiments.config.served import commands
+from testbed.experiments.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
+from testbed.experiments.drawing.distributions import DistributionError, Distributions
+from testbed.experiments.drawing.schema import Schema, SchemaError
+from testbed.experiments.events.applications import ApplicationEvent
+from testbed.experiments.events.event import Event
+from testbed.experiments.events.network import at_worst, impaired
+from testbed.experiments.events.parts import RouterRestart, check_switches
+from topos.build import contradiction
+from topos.loaders import parse_toml
+from topos.model import PROPERTIES, Topology
+from topos.suggest import unknown
+
+__all__ = ["ExperimentError", "load_experiment"]
+
+_T = TypeVar("_T")
+
+#: Messages of a workload, or changes of predicates: each takes about a kilobyte.
+_ITEMS_MAX = 10_000_000
+#: The requests of the random workload.
+_WORKLOAD_COMMANDS = ("set_predicate", "send_message")
+_WORKLOAD_RANGES = ("filters", "constraints", "attributes")
+
+
+def load_experiment(
+    path: str | Path, overrides: Mapping[str, str] | None = None, topology: Topology | None = None
+) -> Experiment:
+    """Loads an experiment file.
+
+    Args:
+        path: the file, of either form (`testbed.experiments.cbcbsim.script`); the files that it names are
+            looked up relative to its folder.
+        overrides: values by dotted key, such as {"topology.nodes": "100", "duration_s": "600"}, each
+            written as in TOML (what is not TOML, such as a bare word, is taken as a string).
+        topology: takes the place of that of the file.
+
+    Returns:
+        The experiment, events sorted by time. Unless given, `name` is that of the file.
+
+    Raises:
+        ExperimentError: the file cannot be read or is not valid.
+    """
+    path = Path(path)
+    overrides = overrides or {}
+    problems = Problems(str(path), overrides)
+    document = apply_overrides(problems, _read(path), overrides)
+    problems.raise_if_any()
+
+    top = {key: value for key, value in document.items() if key not in SECTIONS}
+    sections = _sections(problems, document)
+    _refuse_unknown(problems, top)
+    known = {option.key for option in TOP_LEVEL}
+    values = {option.key: option.default for option in TOP_LEVEL if not option.required}
+    values |= read_fields(problems, "", {key: value for key, value in top.items() if key in known}, TOP_LEVEL)
+    seed, duration_s = values["seed"], values.get("duration_s")
+
+    if topology is not None:
+        pass  # the file's does not matter
+    elif "topology" in sections:
+        topology = read_topology(problems, sections["topology"], path.parent, seed)
+    elif "topology" not in document:
+        problems.add("topology", "", f"missing; expected {TOPOLOGY_WAYS}")
+    links = _section(problems, sections, "links", LinkOptions)
+    broadcast = _section(problems, sections, "broadcast", BroadcastOptions)
+    routing = _section(problems, sections, "routing", RoutingOptions)
+    service = _service(problems, sections.get("service", {}))
+    protocol = _protocol(problems, sections, routing)
+    privacy = _privacy(problems, sections, protocol, service, path.parent)
+    security = _section(problems, sections, "security", SecurityOptions)
+    if security.key_file is not None:
+        security = replace(security, key_file=str((path.parent / security.key_file).resolve()))
+    if security.signing_keys is not None:
+        security = replace(security, signing_keys=str((path.parent / security.signing_keys).resolve()))
+    network = _section(problems, sections, "network", NetworkOptions)
+    oracle = _section(problems, sections, "oracle", OracleOptions)
+    workload = attention = None
+    if "workload.attention" in sections:
+        attention = _attention(problems, sections)
+    elif "workload" in sections:
+        workload = _workload(problems, sections, duration_s, path.parent)
+        if topology is not None and duration_s is not None:
+            _check_amount(problems, workload, len(topology.nodes), duration_s)
+    events = read_events(problems, document.get("events", []), topology, duration_s)
+    _check_served(problems, service, protocol, workload, events)
+    for problem in check_switches(events):
+        problems.add("events", "", problem)
+    if topology is not None:
+        topology = with_link_defaults(topology, links)
+        _check_links(problems, topology, events)
+        _check_auto(problems, values.get("time_scale"), at_worst(topology, events))
+    problems.raise_if_any()
+
+    # It is not missing, or there would have been a problem.
+    assert topology is not None
+    values["name"] = values["name"] or _name_of(path)
+    return Experiment(
+        **values,
+        topology=topology,
+        broadcast=broadcast,
+        routing=routing,
+        service=service,
+        protocol=protocol,
+        privacy=privacy,
+        security=security,
+        network=network,
+        workload=workload,
+        attention=attention,
+        events=events,
+        oracle=oracle,
+    )
+
+
+def _check_links(problems: Problems, topology: Topology, events: Iterable[Event]) -> None:
+    """Refuses properties of links that contradict each other, from the beginning or after an event."""
+    for link in topology.links:
+        if (problem := contradiction(link)) is not None:
+            problems.add("links", "", f"link {link.u}-{link.v}: {problem}")
+            return
+    for problem in impaired(topology, events)[1]:
+        problems.add("events", "", problem)
+
+
+def _check_auto(problems: Problems, time_scale: object, topology: Topology) -> None:
+    """Refuses a rate that changes where links have times of their own."""
+    if time_scale != AUTO:
+        return
+    for link in topology.links:
+        for key in PROPERTIES:
+            if getattr(link, key):
+                text = f'"auto" and {key} of link {link.u}-{link.v} exclude each other; expected a number'
+                problems.add("", "time_scale", text)
+                return
+
+
+def _section(problems: Problems, sections: Mapping[str, dict[str, Any]], name: str, options: type[_T]) -> _T:
+    """The options of a section; what is not valid has its default."""
+    return options(**read_fields(problems, name, sections.get(name, {}), options_of(options)))
+
+
+def _service(problems: Problems, table: Mapping[str, Any]) -> ServiceOptions:
+    """The options of [service], whose keys beside `kind` are those of the service that it names."""
+    own = options_of(ServiceOptions)
+    chosen = read_fields(problems, "service", {key: table[key] for key in table if key == "kind"}, own)
+    if "kind" in table and not chosen:
+        return ServiceOptions()  # The keys of an unknown service cannot be checked.
+    kind = ServiceOptions(**chosen).kind
+    declared = options_of(SERVICES[kind].options)
+    others = {key: value for key, value in table.items() if key != "kind"}
+    return ServiceOptions(kind, SERVICES[kind].options(**read_fields(problems, "service", others, declared)))
+
+
+def _check_served(
+    problems: Problems,
+    service: ServiceOptions,
+    protocol: ProtocolOptions,
+    workload: WorkloadOptions | None,
+    events: Iterable[Event],
+) -> None:
+    """Refuses a workload, and events of applications, that the service does not serve."""
+    served = commands(service, protocol)
+    missing = [command for command in _WORKLOAD_COMMANDS if command not in served]
+    if workload is not None and missing:
+        text = (
+            f'"{service.kind}" has no {missing[0]}, which [workload] asks for; expected [workload.attention]'
+        )
+        problems.add("service", "kind", text)
+    for event in events:
+        if isinstance(event, ApplicationEvent) and event.action not in served:
+            text = f'"{service.kind}" has no {event.action}, which an event at {event.at_s:g} s asks for'
+            problems.add("service", "kind", text)
+            return
+        if isinstance(event, RouterRestart) and "set_predicate" not in served:
+            text = f'"{service.kind}": its applications cannot ask again what a router that restarts has lost'
+            problems.add("service", "kind", f"{text}; expected no router_restart")
+            return
+
+
+def _name_of(path: Path) -> str:
+    """The name of the file as that of an experiment; a character that is not printable becomes `?`."""
+    name = "".join(each if each.isprintable() else "?" for each in path.stem.lstrip(".")[:100])
+    return name.encode()[:NAME_MAX_BYTES].decode(errors="ignore") or "experiment"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return read_script(path.stem, text) if is_script(text) else parse_toml(text)
+    except ParseError as error:
+        raise ExperimentError([f"{path}: {error}"]) from error
+    except OSError as error:
+        raise ExperimentError([f"{path}: cannot be read: {error.strerror or error}"]) from error
+    except UnicodeDecodeError as error:
+        raise ExperimentError([f"{path}: is not UTF-8 text: {error}"]) from error
+    except ValueError as error:
+        # The message ends in "(at line 3, column 7)".
+        raise ExperimentError([f"{path}: is not valid TOML: {error}"]) from error
+    except RecursionError as error:
+        raise ExperimentError([f"{path}: is nested too deeply"]) from error
+
+
+def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The sections that the document has and that are tables; not the events."""
+    sections: dict[str, dict[str, Any]] = {}
+    for key in SECTIONS:
+        if "." in key:
+            outer, _, inner = key.partition(".")
+            if isinstance(document.get(outer), dict) and inner in document[outer]:
+                if isinstance(document[outer][inner], dict):
+                    sections[key] = document[outer][inner]
+                    sections[outer] = {name: each for name, each in document[outer].items() if name != inner}
+                else:
+                    problems.add(key, "", f"is not a table; expected a section [{key}]")
+            continue
+        if key not in document or key == "events" or (key == "workload" and document[key] is False):
+            continue
+        if isinstance(document[key], dict):
+            sections[key] = document[key]
+        else:
+            alternative = " or false" if key == "workload" else ""
+            problems.add(key, "", f"is not a table; expected a section [{key}]{alternative}")
+    return sections
+
+
+def _refuse_unknown(problems: Problems, top: Mapping[str, object]) -> None:
+    known = [*(option.key for option in TOP_LEVEL), *(key for key in SECTIONS if "." not in key)]
+    for key, value in top.items():
+        if key not in known:
+            problems.add("", "", unknown("section" if isinstance(value, dict) else "key", key, known))
+
+
+def _protocol(
+    problems: Problems,
+    sections: Mapping[str, dict[str, Any]],
+    routing: RoutingOptions,
+) -> ProtocolOptions:
+    options = _section(problems, sections, "protocol", ProtocolOptions)
+    found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
+    for key, text in found.items():
+        problems.add("protocol", key, text)
+    return options
+
+
+def _privacy(
+    problems: Problems,
+    sections: Mapping[str, dict[str, Any]],
+    protocol: ProtocolOptions,
+    service: ServiceOptions,
+    folder: Path,
+) -> PrivacyOptions:
+    options = _section(problems, sections, "privacy", PrivacyOptions)
+    if options.key_file is not None:
+        # As the distributions: the copy of the experiment is read from another place.
+        options = replace(options, key_file=str((folder / options.key_file).resolve()))
+    conflict = privacy_conflict(options.mode, protocol.covering, service.kind)
+    if conflict is not None:
+        problems.add("privacy", "mode", conflict)
+    # The number of hashes in a key file is known when the file is read
+    # (`testbed.experiments.workload.members`).
+    if options.kept_hashes > options.hashes and options.key_file is None:
+        text = f"{options.kept_hashes}; expected at most `hashes`, {options.hashes}"
+        problems.add("privacy", "kept_hashes", text)
+    try:
+        options.parameters  # noqa: B018 - it checks itself
+    except ValueError as error:
+        problems.add("privacy", "", str(error))
+    return options
+
+
+def _attention(problems: Problems, sections: Mapping[str, dict[str, Any]]) -> AttentionWorkload:
+    options = _section(problems, sections, "workload.attention", AttentionWorkload)
+    for key in sections["workload"]:
+        problems.add(
+            "workload", key, "and [workload.attention] exclude each other; expected one of the two workloads"
+        )
+    return options
+
+
+def _workload(
+    problems: Problems, sections: Mapping[str, dict[str, Any]], duration_s: float | None, folder: Path
+) -> WorkloadOptions:
+    options = _section(problems, sections, "workload", WorkloadOptions)
+    if options.distributions is not None:
+        # The copy of the experiment in the run folder is read from another place.
+        options = replace(options, distributions=str((folder / options.distributions).resolve()))
+        try:
+            Distributions(Path(str(options.distributions)))
+        except DistributionError as error:
+            problems.add("workload", "distributions", str(error))
+    options = _workload_files(problems, options, folder)
+    for what in _WORKLOAD_RANGES:
+        least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
+        if least > most:
+            problems.add("workload", f"{what}_min", f"{least} is above {what}_max; expected at most {most}")
+    for key in ("first_message_s", "first_predicate_s"):
+        at_s = getattr(options, key)
+        if duration_s is not None and at_s > duration_s:
+            expected = f"expected at most {duration_s:g} (duration_s)"
+            problems.add("workload", key, f"{at_s:g} is after the end; {expected}")
+    return options
+
+
+def _workload_files(problems: Problems, options: WorkloadOptions, folder: Path) -> WorkloadOptions:
+    """Resolves the files of a workload, and checks a schema and what excludes what."""
+    if options.schema is not None:
+        options = replace(options, schema=str((folder / options.schema).resolve()))
+    if options.trace is not None:
+        options = replace(options, trace=str((folder / options.trace).resolve()))
+    if options.schema is not None:
+        share = None if options.selectivity_percent is None else options.selectivity_percent / 100
+        try:
+            Schema(Path(options.schema), share)
+        except SchemaError as error:
+            problems.add("workload", "schema", str(error))
+    elif options.selectivity_percent is not None:
+        problems.add("workload", "selectivity_percent", "needs workload.schema; expected both, or neither")
+    for one, other in (("schema", "distributions"), ("trace", "generator")):
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            problems.add("workload", one, f"and {other} exclude each other; expected one of them")
+    return options
+
+
+def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, duration_s: float) -> None:
+    """Refuses a workload of more messages and changes than memory holds."""
+
+    def share(of: float, percent: float) -> float:
+        return max(of * percent / 100, 1.0) if percent > 0 else 0.0
+
+    each = options.applications_per_node
+    messages = each * share(nodes, options.senders_percent) * options.messages_per_minute / 60 * duration_s
+    changing = each * share(share(nodes, options.receivers_percent), options.changing_receivers_percent)
+    changes = changing * (duration_s / options.predicate_change_interval_s) if changing else 0.0
+    for key, amount, what in (
+        ("messages_per_minute", messages, "messages"),
+        ("predicate_change_interval_s", changes, "changes of predicates"),
+    ):
+        if amount > _ITEMS_MAX:
+            problems.add(
+                "workload",
+                key,
+                f"{getattr(options, key):g} makes some {amount:.3g} {what} in {duration_s:g} s"
+                f" at {nodes} nodes; expected at most {_ITEMS_MAX:,}",
+            )

@@ -1,0 +1,172 @@
+"""The [topology] and [links] sections: a file, a generator or declared links; defaults for links.
+
+Also the short form of the command line, such as `--topology waxman,100`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from router.options import Option
+from testbed.experiments.config.errors import Problems
+from testbed.experiments.config.model import LinkOptions
+from testbed.experiments.config.schema import read_fields
+from testbed.experiments.config.toml_text import toml_value
+from testbed.support.errors import InputError
+from topos import loaders
+from topos.build import check_names
+from topos.generators import GENERATORS
+from topos.model import Link, Topology, TopologyError
+from topos.suggest import unknown
+
+#: The ways to give a topology, for errors.
+TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'
+_WAYS = ("file", "generator", "link")
+#: The keys of a [topology] that is a file.
+FILE_OPTIONS = (
+    Option("file", "string", required=True, doc="Topology file: .toml, .json, BRITE's .brite or .graphml."),
+    Option(
+        "keep_properties",
+        "boolean",
+        default=False,
+        doc="Links keep the bandwidths and delays of a BRITE or GraphML file; a note says if they do not.",
+    ),
+    Option(
+        "largest",
+        "boolean",
+        default=False,
+        doc="Of a GraphML file that is not connected, the greatest connected part; a note says so.",
+    ),
+)
+
+
+def read_topology(
+    problems: Problems, table: Mapping[str, object], folder: Path, seed: int
+) -> Topology | None:
+    """The topology that a [topology] table describes, or None if it has problems.
+
+    Args:
+        folder: where a relative `file` is looked up.
+        seed: of the experiment; a random generator's default.
+    """
+    ways = [key for key in _WAYS if key in table]
+    if len(ways) != 1:
+        found = " and ".join(ways) if ways else "nothing"
+        problems.add("topology", "", f"has {found}; expected {TOPOLOGY_WAYS}")
+        return None
+    names = table.get("names", {})
+    topology = _read_way(problems, {key: table[key] for key in table if key != "names"}, folder, seed)
+    if topology is None or names == {}:
+        return topology
+    return _make(problems, "names", lambda: _named(topology, names))
+
+
+def _read_way(problems: Problems, table: Mapping[str, object], folder: Path, seed: int) -> Topology | None:
+    """The topology without the names of [topology.names]."""
+    before = len(problems)
+    if "link" in table:
+        return _make(problems, "", lambda: loaders.from_table("topology", table))
+    if "file" in table:
+        values = read_fields(problems, "topology", table, FILE_OPTIONS)
+        if len(problems) > before:
+            return None
+        return _make(problems, "file", lambda: loaders.load(folder / values.pop("file"), **values))
+    name = table["generator"]
+    generator = GENERATORS.get(name) if isinstance(name, str) else None
+    if generator is None:
+        problems.add("topology", "generator", unknown("generator", str(name), GENERATORS))
+        return None
+    parameters = {key: value for key, value in table.items() if key != "generator"}
+    values = read_fields(problems, "topology", parameters, generator.options)
+    if len(problems) > before:
+        return None
+    values.setdefault("seed", seed)
+    return _make(problems, "", lambda: generator.generate(values))
+
+
+def _make(problems: Problems, key: str, make: Callable[[], Topology]) -> Topology | None:
+    try:
+        return make()
+    except TopologyError as error:
+        problems.add("topology", key, str(error))
+        return None
+
+
+def _named(topology: Topology, names: object) -> Topology:
+    """The topology, with the names of a table number -> name in place of its own.
+
+    Raises:
+        TopologyError: there is no such node, a name is no name, or two nodes have one.
+    """
+    if not isinstance(names, Mapping):
+        raise TopologyError('expected a table of numbers and names, such as { 3 = "Berlin" }')
+    nodes = list(topology.nodes)
+    for key, name in names.items():
+        number = int(key) if key.isascii() and key.isdigit() else -1
+        if not 0 <= number < len(nodes):
+            raise TopologyError(f"there is no node {key}; expected 0 to {len(nodes) - 1}")
+        nodes[number] = replace(nodes[number], name=loaders.node_name(f"node {key}", name))
+    check_names(nodes)
+    return replace(topology, nodes=tuple(nodes))
+
+
+def with_link_defaults(topology: Topology, defaults: LinkOptions) -> Topology:
+    """The topology, where links take from `defaults` the properties that they do not declare."""
+
+    def complete(link: Link) -> Link:
+        missing = {key: value for key, value in vars(defaults).items() if getattr(link, key) is None}
+        return replace(link, **missing)
+
+    return replace(topology, links=tuple(map(complete, topology.links)))
+
+
+def parse_topology_argument(argument: str) -> dict[str, str]:
+    """The overrides that a `--topology` argument stands for.
+
+    Either a file name with a known suffix (taken relative to the working directory), or a generator
+    with its parameters, by position or by name: "ring,5", "grid,3,4", "waxman,100,beta=0.3".
+
+    Raises:
+        InputError: neither.
+    """
+    if argument.lower().endswith(loaders.SUFFIXES):
+        return {"topology.file": toml_value(str(Path(argument).resolve()))}
+    name, *parameters = (part.strip() for part in argument.split(","))
+    generator = GENERATORS.get(name)
+    if generator is None:
+        suffixes = ", ".join(loaders.SUFFIXES)
+        raise InputError(
+            f"topology {argument!r}: {unknown('generator', name, GENERATORS)} (or a file: {suffixes})"
+        )
+    keys = [option.key for option in generator.options]
+    overrides: dict[str, str] = {"topology.generator": toml_value(name)}
+    for position, parameter in enumerate(parameters):
+        key, equals, value = parameter.partition("=")
+        if not equals:
+            if position >= len(keys):
+                raise InputError(
+                    f"topology {argument!r}: too many parameters; expected {name},{','.join(keys)}"
+                )
+            key, value = keys[position], parameter
+        elif key not in keys:
+            raise InputError(f"topology {argument!r}: {unknown('parameter', key, keys)}")
+        if not value:
+            raise InputError(f"topology {argument!r}: {key} is empty; expected a value")
+        if f"topology.{key}" in overrides:
+            raise InputError(f"topology {argument!r}: {key} is given twice")
+        overrides[f"topology.{key}"] = value
+    return overrides
+
+
+def apply_topology_overrides(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The [topology] table with these keys set over it.
+
+    Another generator, or a file, has parameters of its own: then those in the file do not hold.
+    """
+    other_file = "file" in overrides
+    other_generator = overrides.get("generator", table.get("generator")) != table.get("generator")
+    kept = {} if other_file or other_generator else dict(table)
+    return {**kept, **overrides}

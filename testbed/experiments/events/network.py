@@ -1,0 +1,298 @@
+"""Faults of links and nodes, and how they reach an emulation and a simulation.
+
+A fault is a class: its fields are its keys, `check` holds them against the topology, and `steps` applies it
+through `NetworkControl`, which the emulated and the simulated network implement. The controller notices the
+change and logs events (`leads_to`), from which the oracle, the accounting, the report and the live view know
+of the fault. A node that is down has no host link and no links; its router and applications go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
+from router.options import Unit, option
+from testbed.experiments.events.applications import ApplicationEvent
+from testbed.experiments.events.event import Event, Problem, check_node, duration
+from testbed.experiments.events.parts import PartFault
+from topos.build import contradiction
+from topos.model import PROPERTIES, Link, Topology
+
+
+class NetworkControl(Protocol):
+    """The changes that faults make to a network.
+
+    Links and nodes are taken down independently: a link is up if neither it nor one of its nodes is down.
+    """
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        """Takes the link between two nodes down or up."""
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        """Gives the link between two nodes other properties; returns the link as it is then.
+
+        Args:
+            properties: values of `topos.model.Link` by their names; None takes a property away.
+        """
+
+    def shape_links(self, properties: Mapping[str, float | None]) -> None:
+        """Gives all links properties, as `shape_link`."""
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Cuts a node off from the network, its host link and all its links, or joins it to the network."""
+
+
+#: A moment in experiment seconds, and what is done with the network then.
+Step = tuple[float, Callable[[NetworkControl], None]]
+
+
+@dataclass(frozen=True)
+class Fault(Event):
+    """An event of the network.
+
+    Attributes:
+        leads_to: the events that the controller logs because of it, in a network without other faults, each
+            once or several times.
+    """
+
+    leads_to: ClassVar[tuple[NetworkEvent, ...]]
+
+    def apply(self, network: NetworkControl) -> None:
+        """Applies the fault to a network, at once."""
+        raise NotImplementedError
+
+    def steps(self) -> Iterator[Step]:
+        """Yields the steps of the fault; a fault of a single moment has a single step, `apply`."""
+        yield self.at_s, self.apply
+
+
+def steps_of(events: Iterable[Event]) -> list[Step]:
+    """The steps of the faults of the network among some events, in order of time; events of applications and
+    faults of parts are left out.
+
+    Raises:
+        TypeError: an event is neither a fault nor an event of an application.
+    """
+    steps: list[Step] = []
+    for event in events:
+        if isinstance(event, Fault):
+            steps.extend(event.steps())
+        elif not isinstance(event, ApplicationEvent | PartFault):
+            raise TypeError(f"{event}: is neither a fault nor an event of an application")
+    steps.sort(key=lambda step: step[0])
+    return steps
+
+
+def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem]:
+    u, v = ends
+    if not any({link.u, link.v} == {u, v} for link in topology.links):
+        yield "link", f"nodes {u} and {v} are not joined; expected the ends of a link"
+
+
+@dataclass(frozen=True)
+class LinkFault(Fault):
+    """A fault of the link between two nodes."""
+
+    link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link."))
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        yield from _check_joined(self.link, topology)
+
+
+@dataclass(frozen=True)
+class LinkDown(LinkFault):
+    action = "link_down"
+    doc = "The link goes down."
+    leads_to = (LINK_DOWN,)
+
+    def apply(self, network: NetworkControl) -> None:
+        network.set_link(*self.link, up=False)
+
+
+@dataclass(frozen=True)
+class LinkUp(LinkFault):
+    action = "link_up"
+    doc = "The link comes up, unless a node of it is down."
+    leads_to = (LINK_UP,)
+
+    def apply(self, network: NetworkControl) -> None:
+        network.set_link(*self.link, up=True)
+
+
+@dataclass(frozen=True)
+class LinkFlap(LinkFault):
+    action = "link_flap"
+    doc = "The link goes down and after `down_s` comes up, unless a node of it is down."
+    leads_to = (LINK_DOWN, LINK_UP)
+
+    down_s: float = field(metadata=duration("How long the link is down."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.down_s
+
+    def steps(self) -> Iterator[Step]:
+        yield self.at_s, lambda network: network.set_link(*self.link, up=False)
+        yield self.ends_s, lambda network: network.set_link(*self.link, up=True)
+
+
+def _property(doc: str, name: str, unit: Unit) -> Any:
+    return field(default=None, metadata=option(doc, low=0, high=PROPERTIES[name], unit=unit))
+
+
+@dataclass(frozen=True)
+class LinkImpair(Fault):
+    action = "link_impair"
+    doc = "Links get other properties; 0 takes one away, and those that are not given stay as they are."
+    leads_to = ()
+
+    link: tuple[int, int] | None = field(
+        default=None, metadata=option("Nodes at the ends of the link; unset: all links.")
+    )
+    loss_percent: float | None = _property("Frames lost, at random.", "loss_percent", Unit.PERCENT)
+    bandwidth_mbps: float | None = _property("Bandwidth.", "bandwidth_mbps", Unit.MBIT_PER_SECOND)
+    delay_ms: float | None = _property("Delay.", "delay_ms", Unit.MILLISECONDS)
+    jitter_ms: float | None = _property(
+        "Greatest deviation from the delay, at random.", "jitter_ms", Unit.MILLISECONDS
+    )
+    reorder_percent: float | None = _property(
+        "Frames that are not delayed, at random.", "reorder_percent", Unit.PERCENT
+    )
+    duplicate_percent: float | None = _property(
+        "Frames that arrive twice, at random.", "duplicate_percent", Unit.PERCENT
+    )
+
+    @property
+    def properties(self) -> dict[str, float | None]:
+        """The properties that change; None takes one away."""
+        given = {name: getattr(self, name) for name in PROPERTIES}
+        return {name: value or None for name, value in given.items() if value is not None}
+
+    def among(self, topology: Topology) -> list[Link]:
+        """The links of a topology that get the properties."""
+        ends = self.link and set(self.link)
+        return [link for link in topology.links if ends is None or {link.u, link.v} == ends]
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        if self.link is not None:
+            yield from _check_joined(self.link, topology)
+        if not self.properties:
+            yield "at_s", f"no property is given; expected some of {', '.join(PROPERTIES)}"
+
+    def apply(self, network: NetworkControl) -> None:
+        if self.link is None:
+            network.shape_links(self.properties)
+        else:
+            network.shape_link(*self.link, self.properties)
+
+
+def impaired(topology: Topology, events: Iterable[Event]) -> tuple[dict[int, list[Link]], list[str]]:
+    """The properties that events give to links, in order of time.
+
+    Returns:
+        The states of each link that changes, by index; and why properties of a state contradict each other.
+    """
+    states: dict[int, list[Link]] = {}
+    problems = []
+    for event in sorted(events, key=lambda event: event.at_s):
+        if not isinstance(event, LinkImpair):
+            continue
+        for link in event.among(topology):
+            known = states.setdefault(link.index, [])
+            changed = replace(known[-1] if known else link, **event.properties)  # type: ignore[arg-type]
+            known.append(changed)
+            if (problem := contradiction(changed)) is not None:
+                problems.append(f"link {link.u}-{link.v} at {event.at_s:g} s: {problem}")
+    return states, problems
+
+
+def at_worst(topology: Topology, events: Iterable[Event]) -> Topology:
+    """The topology in which each link has the greatest value that it ever has of each property.
+
+    Of the bandwidth, the least.
+    """
+    states, _ = impaired(topology, events)
+
+    def worst(link: Link) -> Link:
+        values: dict[str, Any] = {}
+        for name in PROPERTIES:
+            found = [value for each in (link, *states[link.index]) if (value := getattr(each, name))]
+            values[name] = (min if name == "bandwidth_mbps" else max)(found, default=None)
+        return replace(link, **values)
+
+    links = tuple(worst(link) if link.index in states else link for link in topology.links)
+    return replace(topology, links=links)
+
+
+@dataclass(frozen=True)
+class NodeFault(Fault):
+    """A fault of a node."""
+
+    node: int = field(metadata=option("The node.", low=0))
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        yield from check_node(self.node, topology)
+
+
+@dataclass(frozen=True)
+class NodeDown(NodeFault):
+    action = "node_down"
+    doc = "The node is cut off from the network: its host link and all its links go down."
+    leads_to = (NODE_DOWN, LINK_DOWN)
+
+    def apply(self, network: NetworkControl) -> None:
+        network.set_node(self.node, up=False)
+
+
+@dataclass(frozen=True)
+class NodeUp(NodeFault):
+    action = "node_up"
+    doc = "The node is joined to the network; links that were taken down by themselves stay down."
+    leads_to = (NODE_UP, LINK_UP)
+
+    def apply(self, network: NetworkControl) -> None:
+        network.set_node(self.node, up=True)
+
+
+class NetworkState:
+    """The links and nodes that faults have taken down, and so the links that are up.
+
+    Args:
+        topology: of the network; everything is up to begin with.
+
+    Attributes:
+        down_nodes: the nodes that are down.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._links = {frozenset((link.u, link.v)): link for link in topology.links}
+        self._taken_down: set[int] = set()
+        self.down_nodes: set[int] = set()
+
+    def set_link(self, u: int, v: int, up: bool) -> Link:
+        """Notes that a link is taken down or up; returns it.
+
+        Raises:
+            ValueError: the nodes are not joined.
+        """
+        link = self._links.get(frozenset((u, v)))
+        if link is None:
+            raise ValueError(f"no link {u}-{v}")
+        (self._taken_down.discard if up else self._taken_down.add)(link.index)
+        return link
+
+    def set_node(self, node: int, up: bool) -> list[Link]:
+        """Notes that a node is cut off or joined; returns its links, by index."""
+        (self.down_nodes.discard if up else self.down_nodes.add)(node)
+        return [link for link in self._links.values() if node in (link.u, link.v)]
+
+    def is_up(self, link: Link) -> bool:
+        """Whether neither a link nor one of its nodes is down."""
+        return link.index not in self._taken_down and not {link.u, link.v} & self.down_nodes
+
+    @property
+    def down_links(self) -> set[int]:
+        """Indices of the links that are down, by themselves or because of a node."""
+        return {link.index for link in self._links.values() if not self.is_up(link)}

@@ -1,0 +1,265 @@
+"""Faults of the parts of an emulation: processes that are stopped or killed, at a time, for a while.
+
+The parts are those of `testbed.emulation.parts`, which performs the faults through `PartsControl` and notes
+them in the run folder (`captures.rundir.faults`), from where oracle and accounting know of them. A simulation
+has no processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from captures.rundir.faults import PartName
+from router.options import option
+from testbed.experiments.events.applications import APPLICATION
+from testbed.experiments.events.event import Event, Problem, check_node, duration
+from topos.model import Topology
+
+
+class PartsControl(Protocol):
+    """The requests of faults to the parts of a run; `node` is None for parts that a run has once."""
+
+    def stop(self, part: PartName, node: int | None) -> None:
+        """Stops a process (SIGSTOP)."""
+
+    def resume(self, part: PartName, node: int | None) -> None:
+        """Lets a stopped process go on (SIGCONT)."""
+
+    def kill(self, part: PartName, node: int | None) -> None:
+        """Kills a process (SIGKILL), or removes a switch."""
+
+    def start(self, part: PartName, node: int | None) -> None:
+        """Starts a process that was killed, or makes a switch that was removed."""
+
+    def exhaust(self, node: int) -> None:
+        """Leaves the router of a node no free file descriptor."""
+
+    def replenish(self, node: int) -> None:
+        """Gives the router of a node its file descriptors back."""
+
+    def kill_application(self, node: int, app: str) -> None:
+        """Ends the connection of an application of the workload, which does nothing more."""
+
+
+#: A moment in experiment seconds, and what is done with the parts then.
+PartStep = tuple[float, Callable[[PartsControl], None]]
+
+
+@dataclass(frozen=True)
+class PartFault(Event):
+    """A fault of a part.
+
+    Attributes:
+        part: the part.
+    """
+
+    part: ClassVar[PartName]
+
+    @property
+    def place(self) -> int | None:
+        """The node of the part; None: a run has the part once."""
+        return getattr(self, "node", None)
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        if self.place is not None:
+            yield from check_node(self.place, topology)
+
+    def part_steps(self) -> Iterator[PartStep]:
+        """Yields the steps of the fault."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Stop(PartFault):
+    """A part is stopped for a while, and nothing of it is lost."""
+
+    for_s: float = field(metadata=duration("How long the process is stopped."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.for_s
+
+    def part_steps(self) -> Iterator[PartStep]:
+        yield self.at_s, lambda parts: parts.stop(self.part, self.place)
+        yield self.ends_s, lambda parts: parts.resume(self.part, self.place)
+
+
+@dataclass(frozen=True)
+class Restart(PartFault):
+    """A part is killed, and started again after a while."""
+
+    away_s: float = field(metadata=duration("Time from the kill to the start."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.away_s
+
+    def part_steps(self) -> Iterator[PartStep]:
+        yield self.at_s, lambda parts: parts.kill(self.part, self.place)
+        yield self.ends_s, lambda parts: parts.start(self.part, self.place)
+
+
+_NODE = option("The node.", low=0)
+
+
+@dataclass(frozen=True)
+class RouterStop(Stop):
+    action = "router_stop"
+    doc = "The process of the node's router is stopped (SIGSTOP), and goes on after `for_s`."
+    part = "router"
+
+    node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
+class RouterRestart(Restart):
+    action = "router_restart"
+    doc = (
+        "The router of the node is killed (SIGKILL), and started again after `away_s`; the applications of "
+        "the workload at the node then connect again, and set the predicates that they had."
+    )
+    part = "router"
+
+    node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
+class DescriptorsExhausted(PartFault):
+    action = "descriptors_exhausted"
+    doc = (
+        "The router of the node has no free file descriptor for `for_s` (RLIMIT_NOFILE): an application that "
+        "connects waits until then."
+    )
+    part = "router"
+
+    node: int = field(metadata=_NODE)
+    for_s: float = field(metadata=duration("How long no descriptor is free."))
+
+    @property
+    def ends_s(self) -> float:
+        return self.at_s + self.for_s
+
+    def part_steps(self) -> Iterator[PartStep]:
+        yield self.at_s, lambda parts: parts.exhaust(self.node)
+        yield self.ends_s, lambda parts: parts.replenish(self.node)
+
+
+@dataclass(frozen=True)
+class ControllerStop(Stop):
+    action = "controller_stop"
+    doc = "The process of the controller is stopped (SIGSTOP), and goes on after `for_s`."
+    part = "controller"
+
+
+@dataclass(frozen=True)
+class ControllerRestart(Restart):
+    action = "controller_restart"
+    doc = (
+        "The controller is killed (SIGKILL), and started again after `away_s`; it takes over the network as "
+        "the killed one left it."
+    )
+    part = "controller"
+
+
+@dataclass(frozen=True)
+class CapturesStop(Stop):
+    action = "captures_stop"
+    doc = "The process of the captures is stopped (SIGSTOP), and goes on after `for_s`."
+    part = "captures"
+
+
+@dataclass(frozen=True)
+class CapturesKill(PartFault):
+    action = "captures_kill"
+    doc = (
+        "The process of the captures is killed (SIGKILL): the run ends there, and is accounted for up to it."
+    )
+    part = "captures"
+
+    def part_steps(self) -> Iterator[PartStep]:
+        yield self.at_s, lambda parts: parts.kill(self.part, None)
+
+
+@dataclass(frozen=True)
+class SwitchesRestart(Restart):
+    action = "switches_restart"
+    doc = (
+        "The ovs-vswitchd of the node's switch is killed (SIGKILL), with the switches that share it, and "
+        "started again after `away_s`; the links then get their properties again."
+    )
+    part = "switches"
+
+    node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
+class SwitchRestart(Restart):
+    action = "switch_restart"
+    doc = (
+        "The node's switch alone loses its rules, its ports and its connection to the controller, and is "
+        "made again after `away_s`; its links then get their properties again."
+    )
+    part = "switch"
+
+    node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
+class DatabaseRestart(Restart):
+    action = "database_restart"
+    doc = (
+        "The ovsdb-server of the node's switch and of those that share it is killed (SIGKILL), and started "
+        "again after `away_s`; until then, switches of the userspace datapath keep frames waiting."
+    )
+    part = "database"
+
+    node: int = field(metadata=_NODE)
+
+
+@dataclass(frozen=True)
+class ApplicationKill(PartFault):
+    action = "application_kill"
+    doc = (
+        "An application of the workload ends as one that is killed: its connection is reset, whatever it was "
+        "being sent, and it does nothing more."
+    )
+    part = "application"
+
+    node: int = field(metadata=_NODE)
+    app: str = field(
+        default=APPLICATION,
+        kw_only=True,
+        metadata=option("Name of the application, of which a node may have several."),
+    )
+
+    def part_steps(self) -> Iterator[PartStep]:
+        yield self.at_s, lambda parts: parts.kill_application(self.node, self.app)
+
+
+def check_switches(events: Sequence[Event]) -> Iterator[str]:
+    """Yields the restarts of a switch that begin or end while it may be away already, or its daemons."""
+    restarts = [event for event in events if isinstance(event, SwitchRestart)]
+    for number, event in enumerate(restarts):
+        for earlier in restarts[:number]:
+            if earlier.node == event.node and earlier.at_s <= event.ends_s and event.at_s <= earlier.ends_s:
+                yield (
+                    f"switch_restart at {event.at_s:g} s, and at {earlier.at_s:g} s: expected that a switch "
+                    "comes back before it goes again"
+                )
+        for other in events:
+            if not isinstance(other, SwitchesRestart | DatabaseRestart):
+                continue
+            if any(other.at_s <= at_s <= other.ends_s for at_s in (event.at_s, event.ends_s)):
+                yield (
+                    f"switch_restart at {event.at_s:g} s, {other.action} at {other.at_s:g} s: expected that "
+                    "no switch goes or comes back while the daemons of switches are away"
+                )
+
+
+def part_steps_of(events: Iterable[Event]) -> list[PartStep]:
+    """The steps of the faults of parts among some events, in order of time."""
+    steps = [step for event in events if isinstance(event, PartFault) for step in event.part_steps()]
+    steps.sort(key=lambda step: step[0])
+    return steps

@@ -1,0 +1,339 @@
+"""Reader of the statements of the Siena Fast Forwarding driver's language, from text in pieces.
+
+::
+
+    ifconfig N predicate ;        select attributes ;       consolidate ;      clear [recycle] ;
+    output on | off | count ;     statistics ["format"] ;   timer start | stop ;    set NAME = VALUE ;
+
+Attributes are separated by blanks or commas; `testbed.experiments.siena_ff.notation` describes predicates. A
+constraint that a single regular expression matches is not tokenized, which is five times as fast. The
+expression accepts a subset of the grammar; all other text goes to the parser, which reads it or reports the
+error.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from typing import IO, NamedTuple
+
+from router.predicates.lexer import COMPARISONS, ParseError, TokenKind
+from router.predicates.model import Constraint, Message, Operator, Value, type_of
+from router.predicates.parser import TYPE_NAMES
+from testbed.experiments.siena_ff.collector import Coded, FilterCollector
+from testbed.experiments.siena_ff.notation import (
+    BLANK,
+    COMMENT,
+    COMPARISON,
+    FLAGS,
+    NAME,
+    STRING,
+    DriverParser,
+    literal,
+    position,
+)
+from testbed.support.errors import InputError
+
+#: Largest number of bytes of a read.
+_CHUNK = 1 << 20
+#: Number of literals whose values are cached.
+_REMEMBERED = 1 << 18
+INTERFACE_MAX = 2**31 - 1
+_BYTE_ORDER_MARK = "\ufeff"
+
+_VALUE = rf'{STRING}|[^\s,;|&"/\\=<>!*]++'
+_PLACE = rf"{BLANK}((?!any(?![A-Za-z0-9_.\-])){NAME}|{STRING}){BLANK}"
+_CONSTRAINT = re.compile(
+    rf"{_PLACE}(?:({COMPARISON}){BLANK}({_VALUE})|any{BLANK}([a-z]++)){BLANK}"
+    r"(,|&&?|/\\|∧|\|\|?|\\/|∨|;)",
+    FLAGS,
+)
+_SAME_FILTER = frozenset({",", "&", "&&", "/\\", "∧"})
+_ENDS = frozenset({TokenKind.OR, TokenKind.SEMICOLON})
+_SEPARATORS = _ENDS | {TokenKind.COMMA, TokenKind.AND}
+_ATTRIBUTE = re.compile(rf"{_PLACE}=(?!\*){BLANK}({_VALUE}){BLANK},?", FLAGS)
+_END = re.compile(rf"{BLANK};", FLAGS)
+_HEAD = re.compile(rf"{BLANK}({NAME})", FLAGS)
+_INTERFACE = re.compile(rf"{BLANK}([0-9][0-9A-Za-z]*+)(?![.])", FLAGS)
+#: What may end a statement, hide its end, or look as if it did.
+_MARK = re.compile(r'[;"]|/\\|\\/|//|/\*|^#', re.MULTILINE)
+_HIDING = re.compile(rf"{STRING}|/\\|\\/|{COMMENT}|(?://|\#)[^\n]*\n", FLAGS)
+
+KEYWORDS = ("ifconfig", "select", "consolidate", "clear", "output", "statistics", "timer", "set")
+#: Statement -> the words that may follow it.
+_WORDS = {"clear": ("recycle",), "output": ("on", "off", "count"), "timer": ("start", "stop")}
+
+
+class Statement(NamedTuple):
+    """One statement.
+
+    Attributes:
+        keyword: one of `KEYWORDS`.
+        message: of `select`.
+        arguments: the rest of the statement: a word (`clear`, `output`, `timer`), the format (`statistics`),
+            name and value (`set`), or empty.
+        filters, constraints: of `ifconfig`: the numbers passed to the collector.
+    """
+
+    keyword: str
+    message: Message | None = None
+    arguments: tuple[str, ...] = ()
+    filters: int = 0
+    constraints: int = 0
+
+
+def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
+    """Yields the text of a binary stream as it arrives, without a byte order mark at its beginning.
+
+    Raises:
+        InputError: the text is not UTF-8.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    read = getattr(stream, "read1", stream.read)
+    done = 0
+    begun = False
+    while True:
+        data = read(_CHUNK)
+        held = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name}: byte {done - held + error.start}: not UTF-8") from error
+        # Not left to the codec utf-8-sig, which would count the bytes of errors without the mark.
+        yield text.removeprefix(_BYTE_ORDER_MARK) if not begun else text
+        begun = begun or bool(text)
+        if not data:
+            return
+        done += len(data)
+
+
+class Reader:
+    """Reads statements; filters of `ifconfig` go to `collector`.
+
+    Args:
+        chunks: the text, in pieces of any size.
+        name: of the file, for errors.
+    """
+
+    def __init__(self, chunks: Iterable[str], name: str, collector: FilterCollector) -> None:
+        self._chunks = chunks
+        self._name = name
+        self._collector = collector
+        self._line = self._column = 1
+        self._names: dict[str, int] = {}
+        self._literals: dict[tuple[str | None, str | None, str | None], Coded] = {}
+
+    def statements(self) -> Iterator[Statement]:
+        """Each statement as soon as its semicolon has been read.
+
+        Raises:
+            InputError: a statement is not in the language; the message has file, line and column.
+        """
+        for text in self._split():
+            try:
+                yield self._statement(text)
+            except ParseError as error:
+                raise InputError(f"{self._name}: {error}{self._quote_hint(text, error)}") from error
+            self._line, self._column = position(text, len(text), self._line, self._column)
+
+    def _split(self) -> Iterator[str]:
+        """Yields statements, each with the text before it and its semicolon."""
+        buffer, start, scanned = "", 0, 0
+        for chunk in self._chunks:
+            buffer, scanned, start = buffer[start:] + chunk, scanned - start, 0
+            while found := _MARK.search(buffer, scanned):
+                if found.group() == ";":
+                    scanned = found.end()
+                    yield buffer[start:scanned]
+                    start = scanned
+                elif hiding := _HIDING.match(buffer, found.start()):
+                    scanned = hiding.end()
+                else:
+                    scanned = found.start()
+                    break
+            else:
+                # A slash or backslash at the end may be half of an operator or comment mark.
+                scanned = max(scanned, len(buffer) - 1)
+        if rest := buffer[start:]:
+            self._check_rest(rest)
+
+    def _quote_hint(self, text: str, error: ParseError) -> str:
+        """A hint for an error after a string that spans lines, whose closing quote is probably missing."""
+        for found in _HIDING.finditer(text):
+            line, column = position(text, found.start(), self._line, self._column)
+            if (line, column) > (error.line, error.column):
+                break
+            if found.group().startswith('"') and "\n" in found.group():
+                return f" (the string at line {line}, column {column} spans lines: is a quote missing?)"
+        return ""
+
+    def _check_rest(self, text: str) -> None:
+        try:
+            parser = DriverParser(text, 0, self._line, self._column)
+            while parser.current.kind is not TokenKind.END:
+                parser.take()
+            if parser.position:
+                raise parser.error("expected ';' after the statement")
+        except ParseError as error:
+            raise InputError(f"{self._name}: {error}{self._quote_hint(text, error)}") from error
+
+    def _statement(self, text: str) -> Statement:
+        head = _HEAD.match(text)
+        keyword = head.group(1) if head else ""
+        if head and keyword == "ifconfig":
+            before = len(self._collector), self._collector.constraints
+            self._ifconfig(text, head.end())
+            return Statement(
+                keyword,
+                filters=len(self._collector) - before[0],
+                constraints=self._collector.constraints - before[1],
+            )
+        if head and keyword == "select":
+            return Statement(keyword, message=self._message(text, head.end()))
+        return self._other(keyword, self._parser(text, 0))
+
+    def _parser(self, text: str, offset: int) -> DriverParser:
+        return DriverParser(text, offset, self._line, self._column)
+
+    def _other(self, keyword: str, parser: DriverParser) -> Statement:
+        if keyword not in KEYWORDS:
+            raise parser.error(f"expected {_either(KEYWORDS)}")
+        parser.take()
+        arguments: list[str] = []
+        if keyword == "set":
+            arguments.append(parser.name())
+            if parser.current.text != "=":
+                raise parser.error(f"expected '=' after {arguments[0]}")
+            parser.take()
+            arguments.append(parser.take().text)
+        elif keyword == "statistics":
+            if parser.current.kind is TokenKind.STRING:
+                arguments.append(str(parser.take().value))
+        elif words := _WORDS.get(keyword):
+            if parser.current.text in words:
+                arguments.append(parser.take().text)
+            elif keyword != "clear":
+                raise parser.error(f"expected {_either(words)} after {keyword}")
+        parser.expect(TokenKind.SEMICOLON, f"expected ';' after {' '.join((keyword, *arguments))}")
+        return Statement(keyword, arguments=tuple(arguments))
+
+    def _ifconfig(self, text: str, offset: int) -> None:
+        found = _INTERFACE.match(text, offset)
+        try:
+            interface = literal(found.group(1)) if found else None
+        except ValueError:
+            interface = None
+        if found is None or not isinstance(interface, int) or not 0 <= interface <= INTERFACE_MAX:
+            raise self._parser(text, offset).error(f"expected an interface, 0 to {INTERFACE_MAX}")
+        self._predicate(interface, text, found.end())
+
+    def _predicate(self, interface: int, text: str, offset: int) -> None:
+        """Reads a predicate and its semicolon."""
+        collector, names, literals = self._collector, self._names, self._literals
+        match, add = _CONSTRAINT.match, collector.add_constraint
+        first = True
+        while True:
+            separator = ""
+            if found := match(text, offset):
+                name, symbol, value, kind, separator = found.groups()
+                number = names.get(name)
+                if number is None:
+                    number = self._number(name)
+                coded = literals.get((symbol, value, kind)) or self._code(symbol, value, kind)
+                if number is None or coded is None:
+                    # `any any`, too, which is rare, is read token by token.
+                    found = None
+                else:
+                    add(number, coded)
+                    offset = found.end()
+            if found is None:
+                offset, separator = self._constraint(text, offset, first)
+            first = separator not in _SAME_FILTER
+            if first:
+                collector.end_filter(interface)
+                if separator == ";":
+                    return
+
+    def _constraint(self, text: str, offset: int, first: bool) -> tuple[int, str]:
+        """Reads a constraint, or the filter `*`, token by token; returns where it ends and its separator."""
+        parser = self._parser(text, offset)
+        if first and parser.accept(TokenKind.STAR):
+            kinds, expected = _ENDS, "expected '|' or ';' after '*'"
+        else:
+            self._add(parser)
+            kinds, expected = _SEPARATORS, "expected ',', '|' or ';' after the constraint"
+        separator = parser.current
+        if separator.kind not in kinds:
+            raise parser.error(expected)
+        parser.take()
+        return parser.offset, separator.text
+
+    def _add(self, parser: DriverParser) -> None:
+        collector = self._collector
+        start = parser.current
+        name = parser.existence()
+        if name is None:
+            constraint = parser.constraint()
+            collector.add_constraint(collector.name_number(constraint.name), collector.coded(constraint))
+            return
+        try:
+            Message({name: 0})
+            collector.add_existence(collector.name_number(name))
+        except ValueError as error:
+            raise ParseError(str(error), start.line, start.column) from error
+
+    def _number(self, text: str) -> int | None:
+        """Returns the index of a name as it is written, or None if the text is no name."""
+        name = str(literal(text)) if text.startswith('"') else text
+        try:
+            Message({name: 0})
+        except ValueError:
+            return None
+        number = self._names[text] = self._collector.name_number(name)
+        return number
+
+    def _code(self, symbol: str | None, value: str | None, kind: str | None) -> Coded | None:
+        """Returns a constraint without its name, from its parts, or None if they are no constraint."""
+        try:
+            if symbol is not None and value is not None:
+                bound = literal(value)
+                constraint = Constraint("x", type_of(bound), COMPARISONS[symbol], bound)
+            else:
+                constraint = Constraint("x", TYPE_NAMES[kind or ""], Operator.ANY)
+        except (ValueError, KeyError):
+            return None
+        if len(self._literals) >= _REMEMBERED:
+            self._literals.clear()
+        coded = self._literals[symbol, value, kind] = self._collector.coded(constraint)
+        return coded
+
+    def _message(self, text: str, offset: int) -> Message:
+        attributes: dict[str, Value] = {}
+        while not _END.match(text, offset):
+            found = _ATTRIBUTE.match(text, offset)
+            if found:
+                name, value = found.groups()
+                try:
+                    if name.startswith('"'):
+                        name = str(literal(name))
+                    if name in attributes:
+                        found = None
+                    else:
+                        attributes[name] = literal(value)
+                        offset = found.end()
+                except ValueError:
+                    found = None
+            if found is None:
+                parser = self._parser(text, offset)
+                parser.attribute(attributes)
+                parser.accept(TokenKind.COMMA)
+                offset = parser.offset
+        try:
+            return Message(attributes)
+        except ValueError as error:
+            raise ParseError(str(error), *position(text, offset, self._line, self._column)) from error
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"

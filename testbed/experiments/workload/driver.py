@@ -1,0 +1,515 @@
+"""The driver of a workload: all applications of it, in one thread.
+
+The driver is an ordinary client of the routers' application sockets.
+"""
+
+from __future__ import annotations
+
+import heapq
+import resource
+import selectors
+import time
+from array import array
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from router.clock.clock import ExperimentClock
+from router.clock.meter import NOTHING, Meter
+from router.predicates.model import Message, Value
+from router.privacy.application import PrivateApplication
+from router.records.applications import ApplicationRecords
+from router.runtime import commands
+from router.runtime.client import Client, ClientError, Request
+from router.runtime.commands import Command
+from testbed.experiments.events.applications import APPLICATION, Place
+from testbed.experiments.workload.lookahead import Lookahead
+from testbed.experiments.workload.model import Item, Workload
+from testbed.support.errors import RunError
+
+T = TypeVar("T")
+#: Called with experiment seconds since the start, messages sent and deliveries received.
+Progress = Callable[[float, int, int], None]
+#: Requests of second 0 that may be unanswered at once: routers advertise as they answer.
+_INITIAL_WINDOW = 32
+#: Wall seconds between two questions whether the network keeps up with the predicates of second 0.
+_PACE_S = 0.01
+#: Items sent before the sockets are polled.
+_BURST = 64
+#: Longest time in wall seconds between two checks for a stop and reports of progress.
+_TICK_S = 0.2
+#: Wall seconds to wait for answers that are due.
+_ANSWER_TIMEOUT_S = 30.0
+
+
+class Opening(Protocol):
+    """Paces the predicates of second 0."""
+
+    def keeps_up(self) -> bool:
+        """Whether the network keeps up, so that the next predicate may be set."""
+
+    def opened(self) -> None:
+        """Is called when routers have confirmed all of them."""
+
+
+@dataclass(frozen=True)
+class TimedAction:
+    """Another action on the workload's clock, such as taking down a link; it should be quick."""
+
+    at_s: float
+    run: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Played:
+    """The result of `Driver.play`.
+
+    Attributes:
+        sent: messages that routers accepted.
+        predicates: changes of predicates that routers confirmed.
+        lateness_max_s, lateness_mean_s: wall seconds from the time at which an item was due to its sending;
+            the items of second 0, which are paced, are left out.
+        answer_delays_s: wall seconds from each request to its answer.
+        started_monotonic: `time.monotonic()` at experiment second 0.
+        stopped: `Driver.stop` ended the call early.
+    """
+
+    sent: int
+    predicates: int
+    lateness_max_s: float
+    lateness_mean_s: float
+    answer_delays_s: Sequence[float]
+    started_monotonic: float
+    stopped: bool
+
+
+class Driver:
+    """The applications of a workload, connected.
+
+    Use it as a context manager. Leaving it closes the connections, and routers withdraw the predicates; if
+    the captures must not have the withdrawal, stop the routers first.
+
+    Args:
+        sockets: application sockets by node.
+        applications: the applications to run, such as `Workload.applications`; a node alone stands for its
+            application `workload`.
+        private: application -> its private side; None: routers read predicates and messages.
+
+    Attributes:
+        delivered: deliveries so far.
+
+    Raises:
+        RunError: a node has no socket or its router does not answer (names the node).
+    """
+
+    def __init__(
+        self,
+        sockets: Mapping[int, Path],
+        applications: Iterable[Place | int],
+        private: Mapping[Place, PrivateApplication] | None = None,
+    ) -> None:
+        self._private = {} if private is None else private
+        self._sockets = dict(sockets)
+        #: What each application has asked for last: its predicate, and those of its subscriptions by name.
+        self._predicates: dict[Place, str] = {}
+        self._subscribed: defaultdict[Place, dict[str, str]] = defaultdict(dict)
+        #: Applications that are not connected: their router was killed, or they were (`gone`).
+        self._away: set[Place] = set()
+        self._gone: set[Place] = set()
+        wanted = sorted({(each, APPLICATION) if isinstance(each, int) else each for each in applications})
+        missing = sorted({node for node, _ in wanted if node not in sockets})
+        if missing:
+            raise RunError(f"no application socket for node {', '.join(map(str, missing))}")
+        _allow_open_files(len(wanted))
+        self.delivered = 0
+        self._answers: Counter[str] = Counter()
+        #: (application, name) -> the request that subscribed; the router numbers subscriptions.
+        self._subscriptions: dict[tuple[Place, str], Request[int]] = {}
+        self._outstanding = 0
+        #: Wall seconds from each request to its answer.
+        self.answer_delays_s = array("d")
+        self._late: Callable[[float], None] | None = None
+        #: Notes the end of a turn, from when it began: `time.monotonic`, `time.thread_time`.
+        self._turn_ends: Callable[[float, float], None] | None = None
+        self._turn_began = (0.0, 0.0)
+        #: Application -> when each unanswered request was made, `time.monotonic()`.
+        self._asked: defaultdict[Place, deque[float]] = defaultdict(deque)
+        self._stopping = False
+        self._clients: dict[Place, Client] = {}
+        self._waiting: dict[Place, deque[Request[Any]]] = {}
+        self._selector = selectors.DefaultSelector()
+        try:
+            for place in wanted:
+                client = self._connect(place, sockets[place[0]])
+                self._selector.register(client, selectors.EVENT_READ, place)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnects.
+
+        Routers may have ended.
+        """
+        self._selector.close()
+        for place, client in self._clients.items():
+            if place in self._private:
+                self._read_rest(client)
+            client.close()
+        self._clients.clear()
+        for records in self._records():
+            records.close()
+
+    def attend(self, source: Any, ready: Callable[[], None]) -> None:
+        """Calls `ready` whenever a socket can be read while `play` or `drain` waits.
+
+        Args:
+            source: an object with `fileno()`.
+        """
+        self._selector.register(source, selectors.EVENT_READ, ready)
+
+    def ignore(self, source: Any) -> None:
+        """Ends `attend`."""
+        self._selector.unregister(source)
+
+    def lose(self, node: int) -> None:
+        """Forgets the connections of a node, whose router was killed.
+
+        Requests without an answer are lost, and the items of its applications are left out until `regain`.
+        """
+        for place in [place for place in self._clients if place[0] == node]:
+            self._disconnect(place)
+
+    def regain(self, node: int) -> None:
+        """Connects the applications of a node again.
+
+        They ask for the predicates that they had, and for those of the items that were left out.
+
+        Raises:
+            RunError: the router does not answer.
+        """
+        for place in sorted(place for place in self._away - self._gone if place[0] == node):
+            client = self._connect(place, self._sockets[node])
+            self._selector.register(client, selectors.EVENT_READ, place)
+            self._away.discard(place)
+            if (predicate := self._predicates.get(place)) is not None:
+                self.set_predicate(place, predicate)
+            for subscription, text in self._subscribed[place].items():
+                self.subscribe(place, subscription, text)
+
+    def kill(self, place: Place) -> None:
+        """Ends the connection of an application as its death would.
+
+        What is on its way to it is not read, and its further items are left out.
+        """
+        if place in self._clients:
+            self._disconnect(place)
+        self._gone.add(place)
+        self._away.add(place)
+
+    def _disconnect(self, place: Place) -> None:
+        client = self._clients.pop(place)
+        self._selector.unregister(client)
+        client.close()
+        self._outstanding -= len(self._waiting[place])
+        self._waiting[place].clear()
+        self._asked[place].clear()
+        self._away.add(place)
+
+    def _read_rest(self, client: Client) -> None:
+        """Reads what has arrived: the application records what it keeps of it."""
+        try:
+            while deliveries := client.read_events():
+                self.delivered += len(deliveries)
+        except ClientError:
+            pass  # The router has ended.
+
+    def _records(self) -> list[ApplicationRecords]:
+        """The records that the applications keep, each file once."""
+        kept = (each.records for each in self._private.values() if each.records is not None)
+        return list({id(records): records for records in kept}.values())
+
+    def stop(self) -> None:
+        """Makes `play` and `drain` return soon, until `resume`.
+
+        A signal handler may call it.
+        """
+        self._stopping = True
+
+    def resume(self) -> None:
+        """Revokes `stop`, so that `drain` can receive the remaining deliveries."""
+        self._stopping = False
+
+    def play(
+        self,
+        workload: Workload,
+        clock: ExperimentClock,
+        duration_s: float,
+        progress: Progress | None = None,
+        actions: Sequence[TimedAction] = (),
+        zero_s: float | None = None,
+        meter: Meter | None = None,
+        opening: Opening | None = None,
+    ) -> Played:
+        """Sends each item when it is due on the experiment clock, until `duration_s` has passed.
+
+        The predicates of second 0 go first; no other item is sent before they are confirmed. Second 0
+        is that of the first predicate, so that their duration appears as lateness of later items.
+
+        Args:
+            clock: the experiment clock.
+            duration_s: experiment seconds.
+            progress: called about five times a wall second.
+            actions: done at their times, between items.
+            zero_s: second 0 of the workload in seconds of the clock; None: now.
+            meter: is given the lateness of the items, and of the answers.
+            opening: paces the predicates of second 0; None: as fast as routers confirm them.
+
+        Raises:
+            RunError: a router closed its socket, refused a request or did not answer (names the node).
+        """
+        agenda: Lookahead[Item | TimedAction] = Lookahead(
+            heapq.merge(workload.items, sorted(actions, key=_time), key=_time)
+        )
+        meter = Meter() if meter is None else meter
+        self._late = partial(meter.late, clock=clock)
+        self._turn_ends = partial(meter.ends_turn, work=NOTHING, clock=clock)
+        self._turn_began = time.monotonic(), time.thread_time()
+        zero_s = clock.now() if zero_s is None else zero_s
+        while clock.now() < zero_s and not self._stopping:
+            self._turn(clock.timeout(zero_s))
+        # Second 0 may have come some time ago on a busy machine.
+        started = time.monotonic() - clock.waited(zero_s)
+        self._set_first_predicates(agenda, opening)
+        lateness_sum = lateness_max = 0.0
+        count = 0
+        next_report = started
+        while not self._stopping:
+            now_s = clock.now() - zero_s
+            for _ in range(_BURST):
+                if agenda.head is None or agenda.head.at_s > now_s:
+                    break
+                entry = agenda.take()
+                late = clock.waited(zero_s + entry.at_s)
+                meter.overdue(zero_s + entry.at_s, clock)
+                lateness_sum, lateness_max, count = lateness_sum + late, max(lateness_max, late), count + 1
+                if isinstance(entry, Item):
+                    self._request(entry)
+                else:
+                    entry.run()
+            if progress and time.monotonic() >= next_report:
+                next_report = time.monotonic() + _TICK_S
+                progress(now_s, self._sent, self.delivered)
+            due_s = duration_s if agenda.head is None else min(agenda.head.at_s, duration_s)
+            if now_s >= duration_s and (agenda.head is None or agenda.head.at_s > now_s):
+                break
+            self._turn(clock.timeout(zero_s + due_s))
+        self._await_answers()
+        # What comes after the workload is no turn.
+        self._turn_ends = None
+        mean = lateness_sum / count if count else 0.0
+        sent = self._sent
+        predicates = self._answers.total() - sent
+        return Played(sent, predicates, lateness_max, mean, self.answer_delays_s, started, self._stopping)
+
+    def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
+        """Receives deliveries until `until()` is true.
+
+        Args:
+            until: called about fifty times a second; for instance, whether the routers are quiet.
+            timeout_s: wall seconds to wait.
+
+        Returns:
+            Whether `until` became true (False: the time has passed, or `stop` was called).
+
+        Raises:
+            RunError: a router closed its socket (names the node).
+        """
+        deadline = time.monotonic() + timeout_s
+        quiet = until()
+        while not quiet and not self._stopping and time.monotonic() < deadline:
+            self._turn(0.02)
+            quiet = until()
+        return quiet
+
+    def _connect(self, place: Place, path: Path) -> Client:
+        node, app = place
+        try:
+            client = Client(path, app, key=self._private.get(place))
+        except ClientError as error:
+            raise RunError(f"node {node}: {error}") from error
+        self._clients[place] = client
+        self._waiting[place] = deque()
+        if client.node != node:
+            raise RunError(f"node {node}: the router at {path} is that of node {client.node}")
+        return client
+
+    def _set_first_predicates(self, agenda: Lookahead[Item | TimedAction], opening: Opening | None) -> None:
+        while (item := agenda.head) is not None and item.at_s <= 0 and not self._stopping:
+            if not isinstance(item, Item) or item.action != "set_predicate":
+                break
+            while opening is not None and not opening.keeps_up() and not self._stopping:
+                self._turn(_PACE_S)
+            agenda.take()
+            self._request(item)
+            self._await_answers(at_most=_INITIAL_WINDOW - 1)
+        self._await_answers()
+        if opening is not None:
+            opening.opened()
+
+    @property
+    def _sent(self) -> int:
+        """The messages and publications that routers accepted."""
+        return self._answers["send_message"] + self._answers["publish"]
+
+    def _request(self, item: Item) -> None:
+        self._remember(item)
+        if (item.node, item.app) in self._away:
+            return
+        try:
+            item.perform(self)
+        except (ClientError, ValueError) as error:
+            raise RunError(f"node {item.node}: {item.action}: {error}") from error
+
+    def _remember(self, item: Item) -> None:
+        """Keeps what an application would ask for again, of a router that knows nothing of it."""
+        place = item.node, item.app
+        if item.action == "set_predicate" and item.predicate is not None:
+            self._predicates[place] = item.predicate
+        elif item.action == "subscribe" and item.predicate is not None:
+            self._subscribed[place][str(item.subscription)] = item.predicate
+        elif item.action == "unsubscribe":
+            self._subscribed[place].pop(str(item.subscription), None)
+
+    # `testbed.experiments.events.applications.ApplicationControl`: each sends a request and returns before
+    # the answer.
+
+    def set_predicate(self, place: Place, predicate: str) -> None:
+        self._start(place, commands.set_predicate(predicate))
+
+    def subscribe(self, place: Place, subscription: str, predicate: str) -> None:
+        self._subscriptions[place, subscription] = self._start(place, commands.subscribe(predicate))
+
+    def unsubscribe(self, place: Place, subscription: str) -> None:
+        number = self._number_of(place, subscription)
+        del self._subscriptions[place, subscription]
+        self._start(place, commands.unsubscribe(number))
+
+    def send_message(self, place: Place, attributes: Mapping[str, Value]) -> None:
+        self._start(place, commands.send_message(Message(attributes)))
+
+    def register(
+        self, place: Place, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+    ) -> None:
+        command = commands.register(predicate, max, lifetime_s, freshness_s)
+        self._subscriptions[place, subscription] = self._start(place, command)
+
+    def refresh(self, place: Place, subscription: str) -> None:
+        self._start(place, commands.refresh(self._number_of(place, subscription)))
+
+    def unregister(self, place: Place, subscription: str) -> None:
+        number = self._number_of(place, subscription)
+        del self._subscriptions[place, subscription]
+        self._start(place, commands.unregister(number))
+
+    def publish(self, place: Place, attributes: Mapping[str, Value]) -> None:
+        self._start(place, commands.publish(Message(attributes)))
+
+    def _start(self, place: Place, command: Command[T]) -> Request[T]:
+        request = self._clients[place].start(command)
+        self._waiting[place].append(request)
+        self._asked[place].append(time.monotonic())
+        self._outstanding += 1
+        if self._clients[place].wants_write:
+            self._watch(place)
+        return request
+
+    def _number_of(self, place: Place, subscription: str) -> int:
+        """Returns the router's number of a subscription."""
+        request = self._subscriptions.get((place, subscription))
+        if request is None:
+            raise ValueError(f"no subscription {subscription!r} is in force")
+        if request.answer is None:
+            self._await_answers()
+        return self._clients[place].value(request)
+
+    def _watch(self, place: Place) -> None:
+        client = self._clients[place]
+        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.wants_write else 0)
+        self._selector.modify(client, mask, place)
+
+    def _turn(self, wait_s: float) -> None:
+        """Waits for routers, at most `wait_s` and at most a tick, and handles their answers and
+        deliveries."""
+        for records in self._records() if self._private else ():
+            records.tick(time.monotonic())
+        if self._turn_ends is not None:
+            self._turn_ends(*self._turn_began)
+        ready = self._selector.select(min(max(wait_s, 0), _TICK_S))
+        self._turn_began = time.monotonic(), time.thread_time()
+        for key, mask in ready:
+            if callable(key.data):
+                key.data()
+                continue
+            place: Place = key.data
+            client = self._clients[place]
+            try:
+                if mask & selectors.EVENT_WRITE:
+                    client.flush()
+                    self._watch(place)
+                if mask & selectors.EVENT_READ:
+                    self.delivered += len(client.read_events())
+            except ClientError as error:
+                raise RunError(f"node {place[0]}: {error}") from error
+            self._take_answers(place)
+
+    def _take_answers(self, place: Place) -> None:
+        waiting = self._waiting[place]
+        # A router answers in the order of the requests.
+        while waiting and waiting[0].answer is not None:
+            request = waiting.popleft()
+            delay_s = time.monotonic() - self._asked[place].popleft()
+            self.answer_delays_s.append(delay_s)
+            if self._late is not None:
+                self._late(delay_s)
+            self._outstanding -= 1
+            answer = request.answer
+            if answer is None or not answer.get("ok"):
+                reason = answer.get("error") if answer else "no answer"
+                raise RunError(f"node {place[0]}: {request.command.op} refused: {reason}")
+            self._answers[request.command.op] += 1
+
+    def _await_answers(self, at_most: int = 0) -> None:
+        deadline = time.monotonic() + _ANSWER_TIMEOUT_S
+        while self._outstanding > at_most:
+            if time.monotonic() >= deadline:
+                late = [f"{node} ({len(queue)})" for (node, _), queue in self._waiting.items() if queue]
+                raise RunError(
+                    f"no answer in {_ANSWER_TIMEOUT_S:g} s from node (requests): {', '.join(late)}"
+                )
+            self._turn(deadline - time.monotonic())
+
+
+def _time(entry: Item | TimedAction) -> float:
+    return entry.at_s
+
+
+def _allow_open_files(connections: int) -> None:
+    """Raises the soft limit on open files if the connections need it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        ceiling = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))

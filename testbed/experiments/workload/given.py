@@ -1,0 +1,261 @@
+"""Workloads that are given: traces in files, and generators in Python packages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from router.options import options_of
+from router.predicates.model import Message
+from router.predicates.parser import parse_message, parse_predicate
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.served import commands
+from testbed.experiments.events.applications import ApplicationEvent
+from testbed.experiments.events.catalogue import EVENTS
+from testbed.experiments.events.event import check_node
+from testbed.experiments.workload.model import CONTENT, Item
+from testbed.support.errors import InputError
+from testbed.support.names import node_id
+from topos.model import Topology
+from topos.suggest import unknown
+
+#: Entry points of installed packages that generate workloads: functions of the experiment and a `Random` that
+#: return `Item`s.
+GROUP = "cbcb.workloads"
+#: The fields of a request; `message` is `attributes` in the readable notation.
+_COLUMNS = ("at_s", "node", "app", "action", *(name for name in CONTENT if name != "attributes"), "message")
+_FIELDS = (*_COLUMNS, "attributes")
+#: The types of the columns that are numbers.
+_NUMBERS: Mapping[str, Callable[[str], float]] = {
+    "at_s": float,
+    "max": int,
+    "lifetime_s": float,
+    "freshness_s": float,
+}
+_T = TypeVar("_T")
+Generator = Callable[[Experiment, Random], Iterable[Item]]
+
+
+class _FieldError(ValueError):
+    """A field that cannot be used; names it, and what was expected."""
+
+
+def given_items(experiment: Experiment, random: Random) -> list[Item] | None:
+    """Returns the requests of the trace or of the generator that the experiment names; None: of neither.
+
+    Raises:
+        InputError: as `read_trace` and `generated`.
+    """
+    options = experiment.workload
+    if options is not None and options.trace is not None:
+        return read_trace(Path(options.trace), experiment)
+    if options is not None and options.generator is not None:
+        return generated(options.generator, experiment, random)
+    return None
+
+
+def read_trace(path: Path, experiment: Experiment) -> list[Item]:
+    """Reads a trace: CSV with the columns of `_COLUMNS`, or JSON lines as a run's `workload.jsonl`.
+
+    A node is given by its number or its name. In CSV, an empty field is one that the action does not have,
+    and a message is written in the readable notation.
+
+    Raises:
+        InputError: the file cannot be read, or a field is missing, unknown or of another type or range; names
+            file, line and field.
+    """
+    if path.suffix not in (".csv", ".jsonl"):
+        raise InputError(f"{path}: expected a trace whose name ends in .csv or .jsonl")
+    items = []
+    served = commands(experiment.service, experiment.protocol)
+    try:
+        # Spreadsheets write a byte order mark before the first column.
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            for number, fields in _rows(path, file):
+                try:
+                    items.append(_item(fields, experiment.topology, served))
+                except _FieldError as error:
+                    raise InputError(f"{path}, line {number}: {error}") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    return items
+
+
+def _rows(path: Path, file: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number of each line with its fields."""
+    if path.suffix == ".csv":
+        yield from _csv_rows(path, file)
+        return
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number}: not JSON: {error}") from error
+        if not isinstance(fields, dict):
+            raise InputError(f"{path}, line {number}: expected an object")
+        yield number, fields
+
+
+def _csv_rows(path: Path, file: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(file)
+    names = reader.fieldnames or ()
+    if not names:
+        raise InputError(
+            f"{path}, line 1: is empty; expected the names of the columns: {', '.join(_COLUMNS)}"
+        )
+    for name in names:
+        if name not in _COLUMNS:
+            raise InputError(f"{path}, line 1: {unknown('column', name, _COLUMNS)}")
+        if list(names).count(name) > 1:
+            raise InputError(f"{path}, line 1: column '{name}' is there twice")
+    for row in reader:
+        if None in row:
+            raise InputError(f"{path}, line {reader.line_num}: more fields than columns")
+        yield reader.line_num, {key: _csv_value(key, value) for key, value in row.items() if value}
+
+
+def _csv_value(name: str, text: str) -> object:
+    """The value of a field of a CSV file; what is no number where one is expected stays a text."""
+    convert = _NUMBERS.get(name)
+    try:
+        return text if convert is None else convert(text)
+    except ValueError:
+        return text
+
+
+def _item(fields: Mapping[str, Any], topology: Topology, served: Collection[str]) -> Item:
+    """Returns the request of a line.
+
+    Raises:
+        _FieldError: a field is missing, unknown or not valid.
+    """
+    values = {name: value for name, value in fields.items() if value is not None}
+    for name in values:
+        if name not in _FIELDS:
+            raise _FieldError(unknown("field", name, _FIELDS))
+    if "message" in values:
+        values["attributes"] = _parsed("message", values.pop("message"), parse_message)
+    node = values.get("node")
+    if isinstance(node, str) or type(node) is int:
+        try:
+            values["node"] = node_id(str(node), topology)
+        except InputError as error:
+            raise _FieldError(f"node: {error}") from error
+    return _checked(values, topology, served)
+
+
+def _checked(values: Mapping[str, Any], topology: Topology, served: Collection[str]) -> Item:
+    """Returns the request of fields by name.
+
+    Raises:
+        _FieldError: a field is missing, has no meaning for the action, or is not valid.
+    """
+    known = {
+        name: each for name, each in EVENTS.items() if issubclass(each, ApplicationEvent) and name in served
+    }
+    actions = " or ".join(known)
+    if "action" not in values:
+        raise _FieldError(f"action: missing; expected {actions}")
+    action = values["action"]
+    event = known.get(action) if isinstance(action, str) else None
+    if event is None:
+        raise _FieldError(f"action: {action!r} is not valid; expected {actions}")
+    carried = ("at_s", "node", *(name for name in CONTENT if name in event.carries))
+    optional = {"action", "app"}
+    for name in values:
+        if name not in carried and name not in optional:
+            raise _FieldError(f"{name}: has no meaning for {action}; expected {' and '.join(carried)}")
+    options = {option.key: option for option in options_of(event)}
+    checked: dict[str, Any] = {}
+    for name in (*carried, "app"):
+        if name in optional and name not in values:
+            continue
+        if name == "attributes":
+            checked[name] = _attributes(values)
+            continue
+        if name not in values:
+            raise _FieldError(f"{name}: missing; expected {options[name].expected}")
+        try:
+            checked[name] = options[name].convert(values[name])
+        except ValueError as error:
+            raise _FieldError(f"{name}: {error}") from error
+    for name, problem in check_node(checked["node"], topology):
+        raise _FieldError(f"{name}: {problem}")
+    if "predicate" in checked:
+        _parsed("predicate", checked["predicate"], parse_predicate)
+    return Item(action=action, **checked)
+
+
+def _attributes(values: Mapping[str, Any]) -> Message:
+    if "attributes" not in values:
+        raise _FieldError("message: missing; expected a message in the readable notation, or attributes")
+    attributes = values["attributes"]
+    if not isinstance(attributes, Mapping):
+        raise _FieldError(f"attributes: {attributes!r} is not valid; expected an object of names and values")
+    try:
+        return Message(attributes)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _FieldError(f"attributes: {error}") from error
+
+
+def _parsed(name: str, text: object, parse: Callable[[str], _T]) -> _T:
+    """Parses a text in the readable notation."""
+    if not isinstance(text, str):
+        raise _FieldError(f"{name}: {text!r} is not valid; expected a text in the readable notation")
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise _FieldError(f"{name}: {error}") from error
+
+
+def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
+    """Returns the items of a generator that an installed package offers.
+
+    Raises:
+        InputError: no package offers it, it fails, or an item is not valid in this experiment; names
+            generator, item and field.
+    """
+    offered = {each.name: each for each in entry_points(group=GROUP)}
+    if name not in offered:
+        known = unknown("generator", name, offered) if offered else f"no package offers {name!r}"
+        raise InputError(f"workload.generator: {known} (entry points of the group {GROUP})")
+    place = f"workload.generator: {name}"
+    served = commands(experiment.service, experiment.protocol)
+    items = []
+    for number, item in enumerate(_made(place, offered[name], experiment, random), 1):
+        if not isinstance(item, Item):
+            raise InputError(f"{place}, item {number}: {item!r}; expected an Item")
+        values = {
+            "at_s": item.at_s,
+            "node": item.node,
+            "app": item.app,
+            "action": item.action,
+            **item.content,
+        }
+        try:
+            items.append(_checked(values, experiment.topology, served))
+        except _FieldError as error:
+            raise InputError(f"{place}, item {number}: {error}") from error
+    return items
+
+
+def _made(place: str, offered: EntryPoint, experiment: Experiment, random: Random) -> Iterator[object]:
+    """Yields what a generator returns; whatever it raises becomes an error that names its line."""
+    try:
+        make: Generator = offered.load()
+    except Exception as error:
+        raise InputError(f"{place}: cannot be loaded: {type(error).__name__}: {error}") from error
+    try:
+        yield from make(experiment, random)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[1:2]
+        where = "".join(f" at {frame.filename}, line {frame.lineno}" for frame in frames)
+        raise InputError(f"{place}: fails{where}: {type(error).__name__}: {error}") from error
