@@ -43,7 +43,7 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
 from testbed.conclude import account_run
-from testbed.control.running import Running
+from testbed.emulation.control.running import Running
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
@@ -201,7 +201,7 @@ def run(experiment: Experiment, *, runs: str | Path = DEFAULT_RUNS, master: str 
     Raises:
         TestbedError: as `cbcb run`.
     """
-    from testbed.emulation.emulation import emulate
+    from testbed.emulation.run.emulation import emulate
     from testbed.machine.checks import require_machine
 
     require_machine(experiment)

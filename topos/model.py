@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: A link with a bandwidth is a token bucket (TBF), emulated and simulated: bytes that may leave at once, at
+#: least one full frame, and the longest wait of a frame, in seconds.
+TBF_BURST_BYTES = 16_384
+TBF_LATENCY_S = 0.4
+
 
 class TopologyError(ValueError):
     """A topology that cannot be used; the message names file, line or field and what was expected."""

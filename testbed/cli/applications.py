@@ -18,7 +18,7 @@ from router.predicates.printer import format_message
 from router.privacy.keys import KeyFile, KeyFileError, read_keys
 from router.runtime.client import Client, ClientError
 from testbed.cli.arguments import add_live_run, add_node, positive, timeout_s
-from testbed.control.running import Running
+from testbed.emulation.control.running import Running
 from testbed.support.errors import InputError, RunError
 from testbed.terminal.numbers import message
 from testbed.terminal.printable import put

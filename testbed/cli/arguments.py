@@ -143,7 +143,7 @@ def load(arguments: Namespace) -> Experiment:
 
 
 def add_force(parser: ArgumentParser) -> None:
-    """--force, against `testbed.emulation.demand`."""
+    """--force, against `testbed.emulation.run.demand`."""
     parser.add_argument(
         "--force",
         action="store_true",
@@ -167,12 +167,12 @@ def add_run(parser: ArgumentParser) -> None:
 
 
 def add_live_run(parser: ArgumentParser) -> None:
-    """--run, which `testbed.control.running.Running.find` takes."""
+    """--run, which `testbed.emulation.control.running.Running.find` takes."""
     parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
 
 
 def add_node(parser: ArgumentParser) -> None:
-    """NODE, which `testbed.control.running.Running.node` takes."""
+    """NODE, which `testbed.emulation.control.running.Running.node` takes."""
     parser.add_argument("node", help="a node: 3, r3, or its name in the topology")
 
 

@@ -7,16 +7,15 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 
 from testbed.cli.arguments import add_experiment, add_force, add_runs, load
-from testbed.emulation.demand import capacity, demand, shortages
-from testbed.emulation.estimate import estimate
+from testbed.emulation.run.demand import capacity, demand, shortages
+from testbed.emulation.run.estimate import estimate
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.events.network import at_worst
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.members import key_ring
 from testbed.experiments.workload.model import Workload
 from testbed.machine.checks import open_vswitch
-from testbed.machine.probes import kernel_features
-from testbed.network.shaping import missing_features
+from testbed.machine.probes import kernel_features, missing_features
 from testbed.support.errors import MachineError
 from testbed.terminal.numbers import counted
 from testbed.terminal.printable import put

@@ -9,7 +9,7 @@ from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.cli.arguments import add_live_run, add_node
-from testbed.control.running import NODE_VARIABLE, SOCKET_VARIABLE, Running
+from testbed.emulation.control.running import NODE_VARIABLE, SOCKET_VARIABLE, Running
 from testbed.support.errors import InputError
 from testbed.support.names import host_name
 from testbed.terminal.printable import put
@@ -112,7 +112,7 @@ def cli_arguments(parser: ArgumentParser) -> None:
 
 def cli_command(arguments: Namespace) -> int:
     """Returns 0, or the status of the command that ended a prompt without a terminal."""
-    from testbed.control.prompt import Prompt
+    from testbed.emulation.control.prompt import Prompt
 
     running = Running.find(arguments.run)
     put(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)

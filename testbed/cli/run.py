@@ -9,8 +9,8 @@ from rich.console import Console
 
 from captures.rundir.layout import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs, load
+from testbed.emulation.network.namespaces import require_backlog
 from testbed.machine.probes import datapath, why_no_tun
-from testbed.network.namespaces import require_backlog
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
 from testbed.terminal.progress import Progress
 from topos.model import Topology
@@ -54,14 +54,14 @@ def run_command(arguments: Namespace) -> int:
 
     A run whose workload was interrupted leaves a folder that `cbcb account` accounts for, and nothing else.
     """
-    from testbed.emulation.demand import demand, require_capacity
-    from testbed.emulation.emulation import emulate
-    from testbed.emulation.estimate import estimate
+    from testbed.emulation.network.cleanup import clean_dead_runs
+    from testbed.emulation.run.demand import demand, require_capacity
+    from testbed.emulation.run.emulation import emulate
+    from testbed.emulation.run.estimate import estimate
+    from testbed.emulation.run.prepared import PreparedConclusion, has_room
     from testbed.experiments.workload.generate import generate
     from testbed.live.view import LiveView
     from testbed.machine.checks import require_machine
-    from testbed.network.cleanup import clean_dead_runs
-    from testbed.prepared import PreparedConclusion, has_room
 
     experiment = load(arguments)
     require_machine(experiment)

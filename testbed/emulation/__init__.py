@@ -1,1 +1,1 @@
-"""Emulation of an experiment: bring-up, workload and take-down."""
+"""The emulated network: its switches and hosts, one run on it, and commands to a running emulation."""

@@ -23,15 +23,15 @@ from testbed.machine.probes import (
     java_version,
     kernel_features,
     lacking_capabilities,
+    missing_features,
     output,
+    switch_schema,
     why_no_machine_code,
     why_no_namespaces,
     why_no_temporary_programs,
     why_no_tun,
 )
 from testbed.machine.versions import package_versions, required_packages
-from testbed.network.shaping import missing_features
-from testbed.network.switch_daemons import schema
 from testbed.support.errors import MachineError
 
 PYTHON_MIN = (3, 11)
@@ -246,8 +246,8 @@ def open_vswitch() -> Check:
     mend = f"apt-get install -y {required_commands()['ovs-vswitchd']}"
     if shutil.which("ovs-vswitchd") is None:
         return Check("open vswitch", False, "ovs-vswitchd not found", mend)
-    if not schema().is_file():
-        detail = f"{schema()}, the schema of its database, does not exist"
+    if not switch_schema().is_file():
+        detail = f"{switch_schema()}, the schema of its database, does not exist"
         return Check("open vswitch", False, detail, f"{mend}, or set OVS_PKGDATADIR to its folder")
     found = output(["ovs-vswitchd", "--version"]).split("\n")[0].split()[-1]
     return Check("open vswitch", True, f"{found}, {datapath()} datapath")

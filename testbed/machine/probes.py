@@ -11,12 +11,13 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from router.system import start_module
-from testbed.network.shaping import KernelFeatures
+from topos.model import Topology
 
 #: Capability -> its number in <linux/capability.h>.
 _CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21, "SYS_NICE": 23}
@@ -24,6 +25,16 @@ _CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21, "SYS_NICE": 23
 _WITH_MACHINE_CODE = ("duckdb", "numba", "pyarrow")
 #: The line of `java -version` with the version, such as 17.0.15, 26-ea or 25-internal.
 _JAVA_VERSION = re.compile(r'^\S+ version "((\d+)[^"]*)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    """The kernel's features for shaping."""
+
+    netem: bool
+    tbf: bool
+    nft_egress: bool
+    nft_dup: bool = False
 
 
 @cache
@@ -55,6 +66,32 @@ def kernel_features() -> KernelFeatures:
     )
 
 
+def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
+    """Returns a sentence for each link property that the kernel cannot provide."""
+    problems = []
+    for link in topology.links:
+        name = f"link {link.u}-{link.v}"
+        for key in ("delay_ms", "jitter_ms", "reorder_percent"):
+            value = getattr(link, key)
+            if value and not kernel.netem:
+                problems.append(f"{name} asks for {key} = {value:g}, which needs the kernel's sch_netem")
+        if link.duplicate_percent and not (kernel.netem or kernel.nft_dup):
+            problems.append(
+                f"{name} asks for duplicate_percent = {link.duplicate_percent:g}, which needs sch_netem"
+                " or nftables egress with dup"
+            )
+        if link.loss_percent and not (kernel.netem or kernel.nft_egress):
+            problems.append(
+                f"{name} asks for loss_percent = {link.loss_percent:g}, which needs sch_netem"
+                " or nftables egress"
+            )
+        if link.bandwidth_mbps and not kernel.tbf:
+            problems.append(
+                f"{name} asks for bandwidth_mbps = {link.bandwidth_mbps:g}, which needs the kernel's sch_tbf"
+            )
+    return problems
+
+
 def lacking_capabilities(*names: str) -> list[str]:
     """Returns those of the capabilities that this process does not have; names of `_CAPABILITIES`."""
     status = Path("/proc/self/status").read_text()
@@ -75,6 +112,11 @@ def why_no_tun() -> str | None:
     except OSError as error:
         return f"/dev/net/tun: {error.strerror}"
     return None
+
+
+def switch_schema() -> Path:
+    """Returns the schema of Open vSwitch's database, of this machine's package."""
+    return Path(os.environ.get("OVS_PKGDATADIR", "/usr/share/openvswitch")) / "vswitch.ovsschema"
 
 
 def java() -> str:

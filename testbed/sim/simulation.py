@@ -27,7 +27,7 @@ from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
-from testbed.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
+from testbed.emulation.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.router_options import router_options
 from testbed.experiments.events.network import at_worst, steps_of

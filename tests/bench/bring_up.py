@@ -23,8 +23,8 @@ from mininet.node import OVSSwitch
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_timings
+from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.machine.probes import datapath, kernel_features
-from testbed.network.emulated import EmulatedNetwork
 from tests.support.system_switches import start_open_vswitch
 from topos.generators import waxman
 from topos.mininet_topos import CbcbTopo

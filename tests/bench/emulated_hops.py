@@ -7,7 +7,7 @@ captures, the routers give way to bare loops that forward frames at the same rat
 
 *Machine* is the processor time of everything on the machine for each message that crosses a link: routers,
 Open vSwitch, captures, kernel and the applications, and other programs, so nothing else should run.
-`testbed.emulation.estimate` estimates with it.
+`testbed.emulation.run.estimate` estimates with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import psutil
 from rich.console import Console
 
 from router.runtime.client import Client
-from testbed.emulation.emulation import Emulation
+from testbed.emulation.run.emulation import Emulation
 from testbed.experiments.config.load import load_experiment
 from testbed.machine.probes import datapath
 from testbed.runs.folders import new_run_folder

@@ -1,6 +1,6 @@
 """Processes, memory, descriptors and times of an emulation, by the number of its routers.
 
-They are the constants of `testbed.emulation.demand`.
+They are the constants of `testbed.emulation.run.demand`.
 
 Networks without a workload are brought up, measured and taken down; a line through the sizes gives the base
 and the share of each router. The default experiment gives the bytes on disk of a captured frame. Needs root.
@@ -23,7 +23,7 @@ from rich.console import Console
 from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
 from testbed.conclude import judge_run
-from testbed.emulation.emulation import Emulation, emulate
+from testbed.emulation.run.emulation import Emulation, emulate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import datapath

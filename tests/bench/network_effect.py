@@ -32,7 +32,7 @@ from router.matching.common.columns import to_predicates
 from router.predicates.model import Message
 from router.predicates.printer import format_predicate
 from testbed.conclude import judge_run
-from testbed.emulation.emulation import emulate
+from testbed.emulation.run.emulation import emulate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table

@@ -12,7 +12,7 @@ from captures.rundir.applications import read_applications
 from captures.rundir.inputs import Calibration, read_manifest
 from captures.rundir.layout import RunLayout
 from router.runtime import commands
-from testbed.control.running import Running
+from testbed.emulation.control.running import Running
 from testbed.machine.probes import kernel_features
 from tests.support.command import Cbcb
 from tests.support.polling import TIMEOUT, poll

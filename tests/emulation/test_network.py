@@ -17,12 +17,11 @@ import pytest
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.system import enter_network_namespace, namespace_path, returning_to_its_namespace
 from router.wire.addresses import ETHERTYPE, HOST_PORT, node_address
-from testbed.machine.probes import kernel_features
-from testbed.network.emulated import EmulatedNetwork
-from testbed.network.namespaces import Namespaces
-from testbed.network.shaping import KernelFeatures
-from testbed.network.switch_daemons import Group, SwitchDaemons
-from testbed.network.switch_sockets import packet_sockets
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.namespaces import Namespaces
+from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
+from testbed.emulation.network.switch_sockets import packet_sockets
+from testbed.machine.probes import KernelFeatures, kernel_features
 from testbed.support.errors import RunError
 from testbed.support.run_state import ProcessId
 from tests.support.polling import TIMEOUT, poll

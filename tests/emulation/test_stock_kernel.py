@@ -30,11 +30,11 @@ from router.clock.clock import SharedClock
 from router.clock.page import ClockPage
 from router.runtime import commands
 from router.wire.addresses import HOST_PORT
-from testbed.control.running import Running
+from testbed.emulation.control.running import Running
+from testbed.emulation.network.namespaces import Namespaces, run_inside
+from testbed.emulation.network.ovs_counters import parse_ports
+from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
 from testbed.machine.probes import datapath, kernel_features
-from testbed.network.namespaces import Namespaces, run_inside
-from testbed.network.ovs_counters import parse_ports
-from testbed.network.switch_daemons import Group, SwitchDaemons
 from testbed.support.errors import MachineError
 from tests.support.command import CBCB, Cbcb
 from tests.support.paths import ROOT

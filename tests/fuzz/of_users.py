@@ -151,7 +151,7 @@ def control() -> Run:
 
     from captures.rundir.faults import read_commands
     from captures.rundir.layout import RunLayout
-    from testbed.control.commands import Commands
+    from testbed.emulation.control.commands import Commands
     from testbed.experiments.config.load import load_experiment
     from testbed.sim.simulation import Simulation
     from testbed.terminal.progress import Progress

@@ -32,12 +32,12 @@ from router.wire.codec import encode, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.framework import RYU
-from testbed.emulation.event_log import Event, ProcessLog
-from testbed.network.commands import run
-from testbed.network.devices import set_up
-from testbed.network.emulated import EmulatedNetwork
-from testbed.network.namespaces import inside
-from testbed.network.shaping import KernelFeatures
+from testbed.emulation.network.commands import run
+from testbed.emulation.network.devices import set_up
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.namespaces import inside
+from testbed.emulation.run.event_log import Event, ProcessLog
+from testbed.machine.probes import KernelFeatures
 from testbed.support.names import host_device, port_device, switch_name
 from tests.support.polling import TIMEOUT
 from topos.loaders import to_json

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli.main import main
-from testbed.emulation import emulation
+from testbed.emulation.run import emulation
 from testbed.runs.folders import new_run_folder
 
 

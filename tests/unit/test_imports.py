@@ -26,7 +26,7 @@ HEAVY = {
     "scapy": ("router.wire.layers",),
     "ryu": ("testbed.controller.framework",),
     "eventlet": ("testbed.controller.framework",),
-    "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
+    "mininet": ("testbed.emulation.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
     "duckdb": ("captures.tables.query", "captures.accounting.engines"),
     "numba": ("router.native",),
@@ -171,8 +171,8 @@ def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() 
     assert users == {
         *(
             "testbed.conclude",
-            "testbed.control.prompt",
-            "testbed.emulation.emulation",
+            "testbed.emulation.control.prompt",
+            "testbed.emulation.run.emulation",
             "testbed.evaluation.sweeps.plot",
         ),
     }

@@ -22,7 +22,7 @@ CHILDREN = (
     "router.runtime.parent",
     "testbed.controller",
     "testbed.live",
-    "testbed.prepared",
+    "testbed.emulation.run.prepared",
 )
 #: Modules that name the interpreter and do not start it.
 NAME_IT = {

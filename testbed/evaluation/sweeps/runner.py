@@ -17,7 +17,7 @@ from captures.rundir.layout import RunLayout
 from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
 from testbed.conclude import judge_run
-from testbed.emulation.emulation import emulate
+from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
 from testbed.evaluation.sweeps.spec import Job

@@ -1,8 +1,8 @@
 """Faults of the parts of an emulation: processes that are stopped or killed, at a time, for a while.
 
-The parts are those of `testbed.emulation.parts`, which performs the faults through `PartsControl` and notes
-them in the run folder (`captures.rundir.faults`), from where oracle and accounting know of them. A simulation
-has no processes.
+The parts are those of `testbed.emulation.run.parts`, which performs the faults through `PartsControl` and
+notes them in the run folder (`captures.rundir.faults`), from where oracle and accounting know of them. A
+simulation has no processes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.control.quiescence import quiet_limit_s
+from testbed.emulation.control.quiescence import quiet_limit_s
 from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment

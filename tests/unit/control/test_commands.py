@@ -15,7 +15,7 @@ import pytest
 
 from captures.rundir.faults import lossy_links, read_commands
 from captures.rundir.layout import RunLayout
-from testbed.control.commands import LINE_LIMIT, Commands
+from testbed.emulation.control.commands import LINE_LIMIT, Commands
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id

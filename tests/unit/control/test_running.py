@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.control import running
-from testbed.control.running import Running
+from testbed.emulation.control import running
+from testbed.emulation.control.running import Running
 from testbed.support.errors import InputError
 from testbed.support.run_state import ProcessId, RunState
 

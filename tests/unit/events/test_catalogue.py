@@ -14,11 +14,12 @@ from rich.console import Console
 from captures.rundir.epochs import LINK_DOWN, NETWORK_EVENTS, epochs
 from captures.rundir.layout import RunLayout
 from router.options import option, options_of
-from testbed.control.commands import Commands
-from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.governor import Limits
-from testbed.emulation.lag_watch import LagWatch
-from testbed.emulation.schedule import RunningNetwork, play
+from testbed.emulation.control.commands import Commands
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import Limits
+from testbed.emulation.run.lag_watch import LagWatch
+from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
@@ -29,8 +30,7 @@ from testbed.experiments.events.network import Fault, LinkDown, LinkFlap, Networ
 from testbed.experiments.events.parts import PartFault, part_steps_of
 from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.model import Item, Workload
-from testbed.network.emulated import EmulatedNetwork
-from testbed.network.shaping import KernelFeatures
+from testbed.machine.probes import KernelFeatures
 from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from testbed.machine.checks import FEATURES, check_machine
-from testbed.machine.probes import kernel_features
-from testbed.network.shaping import KernelFeatures
+from testbed.machine.probes import KernelFeatures, kernel_features
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: privileges are taken away")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.emulation.network.namespaces import allow_descriptors
 from testbed.machine import checks, probes
 from testbed.machine.checks import Check, check_machine
 from testbed.machine.versions import tool_versions
-from testbed.network.namespaces import allow_descriptors
 from tests.support.paths import ROOT
 
 _QUOTES = 'Picked up JAVA_TOOL_OPTIONS: -Downer="the lab"\n'

@@ -11,10 +11,9 @@ import pytest
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import node_address
-from testbed.network.calibration import MEASURES, Counted, Frames, Span, calibrations, read_counters
-from testbed.network.shaping import TBF_BURST_BYTES
+from testbed.emulation.network.calibration import MEASURES, Counted, Frames, Span, calibrations, read_counters
 from tests.support.capture_files import pcap
-from topos.model import PROPERTIES, Link
+from topos.model import PROPERTIES, TBF_BURST_BYTES, Link
 
 LINK = Link(0, 0, 1, 1, 1)
 _NS = 1_000_000_000

@@ -16,12 +16,12 @@ import pytest
 from rich.console import Console
 
 from testbed.cli import run
-from testbed.control.quiescence import quiet_period_s
+from testbed.emulation.control.quiescence import quiet_period_s
+from testbed.emulation.network import emulated, namespaces, switch_daemons
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.namespaces import run_inside
+from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
 from testbed.machine.probes import kernel_features
-from testbed.network import emulated, namespaces, switch_daemons
-from testbed.network.emulated import EmulatedNetwork
-from testbed.network.namespaces import run_inside
-from testbed.network.switch_daemons import Group, SwitchDaemons
 from testbed.support.errors import InputError, MachineError, RunError
 from testbed.terminal.progress import Progress
 from topos.generators import ring, star

@@ -8,7 +8,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from testbed.network.switch_daemons import Daemon, Group
+from testbed.emulation.network.switch_daemons import Daemon, Group
 
 
 def test_what_was_lost_before_a_kill_is_not_forgotten(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from router.wire.addresses import CONTROLLER_SOURCE
-from testbed.network.ovs_counters import difference, parse_drops, parse_lost, parse_ports
+from testbed.emulation.network.ovs_counters import difference, parse_drops, parse_lost, parse_ports
 from testbed.support.errors import RunError
 
 PRINTED = """netdev@ovs-netdev:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.network import rcu
+from testbed.emulation.network import rcu
 
 
 @pytest.fixture

@@ -10,18 +10,10 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.layout import RunLayout
-from testbed.machine.probes import kernel_features
-from testbed.network.calibration import Span, calibrations, read_counters
-from testbed.network.shaping import (
-    TBF_BURST_BYTES,
-    KernelFeatures,
-    changed_nft,
-    changed_tc,
-    missing_features,
-    nft_ruleset,
-    tc_commands,
-)
-from topos.model import Link, Node, Topology
+from testbed.emulation.network.calibration import Span, calibrations, read_counters
+from testbed.emulation.network.shaping import changed_nft, changed_tc, nft_ruleset, tc_commands
+from testbed.machine.probes import KernelFeatures, kernel_features, missing_features
+from topos.model import TBF_BURST_BYTES, Link, Node, Topology
 
 ALL = KernelFeatures(netem=True, tbf=True, nft_egress=True)
 NO_NETEM = KernelFeatures(netem=False, tbf=True, nft_egress=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.network.cleanup import clean_dead_runs, remove_state
+from testbed.emulation.network.cleanup import clean_dead_runs, remove_state
 from testbed.support import run_state
 from testbed.support.run_state import ProcessId, RunState
 from tests.support.polling import TIMEOUT, poll
@@ -71,7 +71,7 @@ def test_a_process_is_the_same_whatever_it_executes_and_is_called() -> None:
 #: Ends a process between the two looks at it, and gives its number to another: alone in a namespace.
 _REUSED = """
 import os, subprocess, sys, time
-from testbed.network.cleanup import end_processes
+from testbed.emulation.network.cleanup import end_processes
 from testbed.support.run_state import ProcessId
 
 def start():

@@ -14,15 +14,15 @@ import pytest
 from rich.console import Console
 
 from testbed.cli.main import main
-from testbed.emulation.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
-from testbed.emulation.emulation import _bringing_up
-from testbed.emulation.estimate import Estimate, estimate
-from testbed.emulation.governor import CAUTION
+from testbed.emulation.network.namespaces import descriptors_needed
+from testbed.emulation.run.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
+from testbed.emulation.run.emulation import _bringing_up
+from testbed.emulation.run.estimate import Estimate, estimate
+from testbed.emulation.run.governor import CAUTION
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.workload.generate import generate
-from testbed.network.namespaces import descriptors_needed
 from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError
 from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import experiment as attention_experiment
@@ -120,8 +120,8 @@ def test_the_capacity_is_what_the_limits_of_process_and_container_and_the_disk_l
 ) -> None:
     group = tmp_path / "groups" / "outer" / "inner"
     group.mkdir(parents=True)
-    monkeypatch.setattr("testbed.emulation.demand._GROUPS", tmp_path / "groups")
-    monkeypatch.setattr("testbed.emulation.demand._OWN_GROUP", tmp_path / "own")
+    monkeypatch.setattr("testbed.emulation.run.demand._GROUPS", tmp_path / "groups")
+    monkeypatch.setattr("testbed.emulation.run.demand._OWN_GROUP", tmp_path / "own")
     (tmp_path / "own").write_text("1:name=systemd:/other\n0::/outer/inner\n")
     (group / "memory.max").write_text("max\n")
     (group.parent / "pids.max").write_text("50\n")
@@ -132,10 +132,10 @@ def test_the_capacity_is_what_the_limits_of_process_and_container_and_the_disk_l
         asked.append(path)
         return SimpleNamespace(free=123)
 
-    monkeypatch.setattr("testbed.emulation.demand.shutil.disk_usage", usage)
-    monkeypatch.setattr("testbed.emulation.demand.resource.getrlimit", lambda _what: (64, 4096))
+    monkeypatch.setattr("testbed.emulation.run.demand.shutil.disk_usage", usage)
+    monkeypatch.setattr("testbed.emulation.run.demand.resource.getrlimit", lambda _what: (64, 4096))
     monkeypatch.setattr(
-        "testbed.emulation.demand.psutil.virtual_memory", lambda: SimpleNamespace(available=777)
+        "testbed.emulation.run.demand.psutil.virtual_memory", lambda: SimpleNamespace(available=777)
     )
     assert capacity(tmp_path / "not" / "made") == Capacity(12, 777, 4096, 123)
     assert asked == [tmp_path]
@@ -163,8 +163,8 @@ def test_check_refuses_what_the_machine_cannot_hold_unless_forced(force: list[st
 def test_the_cache_of_files_of_a_container_is_free_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.emulation.demand._GROUPS", tmp_path)
-    monkeypatch.setattr("testbed.emulation.demand._OWN_GROUP", tmp_path / "own")
+    monkeypatch.setattr("testbed.emulation.run.demand._GROUPS", tmp_path)
+    monkeypatch.setattr("testbed.emulation.run.demand._OWN_GROUP", tmp_path / "own")
     (tmp_path / "own").write_text("0::/\n")
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
@@ -175,8 +175,8 @@ def test_the_cache_of_files_of_a_container_is_free_memory(
 def test_the_limits_of_a_job_under_control_groups_of_version_1_are_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.emulation.demand._GROUPS", tmp_path)
-    monkeypatch.setattr("testbed.emulation.demand._OWN_GROUP", tmp_path / "own")
+    monkeypatch.setattr("testbed.emulation.run.demand._GROUPS", tmp_path)
+    monkeypatch.setattr("testbed.emulation.run.demand._OWN_GROUP", tmp_path / "own")
     (tmp_path / "own").write_text("12:pids:/job\n9:cpu,cpuacct:/\n4:memory:/slurm/job_1/step_0\n")
     job, pids = tmp_path / "memory" / "slurm" / "job_1", tmp_path / "pids" / "job"
     (job / "step_0").mkdir(parents=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli.main import main
-from testbed.emulation.estimate import Estimate, estimate
+from testbed.emulation.run.estimate import Estimate, estimate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
 

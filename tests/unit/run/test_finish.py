@@ -14,7 +14,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.records.json_file import to_json
 from testbed.conclude import conclude
-from testbed.emulation.emulation import emulate
+from testbed.emulation.run.emulation import emulate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.support.errors import InputError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.emulation.governor import SLOWEST, Governor, Limits, Seen
+from testbed.emulation.run.governor import SLOWEST, Governor, Limits, Seen
 
 PERIOD_S = 0.25
 LIMITS = Limits(SLOWEST, 60.0, bound_s=30.0, bound_wall_s=1.0)

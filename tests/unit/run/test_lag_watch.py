@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.layout import RunLayout
-from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.governor import Governor, Limits
-from testbed.emulation.lag_watch import LagWatch
+from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import Governor, Limits
+from testbed.emulation.run.lag_watch import LagWatch
 from tests.support.polling import wait_for
 
 LOW, FIRST = 0.05, 4.0

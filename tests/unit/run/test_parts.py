@@ -15,7 +15,7 @@ import pytest
 
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
-from testbed.emulation.parts import RunningParts
+from testbed.emulation.run.parts import RunningParts
 from testbed.support.errors import RunError
 
 

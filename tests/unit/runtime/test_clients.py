@@ -17,8 +17,8 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError, Delivery
 from router.runtime.lines import REQUEST_LIMIT
 from router.runtime.listener import Listener
-from testbed.control.prompt import Prompt
-from testbed.control.running import Running
+from testbed.emulation.control.prompt import Prompt
+from testbed.emulation.control.running import Running
 from testbed.support import run_state
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.served_router import Node

@@ -26,8 +26,8 @@ from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError
 from testbed.cli import applications
-from testbed.control.prompt import Prompt
-from testbed.control.running import Running
+from testbed.emulation.control.prompt import Prompt
+from testbed.emulation.control.running import Running
 from testbed.support import run_state
 from testbed.support.errors import InputError
 from tests.support.applications import failed

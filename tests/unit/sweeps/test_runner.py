@@ -14,7 +14,7 @@ from testbed.evaluation.sweeps.spec import Job
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.machine import checks
-from testbed.network.shaping import KernelFeatures
+from testbed.machine.probes import KernelFeatures
 from testbed.support.errors import MachineError
 from testbed.terminal.progress import Progress
 

@@ -12,8 +12,8 @@ import pytest
 from captures.capturing import recorder, ring
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
-from testbed.control.prompt import Prompt
-from testbed.control.running import Running
+from testbed.emulation.control.prompt import Prompt
+from testbed.emulation.control.running import Running
 from testbed.support.errors import InputError
 from testbed.support.run_state import ProcessId, RunState
 from testbed.trace import live

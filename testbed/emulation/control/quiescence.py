@@ -11,9 +11,8 @@ from typing import Any, Self
 from router.protocol.core.reliable_control import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
 from testbed.experiments.config.model import Experiment
-from testbed.network.shaping import TBF_LATENCY_S
 from testbed.support.errors import RunError
-from topos.model import Link
+from topos.model import TBF_LATENCY_S, Link
 
 #: Wall seconds, far more than a frame takes through an unshaped network.
 _MARGIN_S = 0.2

@@ -18,7 +18,7 @@ from router.records.json_file import to_json, write_json
 from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
 from testbed.controller.settings import Settings
-from testbed.emulation.event_log import Event, ProcessLog
+from testbed.emulation.run.event_log import Event, ProcessLog
 from testbed.support.errors import RunError
 from testbed.support.processes import Child
 from testbed.support.steps import wait_until

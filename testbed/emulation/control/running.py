@@ -23,7 +23,7 @@ from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from router.system import enter_network_namespace
-from testbed.control.quiescence import quiet_period_s
+from testbed.emulation.control.quiescence import quiet_period_s
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
 from testbed.support.run_state import CHECKOUT, RunState, live_runs

@@ -2,7 +2,7 @@
 
 Each fault is noted in the run folder (`captures.rundir.faults`), with the time before a signal is sent, and
 after a part has started, so that what the part did lies outside. Lag while a part is away is its absence, not
-the machine's slowness: the watch of lag does not count it (`testbed.emulation.lag_watch`).
+the machine's slowness: the watch of lag does not count it (`testbed.emulation.run.lag_watch`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from captures.rundir.faults import FaultRecord, PartName, append_fault, killed_r
 from captures.rundir.layout import RunLayout
 from router.records.applications import ApplicationDisconnected
 from router.records.json_file import json_line
-from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.lag_watch import LagWatch
-from testbed.emulation.processes import Controller, Routers
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.lag_watch import LagWatch
+from testbed.emulation.run.processes import Controller, Routers
 from testbed.experiments.workload.driver import Driver
-from testbed.network.emulated import EmulatedNetwork
 from testbed.support.errors import RunError
 from testbed.support.run_state import RunState
 from testbed.support.steps import Steps

@@ -33,18 +33,21 @@ from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
-from testbed.control.commands import Commands
-from testbed.control.quiescence import quiet_period_s
 from testbed.controller.settings import Settings
-from testbed.emulation.estimate import estimate
-from testbed.emulation.event_log import ProcessLog
-from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.governor import CAUTION, SLOWEST, Governor, Limits
-from testbed.emulation.lag_watch import LagWatch
-from testbed.emulation.parts import RunningParts
-from testbed.emulation.processes import Controller, Routers
-from testbed.emulation.removal import remove_run
-from testbed.emulation.schedule import RunningNetwork, play
+from testbed.emulation.control.commands import Commands
+from testbed.emulation.control.quiescence import quiet_period_s
+from testbed.emulation.network.calibration import Span, calibrations
+from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.ovs_counters import difference
+from testbed.emulation.run.estimate import estimate
+from testbed.emulation.run.event_log import ProcessLog
+from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import CAUTION, SLOWEST, Governor, Limits
+from testbed.emulation.run.lag_watch import LagWatch
+from testbed.emulation.run.parts import RunningParts
+from testbed.emulation.run.processes import Controller, Routers
+from testbed.emulation.run.removal import remove_run
+from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.config.router_options import router_options
 from testbed.experiments.events.applications import Place
@@ -55,9 +58,6 @@ from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.members import private_applications
 from testbed.live.view import LiveView
 from testbed.machine.probes import kernel_features
-from testbed.network.calibration import Span, calibrations
-from testbed.network.emulated import EmulatedNetwork
-from testbed.network.ovs_counters import difference
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.support import run_state

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.control.commands import Commands
-from testbed.control.quiescence import Quiescence, not_quiet, quiet_limit_s
-from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
-from testbed.emulation.parts import RunningParts
+from testbed.emulation.control.commands import Commands
+from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_limit_s
+from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
+from testbed.emulation.run.parts import RunningParts
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.events.network import NetworkControl, steps_of
 from testbed.experiments.events.parts import part_steps_of

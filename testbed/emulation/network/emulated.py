@@ -23,25 +23,30 @@ from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.addresses import HOST_PORT, node_address
-from testbed.experiments.events.network import NetworkState
-from testbed.network.calibration import Counted, Span, read_counters
-from testbed.network.commands import ip_batch
-from testbed.network.devices import prepare, set_up
-from testbed.network.ip import address_lines, silence_lines
-from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
-from testbed.network.namespaces import Namespaces, allow_descriptors, inside, require_backlog, run_inside
-from testbed.network.ovs_counters import parse_drops, parse_ports
-from testbed.network.shaping import (
-    KernelFeatures,
+from testbed.emulation.network.calibration import Counted, Span, read_counters
+from testbed.emulation.network.commands import ip_batch
+from testbed.emulation.network.devices import prepare, set_up
+from testbed.emulation.network.ip import address_lines, silence_lines
+from testbed.emulation.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
+from testbed.emulation.network.namespaces import (
+    Namespaces,
+    allow_descriptors,
+    inside,
+    require_backlog,
+    run_inside,
+)
+from testbed.emulation.network.ovs_counters import parse_drops, parse_ports
+from testbed.emulation.network.shaping import (
     changed_nft,
     changed_tc,
     cleared_tc,
     ends,
-    missing_features,
     nft_ruleset,
     tc_commands,
 )
-from testbed.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
+from testbed.emulation.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
+from testbed.experiments.events.network import NetworkState
+from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.support.steps import Steps
@@ -63,7 +68,7 @@ class EmulatedNetwork:
         folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
-        ip: hosts have IP addresses (`testbed.network.ip`), from `start_ip` on.
+        ip: hosts have IP addresses (`testbed.emulation.network.ip`), from `start_ip` on.
 
     Attributes:
         controller_socket: where the switches connect to the controller.
@@ -355,7 +360,7 @@ class EmulatedNetwork:
         if self._daemons is not None:
             self._daemons.check("ovs-vswitchd")
 
-    # Faults of the daemons (`testbed.emulation.parts`).
+    # Faults of the daemons (`testbed.emulation.run.parts`).
 
     def kill_switches(self, node: int) -> None:
         """Kills the ovs-vswitchd of a switch, with those that share it."""
@@ -404,7 +409,7 @@ class EmulatedNetwork:
         return self._daemon_of(node).restart_database()
 
     def wait_for_database(self, node: int) -> None:
-        """See `testbed.network.switch_daemons.SwitchDaemons.wait_for_database`.
+        """See `testbed.emulation.network.switch_daemons.SwitchDaemons.wait_for_database`.
 
         An ovs-vswitchd that was started again has taken all properties from the devices that it found: its
         links get them again.

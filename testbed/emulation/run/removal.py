@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from testbed.network.cleanup import end_processes, remove_state
+from testbed.emulation.network.cleanup import end_processes, remove_state
 from testbed.support.run_state import RunState
 from testbed.support.steps import Steps
 

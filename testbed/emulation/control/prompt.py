@@ -20,7 +20,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
 from router.runtime.client import Client, ClientError
 from router.system import enter_network_namespace
-from testbed.control.running import Running
+from testbed.emulation.control.running import Running
 from testbed.support.errors import InputError, TestbedError
 from testbed.support.names import host_name
 from testbed.terminal.numbers import message

@@ -56,7 +56,7 @@ class Commands:
         unsettled: returns None if every router has the trees of the present network, otherwise the fault in
             words.
         quiet_s: gives the wall seconds for which a quiet network moves no frame
-            (`testbed.control.quiescence.quiet_period_s`).
+            (`testbed.emulation.control.quiescence.quiet_period_s`).
     """
 
     def __init__(

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from router.system import enter_network_namespace, returning_to_its_namespace
-from testbed.network import switch_sockets
-from testbed.network.commands import run
-from testbed.network.json_rpc import JsonRpc
-from testbed.network.ovs_counters import parse_lost
-from testbed.network.rcu import expedited_rcu
+from testbed.emulation.network import switch_sockets
+from testbed.emulation.network.commands import run
+from testbed.emulation.network.json_rpc import JsonRpc
+from testbed.emulation.network.ovs_counters import parse_lost
+from testbed.emulation.network.rcu import expedited_rcu
+from testbed.machine.probes import switch_schema
 from testbed.support.errors import RunError
 from testbed.support.names import datapath_id, port_device, switch_name
 from testbed.support.steps import Steps, wait_until
@@ -61,11 +62,6 @@ def switches_per_daemon(switches: int) -> int:
     """Returns the size of the groups of a network of so many switches."""
     size = min(-(-switches // _DAEMONS_FEW), _SWITCHES_PER_DAEMON_MAX)
     return max(size, _SWITCHES_PER_DAEMON_MIN, -(-switches // _DAEMONS_MAX))
-
-
-def schema() -> Path:
-    """Returns the schema of Open vSwitch's database, of this machine's package."""
-    return Path(os.environ.get("OVS_PKGDATADIR", "/usr/share/openvswitch")) / "vswitch.ovsschema"
 
 
 @dataclass(frozen=True)
@@ -196,7 +192,8 @@ class Daemon:
             )
 
     def grow_buffers(self) -> None:
-        """Gives the sockets of its ports room for long frames; see `testbed.network.switch_sockets`.
+        """Gives the sockets of its ports room for long frames; see
+        `testbed.emulation.network.switch_sockets`.
 
         Raises:
             RunError: ovs-vswitchd has ended.
@@ -204,7 +201,8 @@ class Daemon:
         self._sockets(switch_sockets.grow)
 
     def take_dropped(self) -> dict[str, int]:
-        """Returns the frames that found no room since the last call; see `testbed.network.switch_sockets`.
+        """Returns the frames that found no room since the last call; see
+        `testbed.emulation.network.switch_sockets`.
 
         Raises:
             RunError: ovs-vswitchd has ended.
@@ -388,7 +386,7 @@ class SwitchDaemons:
         """
         self._controller_socket = controller_socket
         empty = self.folder / "empty.db"
-        run(["ovsdb-tool", "create", str(empty), str(schema())])
+        run(["ovsdb-tool", "create", str(empty), str(switch_schema())])
         for daemon in self._daemons:
             daemon.start_database(empty)
         if self._type == "system":

@@ -22,9 +22,9 @@ import psutil
 
 from captures.rundir.measures import Answers, LagReport, PartLag, PartName
 from router.clock.meter import Meter
-from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.governor import Governor, Limits, Seen
-from testbed.emulation.switch_probe import SwitchProbe
+from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import Governor, Limits, Seen
+from testbed.emulation.run.switch_probe import SwitchProbe
 
 #: Rate of a governed clock until the opening predicates have spread.
 OPENING_RATE = 1.0

@@ -1,21 +1,17 @@
 """Link properties in the kernel: bandwidth by TBF, the others by netem; loss and duplicates also by nftables.
 
-All functions are pure: they return the commands that a topology needs, and the kernel features that these
-commands need. Shaping applies to frames that leave a switch port, at both ends of a link; host links are
-never shaped.
+All functions are pure: they return the commands that a topology needs. Shaping applies to frames that leave a
+switch port, at both ends of a link; host links are never shaped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from testbed.machine.probes import KernelFeatures
 from testbed.support.names import port_device
-from topos.model import PROPERTIES, Link, Topology
+from topos.model import PROPERTIES, TBF_BURST_BYTES, TBF_LATENCY_S, Link, Topology
 
-#: TBF: bytes that may leave at once, at least one full frame, and the longest wait of a frame.
-TBF_BURST_BYTES = 16_384
-TBF_LATENCY_S = 0.4
 #: TBF of a link whose bandwidth was taken away.
 _UNLIMITED_MBPS, _UNLIMITED_BURST_BYTES = 10_000.0, 100_000_000
 #: netem: frames that may be under way. The default limit, 1,000, drops frames of a long fast link without
@@ -25,42 +21,6 @@ _NETEM_LIMIT_FRAMES = 1_000_000
 _STEPS = 1_000_000
 #: Mark of frames that were doubled.
 _COPY = "0xcbcb"
-
-
-@dataclass(frozen=True)
-class KernelFeatures:
-    """The kernel's features for shaping."""
-
-    netem: bool
-    tbf: bool
-    nft_egress: bool
-    nft_dup: bool = False
-
-
-def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
-    """Returns a sentence for each link property that the kernel cannot provide."""
-    problems = []
-    for link in topology.links:
-        name = f"link {link.u}-{link.v}"
-        for key in ("delay_ms", "jitter_ms", "reorder_percent"):
-            value = getattr(link, key)
-            if value and not kernel.netem:
-                problems.append(f"{name} asks for {key} = {value:g}, which needs the kernel's sch_netem")
-        if link.duplicate_percent and not (kernel.netem or kernel.nft_dup):
-            problems.append(
-                f"{name} asks for duplicate_percent = {link.duplicate_percent:g}, which needs sch_netem"
-                " or nftables egress with dup"
-            )
-        if link.loss_percent and not (kernel.netem or kernel.nft_egress):
-            problems.append(
-                f"{name} asks for loss_percent = {link.loss_percent:g}, which needs sch_netem"
-                " or nftables egress"
-            )
-        if link.bandwidth_mbps and not kernel.tbf:
-            problems.append(
-                f"{name} asks for bandwidth_mbps = {link.bandwidth_mbps:g}, which needs the kernel's sch_tbf"
-            )
-    return problems
 
 
 def ends(link: Link) -> tuple[tuple[int, str], tuple[int, str]]:

@@ -23,8 +23,7 @@ from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.inputs import Calibration
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import node_address
-from testbed.network.shaping import TBF_BURST_BYTES
-from topos.model import Link
+from topos.model import TBF_BURST_BYTES, Link
 
 #: Wall time over which the rate of a full link is taken: less than TBF's queue holds.
 _RATE_S = 0.25
@@ -93,7 +92,7 @@ def read_counters(queues: str, rules: str | None) -> dict[str, Counted]:
 
 
 def _by_rules(listing: str | None) -> dict[str, Counted]:
-    """Returns the counters of the rules of `testbed.network.shaping.nft_ruleset`, by device."""
+    """Returns the counters of the rules of `testbed.emulation.network.shaping.nft_ruleset`, by device."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     entries = [] if listing is None else json.loads(listing)["nftables"]
     for rule in (entry["rule"] for entry in entries if "rule" in entry):

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import psutil
 
-from testbed.emulation.estimate import Estimate
-from testbed.emulation.governor import CAUTION
+from testbed.emulation.network.namespaces import descriptors_needed
+from testbed.emulation.network.switch_daemons import switches_per_daemon
+from testbed.emulation.run.estimate import Estimate
+from testbed.emulation.run.governor import CAUTION
 from testbed.experiments.config.model import AUTO, Experiment
-from testbed.network.namespaces import descriptors_needed
-from testbed.network.switch_daemons import switches_per_daemon
 from testbed.support.errors import MachineError
 
 #: Processes: controller, captures, the routers' parent; and of a group of switches, vswitchd and database.

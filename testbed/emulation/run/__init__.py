@@ -1,0 +1,1 @@
+"""Emulation of an experiment: bring-up, workload and take-down."""
