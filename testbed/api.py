@@ -42,14 +42,14 @@ from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
-from testbed.conclude import account_run
 from testbed.emulation.control.running import Running
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.config.toml_text import toml_value
 from testbed.experiments.config.topology import parse_topology_argument
-from testbed.runs.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
+from testbed.results.conclude import account_run
+from testbed.results.runs.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from topos.loaders import SUFFIXES
@@ -157,7 +157,7 @@ class Result:
 
     def plot(self, name: str, column: str = "fraction", axes: Axes | None = None) -> Axes:
         """Draws a column of a curve against experiment time, and returns the axes; raises as `arrow`."""
-        from testbed.report.figures import TIME_LABEL
+        from testbed.results.report.figures import TIME_LABEL
 
         points = self.arrow(name).sort_by("t_s")
         axes = axes if axes is not None else _new_axes()
@@ -237,7 +237,7 @@ def compare(*runs: Result | str | Path, differing: bool = True, other_code: str 
     """
     import pandas as pd
 
-    from testbed.report import comparison
+    from testbed.results.report import comparison
 
     paths = [(each if isinstance(each, Result) else open_run(each)).path for each in runs]
     found = comparison.compare(paths, other_code=other_code)
@@ -453,7 +453,7 @@ def _datapath(engine: str) -> str:
 
 
 def _new_axes() -> Axes:
-    from testbed.report.style import new_figure
+    from testbed.results.report.style import new_figure
 
     return new_figure(6.2, 3.6)[1]
 

@@ -12,7 +12,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.runs.folders import DEFAULT_RUNS
+from testbed.results.runs.folders import DEFAULT_RUNS
 from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
@@ -209,7 +209,7 @@ def add_other_code(parser: ArgumentParser, *choices: str) -> None:
 
 
 def add_style(parser: ArgumentParser, default: str | None, meaning: str) -> None:
-    """--style of figures (`testbed.report.style.STYLES`)."""
+    """--style of figures (`testbed.results.report.style.STYLES`)."""
     parser.add_argument(
         "--style",
         choices=STYLE_NAMES,

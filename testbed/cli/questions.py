@@ -11,7 +11,7 @@ from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from testbed.cli.arguments import add_run, not_negative
-from testbed.runs.folders import find_run
+from testbed.results.runs.folders import find_run
 from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
@@ -91,9 +91,9 @@ def trace_command(arguments: Namespace) -> int:
     """
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import QueryError, connect, interruptible
-    from testbed.trace.build import trace
-    from testbed.trace.find import find, is_message_id, listed
-    from testbed.trace.show import lines, listing
+    from testbed.results.trace.build import trace
+    from testbed.results.trace.find import find, is_message_id, listed
+    from testbed.results.trace.show import lines, listing
 
     wanted, message = arguments.run, arguments.message
     if message is None and wanted is not None and is_message_id(wanted):
@@ -131,7 +131,7 @@ def trace_command(arguments: Namespace) -> int:
 def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> int:
     """Prints the way of a publication, or the list of publications, of the attention-limited service."""
     from captures.rundir.inputs import read_topology
-    from testbed.trace import publications as found
+    from testbed.results.trace import publications as found
 
     if arguments.missed:
         raise InputError("--missed: the oracle expects messages; this run has publications and subscriptions")

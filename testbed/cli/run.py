@@ -60,8 +60,8 @@ def run_command(arguments: Namespace) -> int:
     from testbed.emulation.run.estimate import estimate
     from testbed.emulation.run.prepared import PreparedConclusion, has_room
     from testbed.experiments.workload.generate import generate
-    from testbed.live.view import LiveView
     from testbed.machine.checks import require_machine
+    from testbed.results.live.view import LiveView
 
     experiment = load(arguments)
     require_machine(experiment)
@@ -96,7 +96,7 @@ def run_command(arguments: Namespace) -> int:
             if ahead is not None and lost is None and (status := ahead.conclude(run_dir)) is not None:
                 return status
             # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
-            from testbed.conclude import conclude
+            from testbed.results.conclude import conclude
 
             return conclude(run_dir, arguments.master, progress, arguments.engine)
 
@@ -159,7 +159,7 @@ def simulate_command(arguments: Namespace) -> int:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
     # Spark, pandas and matplotlib take seconds to load.
-    from testbed.conclude import conclude
+    from testbed.results.conclude import conclude
 
     with naming_the_run(run_dir):
         return conclude(run_dir, arguments.master, progress, arguments.engine)

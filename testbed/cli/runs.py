@@ -19,8 +19,8 @@ from testbed.cli.arguments import (
     add_style,
 )
 from testbed.evaluation.sweeps.engines import KEEP, REFUSE
-from testbed.runs.archive import SUFFIX, export_run, import_run
-from testbed.runs.folders import find_run
+from testbed.results.runs.archive import SUFFIX, export_run, import_run
+from testbed.results.runs.folders import find_run
 from testbed.support.errors import InputError
 from testbed.terminal.printable import foreign, put
 
@@ -40,7 +40,7 @@ def account_command(arguments: Namespace) -> int:
     # Spark, pandas and matplotlib take seconds to load.
     from rich.console import Console
 
-    from testbed.conclude import conclude
+    from testbed.results.conclude import conclude
     from testbed.terminal.progress import Progress
 
     return conclude(run_dir, arguments.master, Progress(Console()), arguments.engine)
@@ -55,7 +55,7 @@ def report_command(arguments: Namespace) -> int:
     """Writes the report, or its figures in a style, and prints the paths."""
     # pandas and matplotlib take a second to load.
     from captures.tables import store
-    from testbed.report.render import write_figures, write_report
+    from testbed.results.report.render import write_figures, write_report
 
     run_dir = find_run(arguments.runs, arguments.run)
     summary = RunLayout(run_dir).summary
@@ -79,7 +79,7 @@ def live_arguments(parser: ArgumentParser) -> None:
 def live_command(arguments: Namespace) -> int:
     """Returns 0 when the run is over, with --until-end; otherwise only Ctrl-C ends it."""
     run_dir = find_run(arguments.runs, arguments.run)
-    from testbed.live.view import display
+    from testbed.results.live.view import display
 
     display(run_dir, arguments.port, arguments.until_end)
     return 0
@@ -107,8 +107,8 @@ def compare_command(arguments: Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from testbed.report.comparison import compare, draw_curves, names_of
-    from testbed.report.style import STYLES, styled
+    from testbed.results.report.comparison import compare, draw_curves, names_of
+    from testbed.results.report.style import STYLES, styled
     from testbed.terminal import numbers
     from testbed.terminal.printable import foreign
 

@@ -32,7 +32,7 @@ _FIGURES = "testbed/evaluation/figures"
 SHOWING = frozenset(
     {
         *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents"),
-        *("testbed/live", "testbed/report", "testbed/trace", "testbed/wireshark.py"),
+        *("testbed/results/live", "testbed/results/report", "testbed/results/trace", "testbed/wireshark.py"),
     }
 )
 

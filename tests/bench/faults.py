@@ -22,7 +22,7 @@ from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_oracle
-from testbed.oracle.history import Application, read_history
+from testbed.results.oracle.history import Application, read_history
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 

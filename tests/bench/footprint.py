@@ -22,13 +22,13 @@ from rich.console import Console
 
 from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
-from testbed.conclude import judge_run
 from testbed.emulation.run.emulation import Emulation, emulate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import datapath
-from testbed.runs.folders import new_run_folder
-from testbed.runs.inputs import write_inputs
+from testbed.results.conclude import judge_run
+from testbed.results.runs.folders import new_run_folder
+from testbed.results.runs.inputs import write_inputs
 from testbed.support.memory import proportional_bytes
 from testbed.terminal.progress import Progress
 

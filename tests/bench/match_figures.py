@@ -22,7 +22,7 @@ from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.experiments.siena_ff.dictionary import dictionary
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table
 from testbed.experiments.siena_ff.parameters import MatchingWorkload
-from testbed.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
+from testbed.results.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
 from tests.bench.match_measure import measure
 from tests.bench.ternary import TernaryTree
 from tests.support.matching_variants import SWITCHES

@@ -31,13 +31,13 @@ from captures.rundir.layout import RunLayout
 from router.matching.common.columns import to_predicates
 from router.predicates.model import Message
 from router.predicates.printer import format_predicate
-from testbed.conclude import judge_run
 from testbed.emulation.run.emulation import emulate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table
 from testbed.experiments.siena_ff.parameters import MatchingWorkload
 from testbed.machine.probes import datapath
+from testbed.results.conclude import judge_run
 from testbed.terminal.progress import Progress
 
 #: When the first message is sent: predicates have spread by then.

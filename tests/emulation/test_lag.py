@@ -19,7 +19,7 @@ from captures.accounting.lag import lag_keys, late
 from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
-from testbed.oracle.decide import write_oracle
+from testbed.results.oracle.decide import write_oracle
 from tests.support.command import Cbcb
 from tests.support.polling import TIMEOUT, poll
 

@@ -15,7 +15,7 @@ from captures.pcap.reader import PcapReader
 from router.wire.addresses import node_address
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
-from testbed.recordings import router_states
+from testbed.results.recordings import router_states
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 

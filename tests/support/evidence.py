@@ -17,9 +17,9 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.header import HEADER_LENGTH, decode_header
-from testbed.conclude import judge_run, of_the_run
 from testbed.experiments.config.load import load_experiment
-from testbed.recordings import recorded_nodes, replay_run
+from testbed.results.conclude import judge_run, of_the_run
+from testbed.results.recordings import recorded_nodes, replay_run
 from testbed.support.errors import InputError
 from tests.support.run_folder import pcap_bytes
 

@@ -31,10 +31,16 @@ HEAVY = {
     "duckdb": ("captures.tables.query", "captures.accounting.engines"),
     "numba": ("router.native",),
     "llvmlite": ("router.native",),
-    "pandas": ("testbed.report", "testbed.api"),
-    "matplotlib": ("testbed.report", "testbed.evaluation", "testbed.api"),
-    "jinja2": ("testbed.report",),
-    "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.archives", "topos.graphs"),
+    "pandas": ("testbed.results.report", "testbed.api"),
+    "matplotlib": ("testbed.results.report", "testbed.evaluation", "testbed.api"),
+    "jinja2": ("testbed.results.report",),
+    "networkx": (
+        "captures.accounting",
+        "testbed.results.oracle",
+        "testbed.results.report",
+        "topos.archives",
+        "topos.graphs",
+    ),
     "rich": ("testbed",),
     "cryptography": ("router.privacy", "router.security"),
     "psutil": ("captures.capturing", "captures.spark", "testbed"),
@@ -152,7 +158,7 @@ def test_the_oracle_shares_no_code_with_the_router() -> None:
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules()
-        if name.startswith("testbed.oracle")
+        if name.startswith("testbed.results.oracle")
         for imported in _imports(tree)
         if imported.split(".")[0] == "router"
     ]
@@ -170,7 +176,7 @@ def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() 
     }
     assert users == {
         *(
-            "testbed.conclude",
+            "testbed.results.conclude",
             "testbed.emulation.control.prompt",
             "testbed.emulation.run.emulation",
             "testbed.evaluation.sweeps.plot",

@@ -21,7 +21,7 @@ CHILDREN = (
     "captures.capturing.recorder",
     "router.runtime.parent",
     "testbed.controller",
-    "testbed.live",
+    "testbed.results.live",
     "testbed.emulation.run.prepared",
 )
 #: Modules that name the interpreter and do not start it.
@@ -52,7 +52,7 @@ def test_a_child_imports_nothing_of_the_working_folder(
         (
             "matplotlibrc",
             "text.usetex: True",
-            "import matplotlib as mpl; from testbed.report.style import styled\n"
+            "import matplotlib as mpl; from testbed.results.report.style import styled\n"
             "with styled(): print(mpl.rcParams['text.usetex'])",
             "False",
         ),

@@ -215,7 +215,7 @@ class Prompt(cmd.Cmd):
     def do_trace(self, operands: list[str]) -> None:
         """trace [SOURCE:NUMBER]: follows a message so far, such as 3:1; without one, lists the messages."""
         # DuckDB and pyarrow take a third of a second to load.
-        from testbed.trace.live import live_listing, live_trace
+        from testbed.results.trace.live import live_listing, live_trace
 
         run = RunLayout(Path(self._running.state.run_dir))
         found = live_trace(run, self._running.tables, operands[0]) if operands else live_listing(run)

@@ -56,10 +56,10 @@ from testbed.experiments.events.parts import part_steps_of
 from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.members import private_applications
-from testbed.live.view import LiveView
 from testbed.machine.probes import kernel_features
-from testbed.runs.folders import new_run_folder
-from testbed.runs.inputs import write_inputs
+from testbed.results.live.view import LiveView
+from testbed.results.runs.folders import new_run_folder
+from testbed.results.runs.inputs import write_inputs
 from testbed.support import run_state
 from testbed.support.errors import (
     BringUpError,

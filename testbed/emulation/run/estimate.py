@@ -2,9 +2,9 @@
 
 The work of a run is that of its frames. A message takes a hop for each link of the tree that joins its sender
 to the receivers that want it; an RA goes to every router, as long as no other covers it.
-`testbed.attention.traffic` estimates the hops of publications and subscriptions. What a hop costs was
-measured in emulations (`./run.sh bench emulated_hops`), on a machine that does `_REFERENCE_LOOPS` loops of
-Python a second; a measurement of this machine scales it.
+`testbed.experiments.workload.attention_predictions` estimates the hops of publications and subscriptions.
+What a hop costs was measured in emulations (`./run.sh bench emulated_hops`), on a machine that does
+`_REFERENCE_LOOPS` loops of Python a second; a measurement of this machine scales it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches
 from router.protocol.registries import SERVICES
-from testbed.attention.traffic import traffic_at_most, traffic_of_table_1
 from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events.applications import Place
+from testbed.experiments.workload.attention_predictions import traffic_at_most, traffic_of_table_1
 from testbed.experiments.workload.model import Item, Workload
 from topos.model import Topology
 

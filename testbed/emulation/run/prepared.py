@@ -23,11 +23,11 @@ from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from captures.spark.folder import process_folder
 from router.system import start_module
-from testbed.conclude import conclude
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import lacking_capabilities
+from testbed.results.conclude import conclude
 from testbed.support.errors import TestbedError
 from testbed.terminal.printable import reported
 from testbed.terminal.progress import Progress
@@ -62,7 +62,7 @@ class PreparedConclusion:
             self.process = start_module(*argv, stdin=subprocess.PIPE)
 
     def conclude(self, run_dir: Path) -> int | None:
-        """Returns the status of `testbed.conclude.conclude`; the process prints its errors.
+        """Returns the status of `testbed.results.conclude.conclude`; the process prints its errors.
 
         None: the process has ended before it was done, or the captures are too large for its session.
         """

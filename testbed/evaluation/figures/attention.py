@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from testbed.attention.fluid import Fluid
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.experiments.config.model import AttentionWorkload
+from testbed.experiments.workload.attention_predictions import Fluid
 
 STRATEGIES = ("eon", "pdp")
 #: The saved bandwidth that the paper reports.

@@ -12,15 +12,15 @@ from rich.console import Console
 
 from captures.accounting.attention import overload, received, service_keys
 from captures.rundir.oracle import filters_of
-from testbed.conclude import starvation_expected
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.attention import prediction
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.oracle.attention.history import Collector
-from testbed.oracle.attention.judge import Judged, judge, undecided_by
-from testbed.runs.folders import new_run_folder
+from testbed.results.conclude import starvation_expected
+from testbed.results.oracle.attention.history import Collector
+from testbed.results.oracle.attention.judge import Judged, judge, undecided_by
+from testbed.results.runs.folders import new_run_folder
 from testbed.sim.simulation import Simulation, uncollected
 from testbed.terminal.progress import Progress
 

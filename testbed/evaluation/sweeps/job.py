@@ -108,7 +108,7 @@ def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) 
     """
     from captures.accounting.direct import flat
     from captures.rundir.measures import read_timings
-    from testbed.conclude import of_the_run
+    from testbed.results.conclude import of_the_run
 
     keys = flat({**of_the_run(experiment, run), **accounted})
     machine = ("accounting_s", *read_timings(run))
@@ -140,7 +140,7 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     from rich.console import Console
 
     from captures.accounting.direct import Direct
-    from testbed.conclude import judge_run
+    from testbed.results.conclude import judge_run
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from testbed.evaluation.sweeps.spec import Plot
 from testbed.evaluation.sweeps.statistics import Sample, points
-from testbed.report.style import CURVE_COLOURS, new_figure, styled
+from testbed.results.report.style import CURVE_COLOURS, new_figure, styled
 from testbed.support.errors import InputError
 
 #: Distance of two lines at one value, as a part of the axis; five texts make an axis.

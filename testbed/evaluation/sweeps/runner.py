@@ -16,13 +16,13 @@ from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
-from testbed.conclude import judge_run
 from testbed.emulation.run.emulation import emulate
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, measured, measured_by, row_of, simulate_in_worker
 from testbed.evaluation.sweeps.spec import Job
 from testbed.machine.checks import require_machine
 from testbed.machine.versions import code_digest
+from testbed.results.conclude import judge_run
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.oracle.decide import judge
-from testbed.oracle.history import Application, History, Sending, Setting, Timeline
+from testbed.results.oracle.decide import judge
+from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline
 
 WINDOW_NS = 4
 

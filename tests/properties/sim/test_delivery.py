@@ -14,8 +14,8 @@ from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import HOST_PORT
 from testbed.experiments.config.model import Experiment
-from testbed.oracle.decide import judge
-from testbed.oracle.history import read_history
+from testbed.results.oracle.decide import judge
+from testbed.results.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.applications import application_events

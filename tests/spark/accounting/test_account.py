@@ -21,7 +21,7 @@ from captures.spark.session import SessionError
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from router.wire.frames import FrameType
-from testbed.report.render import write_report
+from testbed.results.report.render import write_report
 from tests.support.run_folder import NODES, SEQ, RunBuilder, good_run
 
 pytestmark = pytest.mark.spark

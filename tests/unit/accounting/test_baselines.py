@@ -14,11 +14,11 @@ from captures.accounting.account import account_directly
 from captures.accounting.baselines import _cheapest, count, tree_of
 from captures.accounting.run_tables import cost_graph
 from captures.rundir.layout import RunLayout
-from testbed.conclude import hop_limit_of
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.oracle.decide import write_oracle
+from testbed.results.conclude import hop_limit_of
+from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from topos.build import LinkSpec, build

@@ -27,7 +27,7 @@ from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.generate import generate
-from testbed.runs.inputs import write_inputs
+from testbed.results.runs.inputs import write_inputs
 from tests.support.capture_files import pcap
 
 _RING = KeyRing.new(random_bytes=random.Random(1).randbytes)

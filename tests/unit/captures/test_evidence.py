@@ -25,8 +25,8 @@ from captures.rundir.layout import RunLayout
 from router.clock.page import NS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.format import FrameType
-from testbed.conclude import judge_run
 from testbed.experiments.config.load import load_experiment
+from testbed.results.conclude import judge_run
 from testbed.sim.clock import EPOCH_NS
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

@@ -15,12 +15,12 @@ from rich.console import Console
 from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
+from testbed.results.trace.model import Receiver, Stop, Trace
+from testbed.results.trace.show import lines
 from testbed.terminal.answers import answer
 from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
-from testbed.trace.model import Receiver, Stop, Trace
-from testbed.trace.show import lines
 from tests.support.paths import ROOT
 from tests.support.questions import empty_tables
 

@@ -14,14 +14,14 @@ from captures.tables.query import connect
 from testbed.api import simulate
 from testbed.experiments.config.load import ExperimentError, load_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.live.state import SLOT_NS, LinkCount
-from testbed.live.view import live_table
-from testbed.live.watch import Watcher, open_state
-from testbed.report.render import write_report
+from testbed.results.live.state import SLOT_NS, LinkCount
+from testbed.results.live.view import live_table
+from testbed.results.live.watch import Watcher, open_state
+from testbed.results.report.render import write_report
+from testbed.results.trace.build import trace
+from testbed.results.trace.find import listed
+from testbed.results.trace.show import lines
 from testbed.support.names import node_id
-from testbed.trace.build import trace
-from testbed.trace.find import listed
-from testbed.trace.show import lines
 from tests.support.polling import poll
 
 _BRITE = """\

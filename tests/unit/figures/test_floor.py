@@ -9,13 +9,13 @@ from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
-from testbed.conclude import hop_limit_of
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.floor import PerfectTables, perfect_tables
 from testbed.evaluation.figures.reproduction import FIGURES, Results
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.oracle.decide import write_oracle
+from testbed.results.conclude import hop_limit_of
+from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from topos.build import LinkSpec, build

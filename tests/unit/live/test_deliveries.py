@@ -14,10 +14,10 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.live.deliveries import Deliveries
-from testbed.oracle.connectivity import NetworkGraph
-from testbed.oracle.decide import judge
-from testbed.oracle.history import read_history
+from testbed.results.live.deliveries import Deliveries
+from testbed.results.oracle.connectivity import NetworkGraph
+from testbed.results.oracle.decide import judge
+from testbed.results.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.applications import delivery_event as delivery

@@ -24,10 +24,10 @@ from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.live.server import HOST, LiveServer
-from testbed.live.state import SLOT_NS, LinkCount, LiveState
-from testbed.live.view import live_line, live_table
-from testbed.live.watch import Watcher, open_state
+from testbed.results.live.server import HOST, LiveServer
+from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
+from testbed.results.live.view import live_line, live_table
+from testbed.results.live.watch import Watcher, open_state
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.applications import application_events, delivery_event
@@ -296,10 +296,10 @@ def test_a_process_that_ends_gives_its_readers_the_last_snapshot_first(run_dir: 
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "import testbed.live.server\n"
-        "from testbed.live.server import LiveServer\n"
-        "from testbed.live.watch import open_state\n"
-        f"testbed.live.server._FAREWELL_S = {TIMEOUT}\n"
+        "import testbed.results.live.server\n"
+        "from testbed.results.live.server import LiveServer\n"
+        "from testbed.results.live.watch import open_state\n"
+        f"testbed.results.live.server._FAREWELL_S = {TIMEOUT}\n"
         "state = open_state(Path(sys.argv[1]))\n"
         "with LiveServer(state, 0) as server:\n"
         "    print(server.url, flush=True)\n"
@@ -327,7 +327,7 @@ def test_a_process_that_ends_gives_its_readers_the_last_snapshot_first(run_dir: 
 def test_a_reader_that_does_not_read_does_not_keep_the_server(
     state: LiveState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.live.server._FAREWELL_S", 0.1)
+    monkeypatch.setattr("testbed.results.live.server._FAREWELL_S", 0.1)
     # More than the buffers of both ends hold.
     state.set_stream("failed", "x" * 20_000_000)
     with LiveServer(state, 0) as server:

@@ -13,8 +13,8 @@ import pytest
 from captures.pcap.formats import PcapError
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.shipped import find_experiment
-from testbed.live.state import SLOT_NS, LinkCount
-from testbed.live.watch import Watcher, growing_captures, open_state
+from testbed.results.live.state import SLOT_NS, LinkCount
+from testbed.results.live.watch import Watcher, growing_captures, open_state
 from tests.support.polling import TIMEOUT, poll
 from tests.support.run_folder import good_run
 

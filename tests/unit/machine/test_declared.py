@@ -218,7 +218,7 @@ def test_the_digest_of_the_code_follows_what_runs_import(
         return code_digest(**measured) != before
 
     assert changes("router/core.py")
-    assert changes("testbed/conclude.py")
+    assert changes("testbed/results/conclude.py")
     for name in ("captures/runs/1/a.py", "testbed/cli/a.py", "testbed/api.py", "testbed/a.md"):
         assert not changes(name)
     assert not changes("testbed/evaluation/figures/a.py")

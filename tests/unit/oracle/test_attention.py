@@ -13,10 +13,10 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.protocol.services.attention.events import Origin
 from testbed.controller.trees import spt_trees
-from testbed.oracle.attention.history import ORIGINS, Collector, History
-from testbed.oracle.attention.judge import exhaustive_cost
-from testbed.oracle.attention.outcomes import Verdict, results, starved
-from testbed.oracle.attention.safety import RULES, violations
+from testbed.results.oracle.attention.history import ORIGINS, Collector, History
+from testbed.results.oracle.attention.judge import exhaustive_cost
+from testbed.results.oracle.attention.outcomes import Verdict, results, starved
+from testbed.results.oracle.attention.safety import RULES, violations
 from topos.generators import line
 
 Record = Mapping[str, Any]

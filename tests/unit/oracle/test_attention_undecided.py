@@ -15,7 +15,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_judgement
 from router.records.json_file import json_line
 from testbed.controller.trees import spt_trees
-from testbed.oracle.attention.judge import write_judgement
+from testbed.results.oracle.attention.judge import write_judgement
 from topos.generators import line
 
 _LINK = {"link": 0, "u": 0, "v": 1}

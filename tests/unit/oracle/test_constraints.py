@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import captures.rundir.epochs
-import testbed.oracle.decide
+import testbed.results.oracle.decide
 from testbed.experiments.workload import constraints
 from testbed.experiments.workload.constraints import PredicateIndex, compile_constraint, selects
 
@@ -102,11 +102,11 @@ def test_the_oracle_judges_without_code_of_the_router() -> None:
     What judges stands by itself: the evaluation of predicates (`constraints`) and, of the run folder, the
     modules that follow the log of the controller.
     """
-    folder = Path(testbed.oracle.decide.__file__).parent
+    folder = Path(testbed.results.oracle.decide.__file__).parent
     followed = [captures.rundir.epochs.__file__, captures.rundir.epochs.__file__]
     modules = [*sorted(folder.glob("*.py")), *map(Path, followed)]
     assert len(modules) >= 4
-    judging = ("testbed.oracle", "testbed.experiments.workload.constraints", "testbed.support.errors")
+    judging = ("testbed.results.oracle", "testbed.experiments.workload.constraints", "testbed.support.errors")
     for module in modules:
         for name in _imported(module):
             allowed = not name.startswith("testbed.") or name.startswith(judging)

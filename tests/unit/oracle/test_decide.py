@@ -11,7 +11,7 @@ import pytest
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from testbed.oracle.connectivity import (
+from testbed.results.oracle.connectivity import (
     Connectivity,
     NetworkGraph,
     connectivity,
@@ -19,8 +19,8 @@ from testbed.oracle.connectivity import (
     outages,
     tree_changes,
 )
-from testbed.oracle.decide import judge, write_oracle
-from testbed.oracle.history import Application, History, Sending, Setting, Timeline, read_history
+from testbed.results.oracle.decide import judge, write_oracle
+from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
 
 S = 1_000_000_000
 BELOW_TEN = [[["a", "integer", "<", 10]]]

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_oracle
-from testbed.conclude import judge_run
 from testbed.experiments.config.hop_limit import load_checked
+from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

@@ -12,7 +12,7 @@ import pytest
 from captures.rundir.inputs import Manifest, Source, read_manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
-from testbed.report.comparison import compare, draw_curves, names_of
+from testbed.results.report.comparison import compare, draw_curves, names_of
 
 
 def _run(folder: Path, share: float, **keys: object) -> Path:

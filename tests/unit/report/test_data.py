@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.tables import catalogue
-from testbed.report.data import TABLES
+from testbed.results.report.data import TABLES
 
 
 def test_tables_and_columns_of_the_report_are_in_the_catalogue() -> None:

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 
 from testbed.cli.arguments import STYLE_NAMES
 from testbed.experiments.workload.model import Workload
-from testbed.report.data import TABLES, RunData
-from testbed.report.figures import broken, curve, frames_over_time, utilisation
-from testbed.report.layout import apart
-from testbed.report.style import STYLES, new_figure, save_pdf, styled
-from testbed.report.topology_figure import topology
+from testbed.results.report.data import TABLES, RunData
+from testbed.results.report.figures import broken, curve, frames_over_time, utilisation
+from testbed.results.report.layout import apart
+from testbed.results.report.style import STYLES, new_figure, save_pdf, styled
+from testbed.results.report.topology_figure import topology
 from topos.build import LinkSpec, build
 from topos.generators import waxman
 from topos.model import Node, Topology

@@ -24,15 +24,15 @@ from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_topology, write_topology
 from captures.rundir.layout import RunLayout
-from testbed.report import sheets
-from testbed.report.data import TABLES, read_run
-from testbed.report.distributions import delays, matches, stretch
-from testbed.report.figures import curve, frames_over_time, recovery, utilisation
-from testbed.report.layout import layout, positions
-from testbed.report.render import write_report
-from testbed.report.style import save
-from testbed.report.topology_figure import link_frames
-from testbed.report.topology_figure import topology as topology_figure
+from testbed.results.report import sheets
+from testbed.results.report.data import TABLES, read_run
+from testbed.results.report.distributions import delays, matches, stretch
+from testbed.results.report.figures import curve, frames_over_time, recovery, utilisation
+from testbed.results.report.layout import layout, positions
+from testbed.results.report.render import write_report
+from testbed.results.report.style import save
+from testbed.results.report.topology_figure import link_frames
+from testbed.results.report.topology_figure import topology as topology_figure
 from testbed.terminal import numbers
 from testbed.terminal.summary import print_summary
 from tests.support.browser import contrasts, needs_chromium, shown

@@ -18,7 +18,7 @@ from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.oracle.decide import write_oracle
+from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

@@ -17,20 +17,20 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.events import Origin
-from testbed.attention.baseline import cost_of
-from testbed.attention.traffic import traffic_of_table_1
 from testbed.cli.main import main
-from testbed.conclude import judge_run, starvation_expected
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.attention_runs import measured
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.workload.attention_predictions import traffic_of_table_1
+from testbed.results.conclude import judge_run, starvation_expected
+from testbed.results.oracle.attention.baseline import cost_of
+from testbed.results.trace import publications
 from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
-from testbed.trace import publications
 
 #: A fifth of `diallo-small`.
 _SMALL = {

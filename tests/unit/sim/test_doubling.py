@@ -11,7 +11,7 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import load_experiment
-from testbed.oracle.decide import write_oracle
+from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

@@ -25,8 +25,8 @@ from router.wire.addresses import node_of
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
 from testbed.experiments.config.load import load_experiment
-from testbed.oracle.decide import judge
-from testbed.oracle.history import read_history
+from testbed.results.oracle.decide import judge
+from testbed.results.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.support.errors import RunError
 from testbed.terminal.progress import Progress

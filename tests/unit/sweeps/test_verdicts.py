@@ -14,11 +14,11 @@ from captures.accounting.direct import Direct
 from captures.accounting.verdict import MESSAGE_FAILURES
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_lag
-from testbed.conclude import judge_run
 from testbed.evaluation.sweeps.job import measured_by, simulate_job
 from testbed.evaluation.sweeps.spec import Job
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
+from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.support.errors import RunError
 from testbed.terminal.progress import Progress

@@ -14,10 +14,10 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
 from testbed.emulation.control.prompt import Prompt
 from testbed.emulation.control.running import Running
+from testbed.results.trace import live
+from testbed.results.trace.live import live_listing, live_trace
 from testbed.support.errors import InputError
 from testbed.support.run_state import ProcessId, RunState
-from testbed.trace import live
-from testbed.trace.live import live_listing, live_trace
 from tests.support import run_folder
 from tests.support.run_folder import SEQ, good_run
 
@@ -76,7 +76,7 @@ def test_a_message_of_this_moment_is_not_judged(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(run_folder, "START_NS", time.time_ns())
     run = _live(tmp_path / "run")
     run.experiment.write_text(_EXPERIMENT.replace("0.05", "3600"))
-    monkeypatch.setattr("testbed.trace.live._WAIT_S", 0.0)
+    monkeypatch.setattr("testbed.results.trace.live._WAIT_S", 0.0)
     shown = list(live_trace(run, _tables, "0:4"))
     assert shown[2] == "1 delivered so far; at 2 routers; pruned at 1 interfaces"
     assert shown[-1].endswith("who should have got it is not known yet")
@@ -109,7 +109,7 @@ def test_a_message_that_is_not_there_is_an_error_that_names_those_that_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = _live(tmp_path / "run")
-    monkeypatch.setattr("testbed.trace.live._LOOKUP_S", 0.0)
+    monkeypatch.setattr("testbed.results.trace.live._LOOKUP_S", 0.0)
     with pytest.raises(InputError, match=r"0:9: no such message; node 0 sent 4, 0:1 to 0:4"):
         list(live_trace(run, _tables, "0:9"))
     with pytest.raises(InputError, match="expected SOURCE:NUMBER"):

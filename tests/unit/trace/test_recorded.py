@@ -13,7 +13,7 @@ from router.protocol.events import ControllerFrame, Event, FrameReceived, SendMe
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.wire.frames import Body, Commit, Frame, FrameType
-from testbed.recordings import decision
+from testbed.results.recordings import decision
 from testbed.support.errors import InputError
 from tests.support.router_tables import by_interface
 from tests.support.tree_entries import TreeEntry, table_of

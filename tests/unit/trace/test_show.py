@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from testbed.trace.model import Branch, Receiver, Stop, Trace
-from testbed.trace.show import lines
+from testbed.results.trace.model import Branch, Receiver, Stop, Trace
+from testbed.results.trace.show import lines
 
 
 def test_times_are_never_in_exponents_and_one_before_the_sending_has_its_sign() -> None:

@@ -16,7 +16,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
-from testbed.oracle.decide import write_oracle
+from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

@@ -1,0 +1,166 @@
+"""The conclusion of a finished run: oracle, accounting, summary, report."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from captures.rundir.clock import read_clock
+from captures.rundir.inputs import read_manifest
+from captures.rundir.layout import RunLayout
+from captures.rundir.measures import read_timings
+from captures.rundir.summary import write_summary
+from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.model import Experiment
+from testbed.experiments.events.network import at_worst
+from testbed.results.oracle.attention.judge import write_judgement
+from testbed.results.oracle.decide import write_oracle
+from testbed.results.oracle.hop_limit import HopLimit
+from testbed.support.errors import InputError, MachineError, naming_a_full_disk
+from testbed.terminal.progress import Progress
+
+if TYPE_CHECKING:
+    from captures.spark.session import Session
+
+#: Engines of the accounting, with their names.
+ENGINES = {"spark": "Spark", "duckdb": "DuckDB"}
+
+
+def conclude(
+    run_dir: Path, master: str, progress: Progress, engine: str = "spark", spark: Session | None = None
+) -> int:
+    """Judges and accounts for a run, writes the report, prints the summary; arguments of `account_run`.
+
+    Returns:
+        0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
+    """
+    from captures.accounting.verdict import FAILS, HOLDS, INVALID
+    from testbed.results.report.render import write_report
+    from testbed.terminal.summary import print_summary
+
+    with naming_a_full_disk(run_dir):
+        summary = account_run(run_dir, master, progress, engine, spark)
+        with progress.stage("report_s", "report"):
+            report = write_report(run_dir)
+    progress.console.print()
+    print_summary(progress.console, summary, report)
+    return {HOLDS: 0, FAILS: 1, INVALID: 4}[summary["verdict"]]
+
+
+def account_run(
+    run_dir: Path, master: str, progress: Progress, engine: str = "spark", spark: Session | None = None
+) -> dict[str, Any]:
+    """Writes the oracle's answers, the tables and the summary; returns the summary.
+
+    Args:
+        run_dir: a complete run folder.
+        master: Spark master URL.
+        engine: `spark`, or `duckdb`, which needs no start.
+        spark: a session of `captures.spark.session`; None: a new session.
+
+    Raises:
+        RunFolderError: the run folder is incomplete or malformed.
+        InputError: a capture is malformed, another process accounts for the run, or its captures are too
+            large for the engine.
+        MachineError: Spark cannot be run, or the file system of the run folder is full.
+    """
+    # pyarrow and Spark take seconds to load.
+    from captures.accounting.account import TooLargeError, account, account_directly
+    from captures.pcap.formats import PcapError
+    from captures.spark.session import SessionError
+    from captures.tables.store import BusyError
+
+    run = RunLayout(run_dir)
+    experiment = load_experiment(run.experiment)
+    first = of_the_run(experiment, run)
+
+    def publish(accounted: dict[str, Any]) -> None:
+        write_summary(run, {**first, **accounted})
+
+    with progress.stage("oracle_s", "oracle"):
+        judge_run(run, experiment)
+    with progress.stage("accounting_s", f"accounting on {ENGINES[engine]}"):
+        try:
+            if engine == "duckdb":
+                accounted = account_directly(run_dir, publish, progress.update)
+            else:
+                accounted = account(
+                    run_dir, master=master, spark=spark, publish=publish, progress=progress.update
+                )
+        except (PcapError, BusyError, TooLargeError) as error:
+            raise InputError(str(error)) from error
+        except SessionError as error:
+            raise MachineError(str(error)) from error
+    return {**first, **accounted}
+
+
+def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
+    """Returns the keys of the summary that the runner provides (captures.rundir.summary documents all
+    keys)."""
+    manifest = read_manifest(run)
+    # The last file of a complete emulation is read first, so that other folders are refused at once.
+    timings = read_timings(run)
+    return {
+        "experiment": experiment.name,
+        "routers": len(experiment.topology.nodes),
+        "links": len(experiment.topology.links),
+        "duration_s": experiment.duration_s,
+        "datapath": manifest["datapath"],
+        **{key: round(value, 3) for key, value in timings.items()},
+    }
+
+
+def judge_run(run: RunLayout, experiment: Experiment) -> None:
+    """Judges a finished run and writes the answers into its folder.
+
+    Raises:
+        RunFolderError: a file of the run folder is missing or malformed.
+        InputError: a predicate or a message is malformed.
+    """
+    write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    if experiment.service.kind != "attention":
+        return
+    # The routers of this service send no messages, so the file above is empty.
+    topology = experiment.topology
+    write_judgement(
+        run,
+        LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset()),
+        len(topology.nodes),
+        experiment.duration_s,
+        experiment.oracle.in_flight_window_s,
+        starvation_expected(experiment, max(read_clock(run).rates)),
+    )
+
+
+def hop_limit_of(experiment: Experiment) -> HopLimit:
+    """Returns the hop limit of an experiment's messages, for the oracle."""
+    layer = LAYERS[experiment.broadcast.layer]
+    return HopLimit(
+        len(experiment.topology.nodes),
+        experiment.protocol.hop_limit,
+        partial(hops_on_trees, experiment.topology, layer),
+    )
+
+
+def starvation_expected(experiment: Experiment, rate: float) -> str | None:
+    """Returns why subscriptions may starve in an experiment without a fault of the routers, or None.
+
+    Args:
+        rate: greatest rate of the experiment clock, experiment seconds in a wall second.
+    """
+    for link in at_worst(experiment.topology, experiment.events).links:
+        if link.loss_percent:
+            return f"link {link.u}-{link.v} loses frames"
+        if link.bandwidth_mbps:
+            return f"link {link.u}-{link.v} has a bandwidth: its queue may drop frames"
+    options = experiment.service.of_kind
+    if options.pace_mbps is not None:
+        return "routers pace their interfaces: publications wait, and a full queue drops them"
+    if options.fan_out == "divided":
+        return "SUBs ask each child for a share: a child may have less, and others more"
+    # A publication is sent `beta_s` before the first deadline, and must arrive before that.
+    if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s * rate:
+        return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"
+    return None

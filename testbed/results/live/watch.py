@@ -1,0 +1,184 @@
+"""Watches a run folder: a thread follows the logs and counts the frames of the captures as they grow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from captures.frames.decoder import FrameDecoder
+from captures.pcap.formats import PcapError
+from captures.pcap.reader import PcapReader
+from captures.rundir.applications import ApplicationsFollower, AttentionEvent, attention_event
+from captures.rundir.capture_list import capture_paths
+from captures.rundir.clock import ClockPiece
+from captures.rundir.controller import controller_event
+from captures.rundir.faults import CommandRecord
+from captures.rundir.files import Follower, RunFolderError, parsed
+from captures.rundir.inputs import read_manifest, read_topology
+from captures.rundir.layout import RunLayout
+from router.wire.header import UNDECODABLE
+from testbed.experiments.config.load import load_experiment
+from testbed.results.conclude import hop_limit_of
+from testbed.results.live.deliveries import Deliveries
+from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
+from testbed.results.oracle.connectivity import NetworkGraph
+
+#: Wall seconds between two reads of the logs and captures.
+INTERVAL_S = 1.0
+_QUIET_PHASES = ("accounting", "ended", "interrupted")
+
+
+def open_state(run_dir: Path) -> LiveState:
+    """Returns the state of a run of which only the inputs have been read.
+
+    Raises:
+        InputError: the folder has no usable experiment.
+        RunFolderError: the folder has no usable topology or manifest.
+    """
+    run = RunLayout(run_dir)
+    experiment = load_experiment(run.experiment)
+    topology = read_topology(run)
+    return LiveState(
+        run_dir,
+        {
+            "name": experiment.name,
+            "duration_s": experiment.duration_s,
+            "time_scale": experiment.time_scale,
+            "routers": len(experiment.topology.nodes),
+            "links": len(experiment.topology.links),
+        },
+        topology,
+        read_manifest(run),
+        Deliveries(
+            experiment.oracle.in_flight_window_s,
+            NetworkGraph.of(topology),
+            hop_limit=hop_limit_of(experiment),
+        ),
+    )
+
+
+def growing_captures(run: RunLayout) -> list[GrowingCapture]:
+    """Returns the captures of the links of a run.
+
+    Every frame between routers crosses a link; the captures of host links have it twice more.
+    """
+    return [
+        GrowingCapture(path, FrameDecoder(identity, ("type", "time_ns", "length")), identity.link)
+        for path, identity in capture_paths(run).items()
+        if identity.link is not None
+    ]
+
+
+class GrowingCapture:
+    """Counts the frames of the capture of a link, from its beginning on; the file need not exist yet."""
+
+    def __init__(self, path: str, decoder: FrameDecoder, link: int) -> None:
+        self._path = path
+        self._decoder = decoder
+        self._link = link
+        self._position = 0
+
+    def read(self) -> Iterator[list[LinkCount]]:
+        """Yields the counts of the whole records that were written since the last call, block after block.
+
+        Raises:
+            PcapError: the file is no capture, or is damaged.
+        """
+        reader = PcapReader(self._path, start=self._position, growing=True)
+        try:
+            for block in reader.blocks():
+                yield self._counted(self._decoder.decode(block))
+        except FileNotFoundError:
+            return
+        self._position = reader.position
+        if reader.defect is not None:
+            raise PcapError(f"{self._path}: {reader.defect}")
+
+    def _counted(self, frames: pa.RecordBatch) -> list[LinkCount]:
+        table = pa.table(
+            {
+                "type": frames.column("type").cast(pa.string()).fill_null(UNDECODABLE),
+                "slot": pc.divide(frames.column("time_ns"), SLOT_NS),
+                "length": frames.column("length"),
+            }
+        )
+        sums = table.group_by(["type", "slot"]).aggregate([("length", "count"), ("length", "sum")])
+        columns = (sums.column(name).to_pylist() for name in ("type", "slot", "length_count", "length_sum"))
+        return [LinkCount(self._link, *row) for row in zip(*columns, strict=True)]
+
+
+class Watcher:
+    """Feeds a state from a run folder.
+
+    A context manager: its thread runs inside the block.
+    """
+
+    def __init__(self, state: LiveState) -> None:
+        self.state = state
+        run = RunLayout(state.run_dir)
+        self._applications = ApplicationsFollower(run)
+        self._controller = Follower(run.controller_log, controller_event)
+        self._clock = Follower(run.clock, partial(parsed, ClockPiece))
+        self._commands = Follower(run.commands, partial(parsed, CommandRecord))
+        self._service: dict[Path, Follower[AttentionEvent]] = {}
+        self._captures = growing_captures(run)
+        #: What failed is not read again.
+        self._failed: set[Callable[[], None]] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="watcher", daemon=True)
+
+    def __enter__(self) -> Self:
+        # The first snapshot of a run that is over is also the last: it has all messages.
+        self._read_logs()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._over.is_set():
+            self._attempt(self._read_captures)
+            self._over.wait(INTERVAL_S)
+            self._attempt(self._read_logs)
+
+    def _attempt(self, read: Callable[[], None]) -> None:
+        if read not in self._failed:
+            try:
+                read()
+            except (RunFolderError, PcapError, OSError) as error:
+                self._failed.add(read)
+                self.state.set_stream("failed", str(error))
+
+    def _read_captures(self) -> None:
+        # Taken before the captures are read: frames written later do not belong to a run that has ended.
+        ended = self.state.phase() in _QUIET_PHASES
+        for counts in (counts for capture in self._captures for counts in capture.read()):
+            if self._over.is_set():
+                return
+            self.state.take_counts(counts)
+        if not self._failed:
+            self.state.set_stream("ended" if ended else "running")
+
+    def _read_logs(self) -> None:
+        # Taken before the logs are read: the reads then have every event logged until this time.
+        now_ns = time.time_ns()
+        self.state.take_pieces(self._clock.read())
+        self.state.take_controller(self._controller.read())
+        self.state.take_applications(self._applications.read())
+        for path in RunLayout(self.state.run_dir).service_folder.glob("*.jsonl"):
+            follower = self._service.setdefault(path, Follower(path, attention_event))
+            self.state.take_service(follower.read())
+        self.state.take_commands(self._commands.read())
+        self.state.judge_until(now_ns)

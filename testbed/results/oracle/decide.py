@@ -1,0 +1,187 @@
+"""The verdict of an observer with perfect knowledge: the applications that should receive each message.
+
+Protocol paper, section 4.2: the oracle knows every predicate at every time. *Expected* is its answer at the
+time of sending. Messages take time to travel and predicates take time to become known, so that near a
+change a delivery and its absence can both be right; a *decided* answer is not near a change. The oracle
+knows the network as well: no delivery is expected if sender and receiver were not connected, or were
+farther apart on the broadcast trees than the hop limit of the message.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from captures.rundir import oracle
+from captures.rundir.faults import NEVER_NS
+from captures.rundir.layout import RunLayout
+from captures.rundir.oracle import OracleAnswer
+from testbed.experiments.workload.constraints import PredicateIndex
+from testbed.results.oracle.history import Application, History, Sending, read_history
+from testbed.results.oracle.hop_limit import HopLimit
+from testbed.support.errors import InputError
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The oracle's answer for a message at an application.
+
+    Attributes:
+        expected: the predicate in force when the message was sent selects it, and links and nodes that were
+            up joined sender and receiver at that time.
+        decided: every predicate that may have been in force within the window around the sending, which is
+            wider while a router is stopped, gives the same answer; and, if one of them selects the message,
+            no broadcast tree changed within the window.
+    """
+
+    source: int
+    seq: int
+    sent_ns: int
+    application: Application
+    expected: bool
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The time in which the setting at `position` of an application's timeline is in force.
+
+    It may be in force from `requested_ns` to `next_confirmed_ns`, and is in force from `confirmed_ns` to
+    `next_requested_ns`.
+    """
+
+    application: Application
+    position: int
+    requested_ns: int
+    confirmed_ns: int
+    next_requested_ns: int
+    next_confirmed_ns: int
+
+
+@dataclass(frozen=True)
+class OracleTotals:
+    """Counts over a run; `expected` and `undecided` count pairs (message, application)."""
+
+    messages: int
+    applications: int
+    expected: int
+    undecided: int
+
+
+def judge(history: History, window_s: float) -> Iterator[Judgement]:
+    """Judges each message at each application; pairs neither expected nor undecided are left out.
+
+    A change of broadcast trees, and of the connectivity, can lose a message but cannot make a router deliver
+    it to an application whose predicate does not select it. The change therefore leaves only pairs undecided
+    whose predicate selects the message. The deliveries of a message that is not known are undecided.
+
+    Args:
+        window_s: wall seconds before and after a sending within which changes leave the answer open.
+
+    Raises:
+        InputError: a predicate or a message is malformed.
+    """
+    window_ns = round(window_s * 1e9)
+    spans = list(_spans(history))
+    try:
+        index = PredicateIndex(
+            history.timelines[span.application].settings[span.position].filters for span in spans
+        )
+    except ValueError as error:
+        raise InputError(f"records of applications: {error}") from error
+    for sending in history.sendings:
+        try:
+            selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]
+        except ValueError as error:
+            raise InputError(f"message {sending.source}/{sending.seq}: {error}") from error
+        yield from _judge_message(history, sending, selecting, window_ns)
+    for each in history.unknown:
+        yield Judgement(
+            each.source, each.seq, each.delivered_ns, each.application, expected=False, decided=False
+        )
+
+
+def _spans(history: History) -> Iterator[_Span]:
+    for application, timeline in sorted(history.timelines.items(), key=lambda pair: pair[0]):
+        settings = timeline.settings
+        for position, (this, following) in enumerate(zip_longest(settings, settings[1:])):
+            ends = (following.requested_ns, following.confirmed_ns) if following else (NEVER_NS, NEVER_NS)
+            yield _Span(application, position, this.requested_ns, this.confirmed_ns, *ends)
+
+
+def _judge_message(
+    history: History, sending: Sending, selecting: list[_Span], window_ns: int
+) -> Iterator[Judgement]:
+    """Judges a message; `selecting`: the settings that select the message, whenever they are in force."""
+    from_ns, to_ns = sending.requested_ns - window_ns, sending.confirmed_ns + window_ns
+    for stopped_ns, resumed_ns in history.delays:
+        # The message, and predicates set before it, may have waited in the router for that long.
+        if stopped_ns <= to_ns and from_ns <= resumed_ns:
+            from_ns, to_ns = min(from_ns, stopped_ns - window_ns), max(to_ns, resumed_ns + window_ns)
+    # The last change that begins before the window ends; earlier changes ended before it began.
+    last = bisect_right(history.tree_changes, to_ns, key=lambda change: change[0]) - 1
+    trees_changed = last >= 0 and history.tree_changes[last][1] >= from_ns
+
+    def judgement(application: Application, expected: bool, decided: bool) -> Judgement:
+        return Judgement(sending.source, sending.seq, sending.requested_ns, application, expected, decided)
+
+    def reachable(application: Application) -> bool:
+        # Connectivity at one time suffices: when it changes, trees change, and the pair is undecided.
+        return history.connectivity.connected(sending.source, application.node, sending.requested_ns)
+
+    unsettled: dict[Application, set[int]] = {}
+    for span in selecting:
+        if span.confirmed_ns <= from_ns and span.next_requested_ns > to_ns:
+            expected = reachable(span.application)
+            if expected or trees_changed:
+                yield judgement(span.application, expected, decided=not trees_changed)
+        elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
+            unsettled.setdefault(span.application, set()).add(span.position)
+    for application, positions in unsettled.items():
+        timeline = history.timelines[application]
+        connected = reachable(application)
+        expected = connected and timeline.in_force(sending.requested_ns) in positions
+        answers = {position in positions for position in timeline.possible(from_ns, to_ns)}
+        decided = answers == {False} if trees_changed else not connected or len(answers) == 1
+        if expected or not decided:
+            yield judgement(application, expected, decided)
+
+
+def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = None) -> OracleTotals:
+    """Judges a run and writes the answers atomically into its folder.
+
+    Args:
+        window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
+        hop_limit: of the messages; None: messages reach every node that is connected.
+
+    Raises:
+        RunFolderError: a log is missing or malformed.
+        InputError: a predicate or a message is malformed.
+    """
+    history = read_history(run, hop_limit)
+    expected = undecided = 0
+
+    def answers() -> Iterator[OracleAnswer]:
+        nonlocal expected, undecided
+        for judgement in judge(history, window_s):
+            expected += judgement.expected
+            undecided += not judgement.decided
+            yield answer_of(judgement)
+
+    oracle.write_oracle(run, answers())
+    return OracleTotals(len(history.sendings), len(history.timelines), expected, undecided)
+
+
+def answer_of(judgement: Judgement) -> OracleAnswer:
+    """Returns a judgement as a line of the oracle's file."""
+    return OracleAnswer(
+        source=judgement.source,
+        seq=judgement.seq,
+        sent_ns=judgement.sent_ns,
+        node=judgement.application.node,
+        app=judgement.application.name,
+        expected=judgement.expected,
+        decided=judgement.decided,
+    )

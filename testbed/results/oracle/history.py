@@ -1,0 +1,168 @@
+"""The history of predicates and messages of the applications, read from the logs of a run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from captures.rundir.applications import Recorded, read_applications
+from captures.rundir.controller import read_controller
+from captures.rundir.faults import delays, read_faults, unwritten
+from captures.rundir.inputs import read_topology
+from captures.rundir.layout import RunLayout
+from testbed.results.oracle.connectivity import (
+    Connectivity,
+    NetworkGraph,
+    connectivity,
+    merged,
+    outages,
+    tree_changes,
+)
+from testbed.results.oracle.hop_limit import HopLimit
+
+Filters = list[list[list[Any]]]
+
+
+@dataclass(frozen=True, order=True)
+class Application:
+    """An application: its node and its name at that node."""
+
+    node: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A predicate of an application.
+
+    It may be in force from `requested_ns` on, and is from `confirmed_ns` on.
+    """
+
+    requested_ns: int
+    confirmed_ns: int
+    filters: Filters
+
+
+@dataclass
+class Timeline:
+    """The settings of an application, in order of time.
+
+    Before the first, the application selects no message.
+    """
+
+    settings: list[Setting] = field(default_factory=list)
+
+    def in_force(self, at_ns: int) -> int | None:
+        """Returns the position of the setting in force at a time (by confirmation), or None before the
+        first."""
+        position = bisect_right(self.settings, at_ns, key=lambda setting: setting.confirmed_ns) - 1
+        return position if position >= 0 else None
+
+    def possible(self, from_ns: int, to_ns: int) -> range:
+        """Returns the positions of the settings that may have been in force at any time in [from_ns, to_ns].
+
+        -1 stands for the time before the first setting. Between request and confirmation of a setting, that
+        setting and its predecessor are both possible.
+        """
+        first = bisect_right(self.settings, from_ns, key=lambda setting: setting.confirmed_ns) - 1
+        last = bisect_right(self.settings, to_ns, key=lambda setting: setting.requested_ns) - 1
+        return range(first, max(first, last) + 1)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """A message that was sent, identified by `source` and `seq`; the router accepted it between the two
+    times."""
+
+    source: int
+    seq: int
+    requested_ns: int
+    confirmed_ns: int
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class UnknownDelivery:
+    """The delivery of a message that its router was killed too soon to record."""
+
+    source: int
+    seq: int
+    application: Application
+    delivered_ns: int
+
+
+@dataclass
+class History:
+    """The oracle's knowledge of a run.
+
+    `tree_changes` are the intervals (from, to; wall clock, ns; disjoint and in order) after a change of a
+    link or node, or after the kill of a router, in which not every router was known to have the new trees;
+    `delays` those in which a router was stopped, so that frames waited in it.
+    """
+
+    timelines: dict[Application, Timeline] = field(default_factory=dict)
+    sendings: list[Sending] = field(default_factory=list)
+    tree_changes: list[tuple[int, int]] = field(default_factory=list)
+    connectivity: Connectivity = field(default_factory=Connectivity)
+    delays: list[tuple[int, int]] = field(default_factory=list)
+    unknown: list[UnknownDelivery] = field(default_factory=list)
+
+
+def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinished: bool = False) -> History:
+    """Reads the records of applications and, if there is one, the log of the controller.
+
+    Args:
+        hop_limit: of the messages; None: messages reach every node that is connected.
+        unfinished: whether the run goes on: then a last line without an end is left out.
+
+    Raises:
+        RunFolderError: the records of applications are missing, or a line is malformed (names file and line);
+            or the run has a log of the controller and no usable topology.
+    """
+    history = History()
+    faults = read_faults(run)
+    unrecorded = unwritten(faults)
+    deliveries: dict[tuple[int, int], dict[Application, UnknownDelivery]] = defaultdict(dict)
+    for _, recorded in read_applications(run):
+        take_record(history, recorded)
+        record = recorded.event
+        if record["event"] == "deliver" and any(
+            node == record["source"] and since <= record["t_ns"] <= until for node, since, until in unrecorded
+        ):
+            application = Application(record["node"], record["app"])
+            key = record["source"], record["seq"]
+            deliveries[key].setdefault(application, UnknownDelivery(*key, application, record["t_ns"]))
+    for sending in history.sendings:
+        deliveries.pop((sending.source, sending.seq), None)
+    history.unknown = [delivery for each in deliveries.values() for delivery in each.values()]
+    for timeline in history.timelines.values():
+        timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
+    history.sendings.sort(key=lambda sending: sending.requested_ns)
+    if run.controller_log.exists():
+        events = [event for _, event in read_controller(run, unfinished=unfinished)]
+        history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
+        history.delays = delays(faults)
+        history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)), hop_limit)
+    return history
+
+
+def take_record(history: History, recorded: Recorded) -> None:
+    """Adds one event of the applications to the history: those of an application in order of time."""
+    record = recorded.event
+    if record["event"] == "send_message":
+        history.sendings.append(
+            Sending(
+                record["source"],
+                record["seq"],
+                record["requested_ns"],
+                record["t_ns"],
+                dict(record["attributes"]),
+            )
+        )
+    elif recorded.change is not None:
+        application = Application(record["node"], record["app"])
+        timeline = history.timelines.setdefault(application, Timeline())
+        change = recorded.change
+        timeline.settings.append(Setting(change.requested_ns, record["t_ns"], change.filters))

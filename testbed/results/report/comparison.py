@@ -1,0 +1,114 @@
+"""Several runs beside each other: the keys of their summaries, and their curves over each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pyarrow as pa
+from matplotlib.ticker import PercentFormatter
+
+from captures.accounting.direct import flat
+from captures.accounting.texts import STEP_S, WINDOW_S
+from captures.rundir.inputs import read_manifest
+from captures.rundir.layout import RunLayout
+from captures.rundir.summary import read_summary
+from captures.tables import store
+from testbed.machine.versions import require_one_code
+from testbed.results.report.figures import TIME_LABEL, broken
+from testbed.results.report.style import CURVE_COLOURS, empty_figure, styled
+from testbed.support.errors import InputError
+
+#: Table, column, label, whether the values are shares, and the experiment seconds without a point that break
+#: the line.
+_CURVES = (
+    ("false_negative_curve", "fraction", "false negatives", True, WINDOW_S),
+    ("false_positive_curve", "fraction", "false positives, all messages at routers", True, WINDOW_S),
+    ("control_share_curve", "ra_fraction", "RA frames / all frames", True, 1.5 * STEP_S),
+    ("control_rate_curve", "sr_ur_per_s", "SR and UR frames a second", False, math.inf),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A key with its value in each run (None: the run has none)."""
+
+    key: str
+    values: tuple[Any, ...]
+
+    @property
+    def differs(self) -> bool:
+        return any(value != self.values[0] for value in self.values[1:])
+
+
+def names_of(runs: Sequence[Path]) -> list[str]:
+    """Returns a name for each run: that of its folder, or its path where two folders have one name."""
+    names = [run.resolve().name for run in runs]
+    return [str(run) if names.count(name) > 1 else name for run, name in zip(runs, names, strict=True)]
+
+
+def compare(runs: Sequence[Path], *, other_code: str = "refuse") -> list[Row]:
+    """Returns every key of the summaries, in the order of the first run that has it.
+
+    Args:
+        other_code: "keep": runs of different code may be compared.
+
+    Raises:
+        RunFolderError: a run has no summary.
+        InputError: different code made the runs.
+    """
+    require_one_code((read_manifest(RunLayout(run)).get("testbed") for run in runs), other_code)
+    found = [flat(read_summary(RunLayout(run))) for run in runs]
+    keys = dict.fromkeys(key for summary in found for key in summary)
+    return [Row(key, tuple(summary.get(key) for summary in found)) for key in keys]
+
+
+def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
+    """Draws the curves of figures 11 to 14 of several runs over each other; SVG, PNG or PDF by the suffix.
+
+    Args:
+        runs: name -> run folder.
+
+    Returns:
+        Whether there was a curve to draw.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with styled(), mpl.rc_context({"svg.hashsalt": "compare"}):
+        figure = empty_figure(10.4, 6.0)
+        drawn = False
+        for place, (table, column, label, share, gap_s) in enumerate(_CURVES, 1):
+            axes = figure.add_subplot(2, 2, place)
+            for number, (name, run) in enumerate(runs.items()):
+                points = curve(run, table, column)
+                if points.num_rows:
+                    drawn = True
+                    lines = broken(points.to_pandas(), gap_s)
+                    xs, ys = (lines[each].to_list() for each in ("t_s", column))
+                    axes.plot(xs, ys, color=CURVE_COLOURS[number % len(CURVE_COLOURS)], label=name)
+            axes.set_ylabel(label)
+            axes.set_xlabel(TIME_LABEL)
+            axes.set_ylim(bottom=0)
+            if share:
+                axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+            if place == 1 and axes.get_legend_handles_labels()[0]:
+                axes.legend(fontsize="small")
+        if drawn:
+            try:
+                figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+            except (OSError, ValueError) as error:
+                raise InputError(f"{path}: cannot be written: {error}") from error
+        return drawn
+
+
+def curve(run: Path, table: str, column: str) -> pa.Table:
+    """Returns the points of a curve of a run, sorted by time; empty if the run has no such table."""
+    found = store.read(run, table, ["t_s", column])
+    if found is None:
+        return pa.table({"t_s": pa.array([], pa.float64()), column: pa.array([], pa.float64())})
+    return found.sort_by("t_s")

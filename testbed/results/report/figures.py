@@ -1,0 +1,356 @@
+"""The figures over time.
+
+A function returns None if there are no data to draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from numpy.typing import NDArray
+
+from testbed.results.report.style import (
+    ACCENT,
+    GREY,
+    ORANGE,
+    TYPE_COLOURS,
+    axis_from_zero,
+    new_figure,
+    styled,
+)
+from testbed.terminal import numbers
+
+TIME_LABEL = "experiment time (s)"
+#: A bin of more frames than so many times the median of all bins leaves these at the foot of a linear axis.
+_PEAK = 100
+#: Phases of a recovery: key of `recovery_s` -> label.
+RECOVERY_PHASES = {"committed_s": "new trees everywhere", "advertised_s": "last advertisement"}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with its caption, which is also its alternative text."""
+
+    figure: Figure
+    note: str
+
+
+def broken(points: pd.DataFrame, gap_s: float) -> pd.DataFrame:
+    """Returns the points of a curve, with an empty row wherever there is none for longer than `gap_s`.
+
+    A line through the result ends before such a gap, and begins behind it.
+
+    Args:
+        points: t_s (experiment seconds, ascending) and other columns.
+    """
+    before = np.flatnonzero(np.diff(points["t_s"].to_numpy(dtype=float)) > gap_s)
+    rows = points.reset_index(drop=True)
+    return rows.reindex(np.sort(np.concatenate([rows.index.to_numpy(dtype=float), before + 0.5])))
+
+
+def _alone(values: pd.Series) -> pd.Series:
+    """Returns which values of a broken curve have none beside them: a line does not show them."""
+    known = values.notna()
+    return known & ~known.shift(1, fill_value=False) & ~known.shift(-1, fill_value=False)
+
+
+def curve(
+    table: pd.DataFrame, label: str, gap_s: float | None, part: tuple[str, str] | None = None
+) -> Drawing | None:
+    """Draws a share over time.
+
+    Args:
+        table: t_s (experiment seconds) and fraction (0..1).
+        label: label of the vertical axis.
+        gap_s: experiment seconds; the line that joins the points is broken where there is none for longer.
+            None: no line, for windows so short that most are empty.
+        part: a column of another share, which may be the greater, and its name; it is drawn as well if the
+            table has it.
+    """
+    points = table.dropna(subset=["fraction"]).sort_values("t_s")
+    if points.empty:
+        return None
+    shares = {"": points["fraction"]}
+    if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
+        shares[part[1]] = points[part[0]]
+    with styled():
+        figure, axes = new_figure(6.2, 2.6)
+        if gap_s is not None:
+            drawn = broken(points, gap_s)
+            axes.plot(drawn["t_s"], drawn["fraction"], color=ACCENT)
+            axes.fill_between(drawn["t_s"], drawn["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
+            alone = drawn[_alone(drawn["fraction"])]
+            if not alone.empty:
+                axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
+            if part is not None and part[1] in shares:
+                axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
+                axes.legend(loc="upper right", borderaxespad=0)
+        else:
+            axes.plot(points["t_s"], points["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
+        highest = max(float(values.max()) for values in shares.values())
+        axis_from_zero(axes, highest, unit=0.01, most=1.02)
+        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))
+        axes.set_ylabel(label)
+        _time_axis(axes, float(points["t_s"].max()))
+    of_each = (_extent(values, name) for name, values in shares.items())
+    return Drawing(figure, f"{'; '.join(of_each)}.")
+
+
+def _extent(values: pd.Series, name: str) -> str:
+    text = f"at most {values.max():.1%}, at the end {values.iloc[-1]:.1%}"
+    return f"{name} {text}" if name else text.capitalize()
+
+
+def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
+    """Draws frames per experiment second by frame type.
+
+    `type_bins`: type, bin_s, frames, frames_per_s.
+    """
+    frames = type_bins.groupby(["bin_s", "type"])["frames"].sum().unstack(fill_value=0)
+    if frames.empty:
+        return None
+    starts = frames.index.to_numpy(dtype=float)
+    width = bin_width(type_bins)
+    edges = _edges(starts, width)
+    frames.index = pd.Index([round(start, 9) for start in starts])
+    frames = frames.reindex(edges[:-1], fill_value=0)
+    order = [kind for kind in TYPE_COLOURS if kind in frames.columns]
+    order += sorted(kind for kind in frames.columns if kind not in TYPE_COLOURS)
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        for kind in order:
+            rates = frames[kind].to_numpy(dtype=float) / width
+            axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=_line_width())
+        logarithmic = _axis_of_rates(axes, frames.to_numpy(dtype=float) / width)
+        axes.set_ylabel("frames per experiment second")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0, handlelength=1.2)
+        _time_axis(axes, edges[-1])
+    totals = ", ".join(f"{int(frames[kind].sum())} {kind}" for kind in order)
+    scale = " Logarithmic scale above its first mark." if logarithmic else ""
+    return Drawing(figure, f"Bins of {width:g} s.{scale} In all: {totals}.")
+
+
+def _axis_of_rates(axes: Axes, rates: NDArray[np.float64]) -> bool:
+    """Scales the vertical axis from 0 to the highest rate; returns whether it is logarithmic.
+
+    It is where a peak, such as the first advertisements of a large network, would leave most other bins in
+    the line of the axis.
+    """
+    positive = rates[rates > 0]
+    highest = float(rates.max())
+    if not positive.size or highest < _PEAK * float(np.median(positive)):
+        axis_from_zero(axes, highest)
+        return False
+    least = math.floor(math.log10(float(positive.min())))
+    marks = [10.0**power for power in range(least, math.floor(math.log10(highest)) + 1)]
+    axes.set_yscale("symlog", linthresh=marks[0], linscale=0.5)
+    axes.set_ylim(0, 1.5 * highest)
+    marks = [0.0, *marks]
+    axes.set_yticks(marks, [numbers.plain(mark) for mark in marks])
+    axes.set_yticks([], minor=True)
+    return True
+
+
+def rates(control_rates: pd.DataFrame) -> Drawing | None:
+    """Draws the rates of RA, and of SR and UR together.
+
+    `control_rates`: t_s, ra_per_s, sr_ur_per_s (per experiment second).
+    """
+    points = control_rates.sort_values("t_s")
+    if points.empty:
+        return None
+    series = {"ra_per_s": ("RA", TYPE_COLOURS["RA"]), "sr_ur_per_s": ("SR and UR", TYPE_COLOURS["UR"])}
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        for column, (label, colour) in series.items():
+            axes.plot(points["t_s"], points[column], color=colour, label=label)
+        axis_from_zero(axes, float(points[list(series)].to_numpy().max()))
+        axes.set_ylabel("frames per experiment second")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
+        _time_axis(axes, float(points["t_s"].max()))
+    highest = ", ".join(
+        f"{label} at most {numbers.significant(points[column].max())}"
+        for column, (label, _) in series.items()
+    )
+    return Drawing(figure, f"{highest} per second.")
+
+
+def service(table: pd.DataFrame) -> Drawing | None:
+    """Draws the rates of uploads, deliveries and registrations of the attention-limited service.
+
+    `table`: t_s, publications_per_s, deliveries_per_s, registrations_per_s (per experiment second).
+    """
+    points = table.sort_values("t_s")
+    if points.empty:
+        return None
+    series = {
+        "publications_per_s": ("publications uploaded", ACCENT),
+        "deliveries_per_s": ("deliveries to subscriptions", ORANGE),
+        "registrations_per_s": ("registrations and refreshes", GREY),
+    }
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        for column, (label, colour) in series.items():
+            axes.plot(points["t_s"], points[column], color=colour, label=label)
+        axis_from_zero(axes, float(points[list(series)].to_numpy().max()))
+        axes.set_ylabel("per experiment second")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, handlelength=1.2)
+        _time_axis(axes, float(points["t_s"].max()))
+    means = ", ".join(
+        f"{numbers.significant(points[column].mean())} {label}" for column, (label, _) in series.items()
+    )
+    return Drawing(figure, f"On average {means} per second.")
+
+
+def utilisation(
+    table: pd.DataFrame,
+    directions: int,
+    with_bandwidth: int,
+    width: float,
+    name: Callable[[int], str] = str,
+) -> Drawing | None:
+    """Draws link utilisation in each time bin: of the fullest direction of a link, and the mean over all.
+
+    If only some links have a bandwidth, the others are left out.
+
+    Args:
+        table: link, from_node, to_node, bin_s, bits_per_wall_s, utilisation (a share; null without a
+            bandwidth).
+        directions: directions of all links: twice their number.
+        with_bandwidth: number of directions that have a bandwidth.
+        width: width of a bin, experiment seconds.
+        name: gives the text of a node.
+    """
+    table = table[table["bits_per_wall_s"] > 0]
+    if table.empty or not directions:
+        return None
+    limited = with_bandwidth > 0 and bool(table["utilisation"].notna().any())
+    column, factor, unit = ("utilisation", 100.0, "%") if limited else ("bits_per_wall_s", 1e-3, "kbit/s")
+    busy = table.dropna(subset=[column])
+    by_bin = busy.groupby("bin_s")[column]
+    counted = with_bandwidth if limited else directions
+    mean_over = "all directions" if counted == directions else "limited directions"
+    edges = _edges(by_bin.max().index.to_numpy(dtype=float), width)
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        for values, colour, label in (
+            (by_bin.max(), ACCENT, "fullest direction"),
+            (by_bin.sum() / counted, ORANGE, f"mean over {mean_over}"),
+        ):
+            values.index = pd.Index([round(float(start), 9) for start in values.index])
+            axes.stairs(
+                factor * values.reindex(edges[:-1], fill_value=0).to_numpy(dtype=float),
+                edges,
+                color=colour,
+                label=label,
+                linewidth=_line_width(),
+            )
+        axis_from_zero(axes, factor * float(by_bin.max().max()))
+        axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
+        # Also in the column of a paper.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=2,
+            borderaxespad=0,
+            handlelength=1.0,
+            columnspacing=1.0,
+        )
+        _time_axis(axes, edges[-1])
+    worst = busy.loc[busy[column].idxmax()]
+    note = (
+        f"Highest: {numbers.significant(factor * worst[column])} {unit}, from {name(int(worst.from_node))} "
+        f"to {name(int(worst.to_node))} at {numbers.plain(worst.bin_s)} s, over a bin of {width:g} s."
+    )
+    if not with_bandwidth:
+        note += " The topology declares no bandwidth."
+    elif not limited:
+        note += " No link with a bandwidth carried a frame."
+    elif counted < directions:
+        note += f" {directions - counted} directions without a bandwidth are left out."
+    return Drawing(figure, note)
+
+
+def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
+    """Draws the times from each change of the network to new trees everywhere and to the last advertisement.
+
+    Args:
+        changes: `recovery_s` of summary.json.
+    """
+    if not changes:
+        return None
+    positions = range(len(changes))
+    longest = {}
+    with styled():
+        figure, axes = new_figure(6.2, 0.9 + 0.34 * len(changes))
+        for (key, label), colour, offset in zip(
+            RECOVERY_PHASES.items(), (ACCENT, ORANGE), (-0.18, 0.18), strict=True
+        ):
+            took = [change[key] for change in changes]
+            longest[label] = max((each for each in took if each is not None), default=None)
+            places = [place + offset for place in positions]
+            axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
+            for place, each in zip(places, took, strict=True):
+                text = "never" if each is None else numbers.significant(each)
+                axes.annotate(
+                    text,
+                    (each or 0, place),
+                    va="center",
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    fontsize="small",
+                )
+        axes.set_yticks(positions, [_in_short(change["events"]) for change in changes])
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", visible=True)
+        axes.margins(x=0.12)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("wall seconds since the controller noticed")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
+    said = "; ".join(f"{label}: at most {numbers.seconds(took)}" for label, took in longest.items())
+    return Drawing(figure, f"{said[:1].upper()}{said[1:]}.")
+
+
+def _in_short(events: Sequence[str]) -> str:
+    """Describes a change in a few words: by a node rather than by its links."""
+    if not events:
+        return "new epoch"
+    named = next((event for event in events if event.startswith("node")), events[0])
+    return named if len(events) == 1 else f"{named} and {len(events) - 1} more"
+
+
+def bin_width(type_bins: pd.DataFrame) -> float:
+    """Returns the width of the time bins of a run, experiment seconds; 1 if there are no bins."""
+    widths = (type_bins["frames"] / type_bins["frames_per_s"]).dropna()
+    return float(widths.median()) if len(widths) else 1.0
+
+
+def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
+    """Returns the edges of the bins that begin at `starts` (ascending).
+
+    Bins without a frame are left out: they are zeros, not a straight line between their neighbours. Adjacent
+        bins without a frame become one wide bin, since a clock that was set may leave any number of them.
+    """
+    return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})
+
+
+def _line_width() -> float:
+    """Returns the width of lines in the style in force, points: steps have another by themselves."""
+    return float(mpl.rcParams["lines.linewidth"])
+
+
+def _time_axis(axes: Axes, end_s: float) -> None:
+    axes.set_xlim(0, max(end_s, 1e-3))
+    axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.set_xlabel(TIME_LABEL)

@@ -1,0 +1,182 @@
+"""The report of a run: one self-contained HTML file, and its figures as files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from captures.accounting.texts import STEP_S, WINDOW_S
+from captures.rundir.layout import RunLayout
+from testbed.results.report.data import RunData, read_run
+from testbed.results.report.distributions import delays, matches, stretch
+from testbed.results.report.figures import (
+    Drawing,
+    bin_width,
+    curve,
+    frames_over_time,
+    rates,
+    recovery,
+    service,
+    utilisation,
+)
+from testbed.results.report.sheets import all_sheets
+from testbed.results.report.style import STYLES, save, save_pdf, styled
+from testbed.results.report.topology_figure import topology
+from testbed.terminal import numbers
+
+
+def write_report(run_dir: Path) -> Path:
+    """Writes the report and its figures, as SVG and PNG, into a run folder.
+
+    Returns:
+        The path of the report.
+
+    Raises:
+        RunFolderError: the folder has no summary or no topology, or a file is malformed.
+        testbed.support.errors.InputError: a table is malformed.
+    """
+    run = read_run(run_dir)
+    manifest: Mapping[str, Any] = run.manifest or {}
+    drawings = {"topology": topology(run), **_figures(run)}
+    with styled():
+        figures = {name: _inline(drawing, run_dir, name) for name, drawing in drawings.items()}
+    page = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=manifest.get("experiment") or run.topology.name or run_dir.name,
+            run_name=run_dir.resolve().name,
+            summary=run.summary,
+            captured=run.links_captured,
+            uncaptured="The captures of links, on which this rests, were not kept.",
+            verdict=numbers.verdict(run.summary),
+            figures=figures,
+            certain=numbers.certain_deliveries(run.summary),
+            false_positives=numbers.false_positives(run.summary),
+            frames_by_type=_frames_by_type(run.summary),
+            sheets=all_sheets(run),
+            recovery=run.summary.get("recovery_s") or [],
+            private=run.summary.get("private"),
+            attention=run.summary.get("attention"),
+            undecided=numbers.undecided(run.summary),
+            reconciliations=numbers.reconciliations(run.summary),
+            not_taken=numbers.frames_not_taken(run.summary),
+            # The measured properties of links have a table.
+            manifest=sorted(_flat({key: value for key, value in manifest.items() if key != "links"})),
+            css=Markup(_resource("report.css")),
+            script=Markup(_resource("report.js")),
+        )
+    )
+    path = RunLayout(run_dir).report
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def write_figures(run_dir: Path, style: str) -> list[Path]:
+    """Writes the figures of a run as PDF, in a style of `testbed.results.report.style.STYLES`; returns their
+    paths.
+
+    Raises:
+        RunFolderError, testbed.support.errors.InputError: as `write_report`.
+    """
+    run = read_run(run_dir)
+    folder = RunLayout(run_dir).figures_folder / style
+    with styled(STYLES[style]):
+        drawings = {"topology": topology(run), **_figures(run)}
+        return [
+            save_pdf(drawing.figure, folder, name)
+            for name, drawing in drawings.items()
+            if drawing is not None
+        ]
+
+
+def _figures(run: RunData) -> dict[str, Drawing | None]:
+    """Returns every figure except the topology, by file name."""
+    tables = run.tables
+    links = run.topology.links
+    return {
+        "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", gap_s=None),
+        "false_positives": curve(tables["false_positive_curve"], "false positives (%)", WINDOW_S),
+        "frames": frames_over_time(tables["type_bins"]),
+        "control_share": curve(
+            tables["control_share_curve"], "control frames (%)", 1.5 * STEP_S, ("ra_fraction", "RA alone")
+        ),
+        "rates": rates(tables["control_rate_curve"]),
+        "service": service(tables["attention_curve"]),
+        "satisfied": curve(
+            tables["attention_curve"].rename(columns={"satisfied_fraction": "fraction"}),
+            "rounds satisfied (%)",
+            math.inf,
+            ("starved_fraction", "starved"),
+        ),
+        "utilisation": utilisation(
+            tables["link_utilisation"],
+            2 * len(links),
+            2 * sum(bool(link.bandwidth_mbps) for link in links),
+            bin_width(tables["type_bins"]),
+            run.topology.label,
+        ),
+        "delays": delays(tables["deliveries"]),
+        "stretch": stretch(tables["arrivals"]),
+        "matches": matches(run.matched),
+        "recovery": recovery(run.summary.get("recovery_s") or []),
+    }
+
+
+def _inline(drawing: Drawing | None, run_dir: Path, name: str) -> dict[str, Any] | None:
+    if drawing is None:
+        return None
+    return {
+        "svg": Markup(save(drawing.figure, RunLayout(run_dir).figures_folder, name)),
+        "note": drawing.note,
+    }
+
+
+def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Returns (type, frames, bytes), the most frequent type first."""
+    sizes = summary.get("bytes_by_type") or {}
+    return [
+        (kind, frames, sizes.get(kind)) for kind, frames in numbers.by_type(summary.get("frames_by_type"))
+    ]
+
+
+def _flat(manifest: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Flattens nested objects to dotted keys."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in manifest.items():
+        if isinstance(value, Mapping):
+            pairs += _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, list):
+            pairs.append((prefix + key, " ".join(map(str, value))))
+        else:
+            pairs.append((prefix + key, str(value)))
+    return pairs
+
+
+def _resource(name: str) -> str:
+    return (files("testbed.results.report") / name).read_text(encoding="utf-8")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_resource),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        count=numbers.count,
+        plain=numbers.plain,
+        seconds=numbers.seconds,
+        milliseconds=numbers.milliseconds,
+        ratio=numbers.ratio,
+    )
+    environment.globals.update(share=numbers.share)
+    return environment

@@ -1,0 +1,203 @@
+"""The figure of the network: links by load, nodes by their role."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from testbed.results.report.data import RunData
+from testbed.results.report.figures import Drawing
+from testbed.results.report.layout import Point, apart, positions
+from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
+from testbed.terminal import numbers
+from topos.model import Link, Topology
+
+#: Every colour is visible on a light page and on a dark page.
+LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])
+_WIDEST_PT, _NARROWEST_PT = 6.0, 0.8
+#: With more nodes, marks and lines become smaller; with still more, numbers would be too small to read; and
+#: with more than the last number, names would cover the figure.
+_LARGE_UP_TO, _NUMBERS_UP_TO, _NAMES_UP_TO = 150, 200, 60
+#: Area of a node's mark with its number in it, in square points; its edge, in points.
+_NODE_AREA, _NODE_EDGE_PT = 150, 1.1
+#: Area of the ring around a sender, in areas of the mark.
+_SENDER_AREA = 1.9
+#: Width of a number of one digit, in sizes of its font; greatest size.
+_DIGIT, _NUMBER_PT = 0.64, 7.0
+#: Links whose ends have numbers in a large network.
+_BUSIEST = 5
+#: Parts of the figure's width and height that the network fills: beside it are the scale and the legend.
+_FILLED = (0.78, 0.82)
+#: Width of the figure, inches.
+_WIDTH_IN = 9.6
+
+
+def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
+    """Returns frames of all types in both directions, by link index.
+
+    `link_totals`: link, frames; no host links.
+    """
+    rows = link_totals.dropna(subset=["link"])
+    return {int(link): int(frames) for link, frames in rows.groupby("link")["frames"].sum().items()}
+
+
+def _scale(nodes: int) -> float:
+    """Returns the size of marks and lines: the share of the figure that they cover stays the same."""
+    return min(1.0, math.sqrt(_LARGE_UP_TO / nodes))
+
+
+def _draw_nodes(
+    axes: Any,
+    place: Mapping[int, Point],
+    nodes: Sequence[int],
+    senders: Collection[int],
+    receivers: Collection[int],
+    scale: float,
+) -> None:
+    area, edge = _NODE_AREA * scale**2, _NODE_EDGE_PT * scale
+    for chosen, marks in (
+        ([n for n in nodes if n in senders], {"s": area * _SENDER_AREA, "color": ORANGE, "linewidth": 0}),
+        (
+            [n for n in nodes if n not in receivers],
+            {"s": area, "color": "white", "edgecolor": NODE, "linewidth": edge},
+        ),
+        (
+            [n for n in nodes if n in receivers],
+            {"s": area, "color": NODE, "edgecolor": NODE, "linewidth": edge},
+        ),
+    ):
+        if chosen:
+            axes.scatter(*zip(*(place[node] for node in chosen), strict=True), zorder=2, **marks)
+
+
+def _write_names(
+    axes: Any,
+    network: Topology,
+    place: Mapping[int, Point],
+    receivers: Collection[int],
+    busiest: Sequence[Link],
+    mark: float,
+) -> None:
+    """Writes the numbers of nodes into their marks, and names below.
+
+    In a large network, only the ends of the busiest links have numbers, beside their marks.
+
+    Args:
+        mark: diameter of a mark, points.
+    """
+    count = len(network.nodes)
+    if count > _NUMBERS_UP_TO:
+        for end in {end for link in busiest[:_BUSIEST] for end in (link.u, link.v)}:
+            _beside(axes, network.label(end), place[end], mark)
+        return
+    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(count - 1))))
+    for node in network.nodes:
+        colour = "white" if node.id in receivers else "black"
+        axes.annotate(
+            str(node.id), place[node.id], ha="center", va="center", fontsize=size, color=colour, zorder=4
+        )
+        if node.name is not None and count <= _NAMES_UP_TO:
+            _beside(axes, node.name, place[node.id], mark)
+
+
+def _beside(axes: Any, text: str, at: Point, mark: float) -> None:
+    """Writes a text below a mark, on the ground of the page: links would run through it."""
+    axes.annotate(
+        *(text, at),
+        xytext=(0, -0.6 * mark - 1),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=_NUMBER_PT,
+        zorder=4,
+        bbox={"facecolor": GROUND, "alpha": 0.8, "linewidth": 0, "pad": 0.6},
+    )
+
+
+def topology(run: RunData) -> Drawing | None:
+    """Draws the network with the load of its links, in frames over the whole run.
+
+    Where no link was captured, the links have one width and colour, and there is no scale.
+    """
+    nodes, links = run.topology.nodes, run.topology.links
+    if not nodes:
+        return None
+    loads = link_frames(run.tables["link_totals"])
+    frames = [loads.get(link.index, 0) for link in links]
+    most = max(frames, default=0)
+    scale = _scale(len(nodes))
+    senders, receivers = run.senders, run.receivers
+    with styled():
+        figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
+        scale *= figure.get_figwidth() / _WIDTH_IN
+        width, height = (
+            72 * part * size for part, size in zip(_FILLED, figure.get_size_inches(), strict=True)
+        )
+        mark = scale * math.sqrt(_NODE_AREA)
+        # With the ring of a sender, and a point of space.
+        place = apart(positions(run.topology), mark * math.sqrt(_SENDER_AREA) + 1, width, height)
+        axes.set_axis_off()
+        axes.set_aspect("equal", adjustable="datalim")
+        # Busy links last, above the others.
+        order = sorted(range(len(links)), key=lambda position: frames[position])
+        lines = LineCollection(
+            [(place[links[position].u], place[links[position].v]) for position in order],
+            linewidths=[
+                scale * (_NARROWEST_PT + (_WIDEST_PT - _NARROWEST_PT) * (frames[position] / max(most, 1)))
+                for position in order
+            ],
+            cmap=LOAD_COLOURS,
+            norm=Normalize(0, max(most, 1)),
+            capstyle="round",
+            zorder=1,
+        )
+        lines.set_array([frames[position] for position in order])
+        axes.add_collection(lines)
+        _draw_nodes(axes, place, [node.id for node in nodes], senders, receivers, scale)
+        ranked = [links[position] for position in reversed(order) if frames[position]]
+        _write_names(axes, run.topology, place, receivers, ranked, mark)
+        axes.autoscale_view()
+        if run.links_captured:
+            whole = MaxNLocator(8, integer=True)
+            bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01, ticks=whole)
+            bar.set_label("frames on the link, both directions")
+            bar.outline.set_visible(False)
+        marks: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 9}
+        axes.legend(
+            handles=[
+                Line2D([], [], **marks, color=NODE, label="receiver"),
+                Line2D([], [], **marks, markerfacecolor="white", markeredgecolor=NODE, label="no receiver"),
+                Line2D(
+                    [],
+                    [],
+                    **marks,
+                    markerfacecolor="none",
+                    markeredgecolor=ORANGE,
+                    markeredgewidth=2.5,
+                    label="sender (ring)",
+                ),
+            ],
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0),
+            ncols=3,
+        )
+    busiest = links[frames.index(most)] if most else None
+    label = run.topology.label
+    if busiest:
+        load = f"The busiest link, {label(busiest.u)}–{label(busiest.v)}, carried {most} frames."
+    elif run.links_captured:
+        load = "No frames were counted."
+    else:
+        load = "No link was captured: the load of the links is not known."
+    note = (
+        f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, "
+        f"{numbers.counted(len(senders), 'sender')}, {numbers.counted(len(receivers), 'receiver')}. {load}"
+    )
+    return Drawing(figure, note)

@@ -1,0 +1,210 @@
+"""A run in one file: a tar archive of the run folder and the lock file of the packages that made it.
+
+An archive may be a stranger's. `tarfile.data_filter` is missing in Python 3.11.0 to 3.11.3, and permits links
+and any size: this module checks members itself.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import gzip
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+from captures.rundir.inputs import read_manifest
+from captures.rundir.layout import RunLayout
+from router.privacy.keys import holds_keys
+from testbed.results.runs.folders import check_run_id
+from testbed.support.errors import InputError
+
+#: How the names of archives end.
+SUFFIX = ".tar.gz"
+_CHECKOUT = Path(__file__).resolve().parents[3]
+_LOCK = "requirements.lock"
+#: Folders in each other; a run folder has up to 5.
+_DEPTH_MAX = 16
+#: Bytes of all headers of one member, and of what may be behind the last one.
+_HEADERS_MAX = 1 << 16
+#: Bytes that a member takes on the disk beside its content.
+_BLOCK = 4096
+#: Files and folders of a run; one of 3,200 routers has some 30,000.
+_MEMBERS_MAX = 1_000_000
+#: Bytes of a manifest, which is read before the run is there; one of 3,200 routers has some 1,000,000.
+_MANIFEST_MAX = 1 << 24
+
+
+def export_run(run_dir: Path, archive: Path, show: Callable[[str], None] = lambda _: None) -> None:
+    """Writes a run folder and the lock file of this checkout into an archive, whole or not at all.
+
+    Private keys stay out, whatever the names of their files: `cbcb replay` and `cbcb account` need none.
+
+    Args:
+        show: is called with the name of each file.
+
+    Raises:
+        InputError: the archive exists, or cannot be written, or `import_run` would refuse it.
+    """
+    if archive.exists():
+        raise InputError(f"{archive}: exists; expected a new file")
+    partial = archive.with_name(archive.name + ".new")
+    try:
+        with tarfile.open(partial, "w:gz", compresslevel=6, dereference=True) as file:
+            for path in _kept(RunLayout(run_dir)):
+                name = path.relative_to(run_dir.parent).as_posix()
+                _check_name(archive, name)
+                file.add(path, name, recursive=False)
+                show(name)
+            if (_CHECKOUT / _LOCK).is_file():
+                file.add(_CHECKOUT / _LOCK, _LOCK)
+        partial.replace(archive)
+    except OSError as error:
+        raise InputError(f"{archive}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _kept(run: RunLayout) -> Iterator[Path]:
+    """The folders and files of a run folder that an archive has, a folder before what is in it."""
+    left_out = {run.tables_new, run.tables_former, run.tables_removed, run.keys, run.network_keys}
+    waiting = [run.path]
+    while waiting:
+        path = waiting.pop()
+        if path in left_out or path.is_symlink():
+            continue
+        if path.is_dir():
+            waiting += sorted(path.iterdir(), reverse=True)
+        if path.is_dir() or (path.is_file() and not holds_keys(path)):
+            yield path
+
+
+def import_run(
+    archive: Path,
+    runs: Path,
+    announce: Callable[[str], None] = lambda _: None,
+    show: Callable[[str], None] = lambda _: None,
+) -> tuple[Path, bool]:
+    """Unpacks a run into a folder of run folders, whole or not at all.
+
+    All members are listed and checked before the first is unpacked, and checked again where they are
+    unpacked: the file may change meanwhile. Others than the owner of a file may at most read it, if its mode
+    in the archive and the umask permit so.
+
+    Args:
+        announce: is called with the number of files and folders and their bytes, before anything is unpacked.
+        show: is called with the name of each file.
+
+    Returns:
+        The run folder, and whether the packages of this checkout are those that made the run.
+
+    Raises:
+        InputError: the file is no archive of a run, the disk has no room for it, or the run folder exists.
+    """
+    runs.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".import-", dir=runs) as folder:
+        unpacked = Path(folder)
+        try:
+            with _Content(archive) as content:
+                free = shutil.disk_usage(runs).free
+                members = (member.name for _, member in _members(content, archive, free))
+                folders = {PurePosixPath(name).parts[0] for name in members if name != _LOCK}
+                # The checksum is behind the end of the last member.
+                while content.read(_BLOCK):
+                    pass
+                if len(folders) != 1:
+                    raise InputError(f"{archive}: {len(folders)} folders; expected one, the run folder")
+                announce(f"{content.count:,} files and folders, {content.size:,} bytes")
+                run_id = folders.pop()
+                target = runs / run_id
+                if target.exists():
+                    raise InputError(f"{target}: exists; expected no run of that name")
+                for file, member in _members(content, archive, free):
+                    content.budget = member.size
+                    _unpack(file, member, unpacked)
+                    show(member.name)
+        except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+            raise InputError(
+                f"{archive}: {error}; expected an archive that cbcb export has written"
+            ) from error
+        lock = unpacked / _LOCK
+        own = _CHECKOUT / _LOCK
+        # A package that was installed elsewhere has no lock file.
+        equal = lock.is_file() and own.is_file() and filecmp.cmp(lock, own, shallow=False)
+        read_manifest(RunLayout(unpacked / run_id))
+        (unpacked / run_id).rename(target)
+    return target, equal
+
+
+class _Content(gzip.GzipFile):
+    """The content of an archive.
+
+    Attributes:
+        budget: bytes that may still be read. Headers say how long they are, and that others follow.
+        count, size: files and folders so far, and their bytes.
+    """
+
+    budget = count = size = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.budget -= size if size is not None and size >= 0 else self.budget + 1
+        if self.budget < 0:
+            raise tarfile.ReadError(f"more than {_HEADERS_MAX} bytes that are no content of a file")
+        return super().read(size)
+
+
+def _members(
+    content: _Content, archive: Path, free: int
+) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The members of an archive from its begin, each checked; none is kept. `free`: bytes on the disk."""
+    content.seek(0)
+    content.budget = _HEADERS_MAX
+    content.count = content.size = 0
+    before = PurePosixPath()
+    with tarfile.open(fileobj=content, mode="r:") as file:
+        while (member := file.next()) is not None:
+            if file.pax_headers:
+                raise tarfile.ReadError("headers for all members")
+            file.members.clear()  # type: ignore[attr-defined]  # public, but not in its stub
+            _check_name(archive, member.name)
+            path = PurePosixPath(member.name)
+            if member.issparse() or member.size < 0 or not (member.isfile() or member.isdir()):
+                raise InputError(f"{archive}: {member.name}: expected files and folders")
+            if path.name == RunLayout(Path()).manifest.name and member.size > _MANIFEST_MAX:
+                raise InputError(f"{archive}: {member.name}: expected at most {_MANIFEST_MAX:,} bytes")
+            # With folders that have no member of their own: those that the last member is not in.
+            content.count += len({path, *path.parents} - {before, *before.parents}) or 1
+            content.size, before = content.size + member.size, path
+            if content.size + _BLOCK * content.count > free or content.count > _MEMBERS_MAX:
+                raise InputError(
+                    f"{archive}: {content.size:,} bytes or more in {content.count:,} files; expected at most "
+                    f"the {free:,} bytes that are free, in {_MEMBERS_MAX:,} files"
+                )
+            yield file, member
+            content.budget = _HEADERS_MAX
+
+
+def _check_name(archive: Path, name: str) -> None:
+    """Raises InputError: the path leaves the folder, goes deep, or has characters that a terminal obeys."""
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or not name.isprintable():
+        raise InputError(f"{archive}: {name!r}: expected a printable path below the folder of the run")
+    if len(path.parts) > _DEPTH_MAX:
+        raise InputError(f"{archive}: {name:.80}: expected at most {_DEPTH_MAX} folders in each other")
+    check_run_id(path.parts[0])
+
+
+def _unpack(file: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    target = folder / member.name
+    if member.isdir():
+        target.mkdir(0o700 | member.mode & 0o055, parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source = file.extractfile(member)
+    assert source is not None  # it is a file
+    mode = 0o600 | member.mode & 0o044
+    with source, open(target, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as unpacked:
+        shutil.copyfileobj(source, unpacked)
