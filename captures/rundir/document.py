@@ -128,7 +128,7 @@ FILES: tuple[RunFile, ...] = (
 _HEAD = """# The run folder
 
 A run writes one folder, `captures/runs/<id>/`. `captures.rundir` names its files, and reads and writes them.
-This document is made from that package by `python -m testbed.documents`.
+This document is made from that package by `python -m testbed.cli.documents`.
 
 | file | content |
 |---|---|

@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from captures.spark.folder import remove_abandoned
+from testbed.cli.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
 from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.machine.checks import check_machine, compiled_code
 from testbed.support.errors import InputError, MachineError, RunError
 from testbed.support.run_state import live_runs
 from testbed.terminal.printable import put
-from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
 from topos.loaders import load
 from topos.model import TopologyError
 

@@ -31,8 +31,8 @@ _PYPROJECT = _ROOT / "pyproject.toml"
 _FIGURES = "testbed/evaluation/figures"
 SHOWING = frozenset(
     {
-        *("captures/runs", "testbed/api.py", "testbed/cli", "testbed/documents"),
-        *("testbed/results/live", "testbed/results/report", "testbed/results/trace", "testbed/wireshark.py"),
+        *("captures/runs", "testbed/api.py", "testbed/cli"),
+        *("testbed/results/live", "testbed/results/report", "testbed/results/trace"),
     }
 )
 

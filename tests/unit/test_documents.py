@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.documents.generated import DOCUMENTS, Document
+from testbed.cli.documents.generated import DOCUMENTS, Document
 from tests.support.paths import DOCS, ROOT
 
 _PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -20,7 +20,7 @@ _HEADING = re.compile(r"^#+ +(.+)$", re.M)
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_generated_documents_are_current(document: Document) -> None:
-    assert document.path.read_text() == document.current(), "run `python -m testbed.documents`"
+    assert document.path.read_text() == document.current(), "run `python -m testbed.cli.documents`"
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))

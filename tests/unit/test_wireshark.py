@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.wireshark import Folders, Installation, Sources
+from testbed.cli.wireshark import Folders, Installation, Sources
 from tests.support.paths import DISSECTOR_FOLDER, ROOT
 from tests.support.wire_tshark import needs_tshark
 

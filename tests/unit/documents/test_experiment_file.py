@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from router.options import options_of
-from testbed.documents.experiment_file import document
+from testbed.cli.documents.experiment_file import document
 from testbed.experiments.config.schema import SECTIONS
 from testbed.experiments.events.catalogue import EVENTS
 from topos.generators import GENERATORS

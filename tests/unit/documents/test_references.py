@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.documents import topology_file
+from testbed.cli.documents import topology_file
 from topos.build import LinkSpec
 
 

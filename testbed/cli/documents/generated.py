@@ -6,7 +6,7 @@ A document is generated as a whole, or between two markers of a page that is oth
     ...
     <!-- end of NAME -->
 
-`python -m testbed.documents` rewrites all of them; `tests/unit/test_documents.py` compares each with what
+`python -m testbed.cli.documents` rewrites all of them; `tests/unit/test_documents.py` compares each with what
 its function returns.
 """
 
@@ -21,9 +21,9 @@ import captures.datasource.views
 import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
-from testbed.documents import default_experiment, experiment_file, topology_file
+from testbed.cli.documents import default_experiment, experiment_file, topology_file
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _DOCS = _ROOT / "docs"
 
 

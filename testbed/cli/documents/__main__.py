@@ -1,8 +1,8 @@
-"""`python -m testbed.documents`: rewrites every generated document that differs from its source."""
+"""`python -m testbed.cli.documents`: rewrites every generated document that differs from its source."""
 
 from __future__ import annotations
 
-from testbed.documents.generated import DOCUMENTS
+from testbed.cli.documents.generated import DOCUMENTS
 from testbed.terminal.printable import put
 
 
