@@ -48,7 +48,7 @@ PARTS = {
     "captures": "captures.capturing.recorder",
     "ovs-vswitchd": "ovs-vswitchd",
     "ovsdb-server": "ovsdb-server",
-    "prepared": "testbed.emulation.run.prepared",
+    "prepared": "testbed.cli.prepared",
     "jvm": "org.apache.spark",
     "workers": "captures.spark.workers",
 }

@@ -14,7 +14,7 @@ from captures.rundir.summary import read_summary
 from captures.spark.folder import remove_abandoned
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from testbed.emulation.run.prepared import PreparedConclusion
+from testbed.cli.prepared import PreparedConclusion
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.sim.simulation import simulate

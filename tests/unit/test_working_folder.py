@@ -22,7 +22,7 @@ CHILDREN = (
     "router.runtime.parent",
     "testbed.controller",
     "testbed.results.live",
-    "testbed.emulation.run.prepared",
+    "testbed.cli.prepared",
 )
 #: Modules that name the interpreter and do not start it.
 NAME_IT = {

@@ -62,7 +62,7 @@ class Document:
 
 
 DOCUMENTS: tuple[Document, ...] = (
-    Document(_ROOT / "testbed" / "experiments" / "default.toml", default_experiment.document),
+    Document(_ROOT / "testbed" / "experiments" / "shipped" / "default.toml", default_experiment.document),
     Document(_DOCS / "reference/experiment-file.md", experiment_file.document),
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),

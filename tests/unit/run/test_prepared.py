@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.run import prepared
-from testbed.emulation.run.prepared import PreparedConclusion, has_room
+from testbed.cli import prepared
+from testbed.cli.prepared import PreparedConclusion, has_room
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from tests.support.paths import ROOT
@@ -20,7 +20,7 @@ from tests.support.run_folder import good_run
 
 _CHECK = """
 import os
-from testbed.emulation.run.prepared import set_priority
+from testbed.cli.prepared import set_priority
 set_priority(os.getpid(), os.SCHED_IDLE, 19)
 lowered = os.sched_getscheduler(0) == os.SCHED_IDLE, os.getpriority(os.PRIO_PROCESS, 0)
 set_priority(os.getpid(), os.SCHED_OTHER, 0)
@@ -75,7 +75,7 @@ def test_a_process_that_goes_on_without_its_input_is_killed(monkeypatch: pytest.
 
 _FOLLOWER = """
 import subprocess, threading
-from testbed.emulation.run.prepared import _follow
+from testbed.cli.prepared import _follow
 subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL)
 _follow(threading.Event())
 """

@@ -46,7 +46,7 @@ from router.wire.frames import (
     SubscriptionFlags,
 )
 from router.wire.header import HEADER, DecodeError, decode_header
-from testbed.wireshark import Folders, Installation, read_sources
+from testbed.cli.wireshark import Folders, Installation, read_sources
 from tests.support.packets import read_trailer
 from tests.support.paths import DOCS, ROOT
 from tests.support.tree_entries import table_of

@@ -1,6 +1,6 @@
 """Spark, started while the emulation runs, for the conclusion of the run.
 
-`python -m testbed.emulation.run.prepared MASTER RUN` runs only while a processor is idle. It starts a session
+`python -m testbed.cli.prepared MASTER RUN` runs only while a processor is idle. It starts a session
 and accounts for a small run, so that code is loaded and compiled. It concludes RUN when it reads a line,
 exits with the status of the command plus `_DONE`, and ends with its standard input.
 """
@@ -57,7 +57,7 @@ class PreparedConclusion:
 
     def start(self, run_dir: Path) -> None:
         """Starts the process, if the system lets it."""
-        argv = ("testbed.emulation.run.prepared", self._master, str(run_dir))
+        argv = ("testbed.cli.prepared", self._master, str(run_dir))
         with suppress(OSError):
             self.process = start_module(*argv, stdin=subprocess.PIPE)
 
