@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-    from testbed.figures.reproduction import Panel, Statement, Table
-    from testbed.sweeps.sweep import Swept
+    from testbed.evaluation.figures.reproduction import Panel, Statement, Table
+    from testbed.evaluation.sweeps.sweep import Swept
 
 __all__ = [
     "AsyncClient",
@@ -329,7 +329,7 @@ def sweep(
     """Runs a sweep, or continues it; with `engine = "run"`, emulates its runs (as root).
 
     Args:
-        spec: the file of a sweep, or its content (`testbed.sweeps.spec`).
+        spec: the file of a sweep, or its content (`testbed.evaluation.sweeps.spec`).
         folder: of the sweep; None: `sweeps/NAME` among the runs.
         master: Spark's master URL.
         keep: keep the run folders of simulations in the folder of the sweep.
@@ -339,8 +339,8 @@ def sweep(
     Raises:
         TestbedError: as `cbcb sweep`.
     """
-    from testbed.sweeps.spec import load_spec, spec_of
-    from testbed.sweeps.sweep import sweep as swept
+    from testbed.evaluation.sweeps.spec import load_spec, spec_of
+    from testbed.evaluation.sweeps.sweep import sweep as swept
 
     found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
     place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)
@@ -377,7 +377,7 @@ class Reproduced:
 
     def plot(self, panel: int = 0, axes: Axes | None = None) -> Axes:
         """Draws a panel and returns the axes."""
-        from testbed.figures.picture import draw
+        from testbed.evaluation.figures.picture import draw
 
         axes = axes if axes is not None else _new_axes()
         draw(self.panels[panel], axes)
@@ -411,9 +411,9 @@ def figure(
         UnknownNameError: there is no such figure.
         TestbedError: as `cbcb figure`.
     """
-    from testbed.figures.reproduction import FIGURES
-    from testbed.figures.runner import reproduce
-    from testbed.sweeps.engines import ENGINES
+    from testbed.evaluation.figures.reproduction import FIGURES
+    from testbed.evaluation.figures.runner import reproduce
+    from testbed.evaluation.sweeps.engines import ENGINES
 
     if engine not in ENGINES:
         raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")
@@ -431,7 +431,7 @@ def figure(
     )
     page = None
     if output is not None:
-        from testbed.figures.page import page_of
+        from testbed.evaluation.figures.page import page_of
 
         page = page_of(name, chosen, done, Path(output), size=size, seeds=seeds, engine=engine)
     return Reproduced(

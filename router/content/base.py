@@ -222,6 +222,8 @@ DEFAULT_CONTENT = "full"
 #: `[privacy] mode` of an experiment.
 PrivacyMode = Literal["off", "bloom"]
 BLOOM: PrivacyMode = "bloom"
+_ENCODED: Registry[type[Content]] = Registry("mode of privacy")
+_ENCODED.register_lazily(BLOOM, "router.content.bloom:Bloom")
 
 
 def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
@@ -230,8 +232,4 @@ def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
     Raises:
         UnknownNameError: no content has the name of the covering.
     """
-    if privacy == "off":
-        return CONTENTS[covering]
-    from router.content.bloom import Bloom
-
-    return Bloom
+    return CONTENTS[covering] if privacy == "off" else _ENCODED[privacy]

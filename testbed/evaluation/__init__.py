@@ -1,1 +1,1 @@
-"""What runs are made for: figures of the papers, sweeps of parameters, attacks on private frames."""
+"""Figures of the papers, sweeps of parameters, and attacks on private frames: each reads whole runs."""

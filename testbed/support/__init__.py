@@ -1,1 +1,1 @@
-"""What the other rooms share: errors, names of hosts and devices, states of runs, child processes, waits."""
+"""Parts that every room uses: errors, names of hosts and devices, states of runs, children, waits."""

@@ -21,6 +21,25 @@ ALLOWED = {
     "captures": {"captures", "router", "topos"},
     "testbed": set(PACKAGES),
 }
+#: Room of `testbed` -> the rooms that it may import.
+ROOMS = {
+    "support": set(),
+    "terminal": {"support"},
+    "controller": {"support", "terminal"},
+    "experiments": {"controller", "support"},
+    "machine": {"controller", "experiments", "support", "terminal"},
+    "results": {"controller", "experiments", "machine", "support", "terminal"},
+    "emulation": {"controller", "experiments", "machine", "results", "support", "terminal"},
+    "sim": {"controller", "emulation", "experiments", "results", "support", "terminal"},
+    "evaluation": {
+        *("controller", "emulation", "experiments", "machine", "results", "sim", "support", "terminal"),
+    },
+    # The doors of the testbed: commands, and `import testbed`.
+    "cli": {"emulation", "evaluation", "experiments", "machine", "results", "sim", "support", "terminal"},
+    "api": {"emulation", "evaluation", "experiments", "machine", "results", "sim", "support", "terminal"},
+}
+#: Package -> the most packages and modules that it may hold: as many as a reader keeps in mind.
+MOST_ROOMS = {"testbed": 12, "router.protocol": 19}
 #: Heavy library -> the modules (or packages) that may import it.
 HEAVY = {
     "scapy": ("router.wire.layers",),
@@ -131,16 +150,42 @@ def test_packages_are_acyclic() -> None:
     assert circles == []
 
 
-def test_files_of_the_protocol_are_acyclic() -> None:
-    """No two files of router/protocol import each other, directly or through others, not even for types."""
-    names = {name for name, _ in _modules() if name.startswith("router.protocol")}
+def test_files_are_acyclic() -> None:
+    """No two files import each other, directly or through others, at whatever time, not even for types."""
+    modules = dict(_modules())
     graph = nx.DiGraph(
         (name, imported)
-        for name, tree in _modules(("router",))
+        for name, tree in modules.items()
         for imported in _imports(tree)
-        if {name, imported} <= names and name != imported
+        if imported in modules and name != imported
     )
     assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+def _rooms_of(package: str) -> dict[str, set[str]]:
+    """Room of a package, a package or a module in it -> the other rooms of the package that it imports."""
+    names = {name for name, _ in _modules()}
+    depth = package.count(".") + 1
+    found: dict[str, set[str]] = {}
+    for name, tree in _modules((package.split(".")[0],)):
+        if name.startswith(f"{package}."):
+            room = name.split(".")[depth]
+            imported = {each for each in _imports(tree) if each in names and each.startswith(f"{package}.")}
+            found.setdefault(room, set()).update({each.split(".")[depth] for each in imported} - {room})
+    return found
+
+
+@pytest.mark.parametrize("package", MOST_ROOMS)
+def test_a_package_has_few_rooms(package: str) -> None:
+    assert len(_rooms_of(package)) <= MOST_ROOMS[package]
+
+
+def test_rooms_of_the_testbed_import_those_below_them() -> None:
+    rooms = _rooms_of("testbed")
+    assert rooms.keys() == ROOMS.keys()
+    wrong = {name: imported - ROOMS[name] for name, imported in rooms.items() if imported - ROOMS[name]}
+    assert wrong == {}
+    assert nx.is_directed_acyclic_graph(nx.DiGraph((a, b) for a in ROOMS for b in ROOMS[a]))
 
 
 def test_heavy_libraries_stay_in_their_rooms() -> None:

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
-from testbed.figures.floor import perfect_tables
-from testbed.figures.reproduction import (
+from testbed.evaluation.figures.floor import perfect_tables
+from testbed.evaluation.figures.reproduction import (
     LAYERS,
     Case,
     Panel,
@@ -20,6 +18,8 @@ from testbed.figures.reproduction import (
     band_of,
     common,
 )
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 
 _SLOW, _SCORE, _FAST = "SRs every 15 min", "score, at most every 15 min", "SRs every 10 min"
 _POLICIES = {
@@ -74,12 +74,12 @@ class FalsePositives(Reproduction):
         "script, and one the exponential timers of the authors' simulator in place of fixed periods. The "
         "paper does not name the broadcast layer: both are run.",
         "The floor is calculated with perfect tables on the same trees and workload "
-        "(`testbed/figures/floor.py`): what the scheme itself makes. SRs can remove the share above the "
-        "floor alone. On shortest-path trees of larger networks the floor is far above 10 %, so the "
-        "statement can hold for small networks or a spanning tree alone. For networks that are not "
+        "(`testbed/evaluation/figures/floor.py`): what the scheme itself makes. SRs can remove the share "
+        "above the floor alone. On shortest-path trees of larger networks the floor is far above 10 %, so "
+        "the statement can hold for small networks or a spanning tree alone. For networks that are not "
         "simulated it is calculated from 20 minutes of messages to static predicates.",
     )
-    measure = "testbed.figures.measures:false_positives"
+    measure = "testbed.evaluation.figures.measures:false_positives"
 
     def cases(self, size: str) -> list[Case]:
         all_policies, one_policy, floors, duration_s = _SIZES[size]

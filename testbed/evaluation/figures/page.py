@@ -12,12 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import InputError
-from testbed.figures.picture import save
-from testbed.figures.reproduction import EMULATED, PAPER, Case, Reproduction, Results, Statement, Table
+from testbed.evaluation.figures.picture import save
+from testbed.evaluation.figures.reproduction import (
+    EMULATED,
+    PAPER,
+    Case,
+    Reproduction,
+    Results,
+    Statement,
+    Table,
+)
+from testbed.support.errors import InputError
 
 if TYPE_CHECKING:
-    from testbed.figures.runner import Reproduced
+    from testbed.evaluation.figures.runner import Reproduced
 
 #: Columns of the table of claims.
 CLAIM_COLUMNS = ("claim", "of", "predicted", "measured: median [10 %, 90 %]", "holds")

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from testbed.figures.reproduction import Panel
-from testbed.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
+from testbed.evaluation.figures.reproduction import Panel
+from testbed.results.report.style import CURVE_COLOURS, GREY, empty_figure, set_logarithmic_ticks, styled
 
 #: Markers of points and styles of lines: the next of each when the colours begin again.
 _LOOKS = (("o", "-"), ("s", "-."), ("^", ":"))

@@ -1,4 +1,4 @@
-"""What a workload of table 1 should lead to, computed before a run, without a network.
+"""Expected results of a workload of table 1, computed before a run, without a network.
 
 `Fluid` is the model of figure 2. Arrivals are Poisson, a router is active for an event if it has a
 subscription in its lifetime, and a router receives each publication at most once. A renewal needs

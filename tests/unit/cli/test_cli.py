@@ -17,7 +17,7 @@ from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS
-from testbed.network.shaping import KernelFeatures
+from testbed.machine.probes import KernelFeatures
 from tests.support.paths import DOCS, ROOT
 
 #: The recording of a live router.

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.figures.page import CLAIM_COLUMNS, head, page_name, page_of, tail
-from testbed.figures.reproduction import EMULATED, FIGURES, SIZES, Results
-from testbed.figures.runner import Reproduced
-from testbed.sweeps.engines import ENGINES
+from testbed.evaluation.figures.page import CLAIM_COLUMNS, head, page_name, page_of, tail
+from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SIZES, Results
+from testbed.evaluation.figures.runner import Reproduced
+from testbed.evaluation.sweeps.engines import ENGINES
 from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"

@@ -19,15 +19,11 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
-from testbed.conclude import judge_run
-from testbed.config.hop_limit import load_checked
-from testbed.config.load import load_experiment
-from testbed.config.shipped import find_experiment
-from testbed.figures import measures
-from testbed.figures.advertisements import issued
-from testbed.figures.page import page_name, page_of, shortfall
-from testbed.figures.picture import draw
-from testbed.figures.reproduction import (
+from testbed.evaluation.figures import measures
+from testbed.evaluation.figures.advertisements import issued
+from testbed.evaluation.figures.page import page_name, page_of, shortfall
+from testbed.evaluation.figures.picture import draw
+from testbed.evaluation.figures.reproduction import (
     FIGURES,
     SEED,
     Case,
@@ -38,12 +34,16 @@ from testbed.figures.reproduction import (
     Table,
     common,
 )
-from testbed.figures.runner import Reproduced, _job
+from testbed.evaluation.figures.runner import Reproduced, _job
+from testbed.evaluation.sweeps.engines import ENGINES
+from testbed.evaluation.sweeps.job import simulate_job
+from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.versions import source_version
-from testbed.report.style import styled
+from testbed.results.conclude import judge_run
+from testbed.results.report.style import styled
 from testbed.sim.simulation import simulate
-from testbed.sweeps.engines import ENGINES
-from testbed.sweeps.job import simulate_job
 from testbed.terminal.progress import Progress
 
 
