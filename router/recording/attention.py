@@ -20,8 +20,9 @@ from router.protocol.services.attention.events import (
     Uploaded,
 )
 from router.recording.actions import ActionFormat, register_action
-from router.recording.contents import predicate_json, to_json
+from router.recording.contents import predicate_json
 from router.recording.events import EventFormat, register_event
+from router.records.json_file import to_json
 
 
 def register() -> None:

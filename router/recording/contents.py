@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
 
 from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
+from router.records.json_file import to_json
 from router.wire import private
 from router.wire.bodies import BODIES, decode_encoded
 from router.wire.codec import forwarded_frame
@@ -83,11 +83,6 @@ def read_message(data: bytes) -> Message:
     if not isinstance(body, BloomMessage):
         raise ValueError("an application's message has no destinations")  # noqa: TRY004
     return body
-
-
-def to_json(content: Any) -> bytes:
-    """JSON without blanks."""
-    return json.dumps(content, separators=(",", ":")).encode()
 
 
 _SIGNED = int(Flags.SIGNED)

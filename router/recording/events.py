@@ -33,8 +33,8 @@ from router.recording.contents import (
     read_message,
     read_predicate,
     read_whole_frame,
-    to_json,
 )
+from router.records.json_file import to_json
 from router.wire.codec import WholeFrame, whole_frame
 
 _U32 = struct.Struct("<I")
