@@ -25,7 +25,7 @@ from router.predicates.parser import Most, parse_message, parse_predicate
 from router.registry import Registry
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
-from router.wire.message import message_of
+from router.wire.message import encode_message, message_of
 from router.wire.predicate import with_classes
 
 #: Attributes of a message that a router reads, from a text or from the wire.
@@ -146,6 +146,10 @@ class Content:
         Raises DecodeError: it breaks a rule of the format.
         """
         return message_of(body)
+
+    def message_body(self, message: Message) -> Message | EncodedMessage:
+        """The body of a frame of type `message_frame`, which is encoded once however often it is sent."""
+        return EncodedMessage(encode_message(message), message)
 
     def message_in(self, frame: Frame) -> Message | EncodedMessage:
         """The body of a frame of type `message_frame`, of one of the classes `message_bodies`."""

@@ -73,6 +73,9 @@ class Bloom(Content):
             return body, total, False
         return BloomPredicate(read), total, was_widened
 
+    def message_body(self, message: Message) -> Message:
+        return message
+
     def selects(self, predicate: Predicate, message: Message) -> bool:
         assert isinstance(message, BloomMessage)
         return _encoded(predicate).matches(message)

@@ -108,7 +108,8 @@ class Messages(Part):
     def _originate(self, seq: int, message: Message, now: float) -> list[Action]:
         """Sends a message of this node down its own tree; the node itself is among its receivers."""
         context = self._context
-        frame = context.issued(context.content.message_frame, seq, message)
+        content = context.content
+        frame = context.issued(content.message_frame, seq, content.message_body(message))
         outputs = self._scheme.outputs(context.own_branch(), frame)
         actions: list[Action] = []
         if outputs.interfaces:
@@ -145,12 +146,19 @@ class Messages(Part):
                 actions += self._parts.message_sent(outputs.interfaces, now)
             else:
                 counters.drop(Drop.HOP_LIMIT)
-        delivery = []
-        if message is not None:
-            delivery = self._deliver(frame.issuer, frame.seq, message)
-        if not outputs.interfaces and not delivery:
-            counters.messages_unwanted += 1
-        return actions + delivery
+        return actions + self.came_in(frame.issuer, frame.seq, message, bool(outputs.interfaces))
+
+    def came_in(self, source: int, seq: int, message: Message | None, forwarded: bool) -> list[Action]:
+        """Delivers a message of another node, and counts it as unwanted if nobody gets it.
+
+        Args:
+            message: None: p0 does not select it.
+            forwarded: whether p_i of another interface selects it.
+        """
+        delivery = [] if message is None else self._deliver(source, seq, message)
+        if not forwarded and not delivery:
+            self._counters.messages_unwanted += 1
+        return delivery
 
     def delivery_refused(self, event: DeliveryRefused, _now: float) -> list[Action]:
         """Takes back a delivery."""

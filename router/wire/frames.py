@@ -135,17 +135,20 @@ class Ack:
 
 
 class EncodedMessage:
-    """Body of a MSG as received, neither decoded nor checked; `router.wire.message.message_of` decodes it.
+    """Body of a MSG as bytes; `router.wire.message.message_of` decodes it, and finds errors.
 
     Forwarding needs no more of a message than its bytes.
+
+    Args:
+        encoded: the bytes, as received or as `router.wire.message.encode_message` makes them.
+        decoded: the message, once it has been decoded.
     """
 
     __slots__ = ("decoded", "encoded")
 
-    def __init__(self, encoded: bytes) -> None:
+    def __init__(self, encoded: bytes, decoded: Message | None = None) -> None:
         self.encoded = encoded
-        #: The message, once it has been decoded.
-        self.decoded: Message | None = None
+        self.decoded = decoded
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, EncodedMessage) and self.encoded == other.encoded
