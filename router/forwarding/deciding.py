@@ -1,7 +1,7 @@
 """Which messages are ordinary, and where they go, in compiled code.
 
 A frame is decided here if it is an ordinary message: whole, of a held epoch, from the neighbour that its tree
-comes from, with hops left, to interfaces of one page of addresses, and to no application of this node.
+comes from, with hops left, to interfaces of one page of addresses.
 
 `state` is the address of the row of a router (`layout`), `frame` that of an Ethernet frame, `row` that of the
 class of a source.

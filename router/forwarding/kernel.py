@@ -1,7 +1,8 @@
 """One call for a batch of messages: receive, decide, record, send.
 
 The call decides the frames of a batch in their order of arrival as far as the first frame that is the core's
-(`router.protocol`), sends what it has decided, and hands the rest back to Python.
+(`router.protocol`), or that applications of this node get, sends what it has decided, and hands the rest back
+to Python.
 
 `state` is the address of the row of a router (`layout`), `frame` that of an Ethernet frame.
 """
@@ -75,25 +76,29 @@ def forward(state: Address, fresh: I64) -> Flag:
         state: the router.
         fresh: 1: receive a batch first; 0: go on at frame `layout.NEXT`.
 
-    `layout.NEXT` is afterwards the first frame that was not decided, which is the core's, or `layout.COUNT`.
+    `layout.NEXT` is afterwards the first frame that was not decided, which is the core's; a frame that was
+    decided, and that applications get (`layout.LOCAL`); or `layout.COUNT`. Frames that an earlier call could
+    not send are sent first.
 
     Returns:
-        Whether frames are left: not decided, or not sent.
+        Whether frames are left: not decided, not delivered, or not sent.
     """
     if fresh:
         _receive(state)
-    put_long(state, layout.OUT, 0)
-    put_long(state, layout.SENT, 0)
+        put_long(state, layout.OUT, 0)
+        put_long(state, layout.SENT, 0)
+    put_long(state, layout.LOCAL, 0)
     number, count = long_at(state, layout.NEXT), long_at(state, layout.COUNT)
     headers, room = long_at(state, layout.HEADERS_IN), long_at(state, layout.ROOM)
     frame = long_at(state, layout.FRAMES) + number * room
-    undecided = is_due(state)
+    stops = is_due(state)
     spent = steps_spent(state)
-    while number < count and not undecided:
+    while number < count and not stops:
         # The low half of the word; the high half is padding.
         size = long_at(headers, number * layout.HEADER_WIDTH + layout.HEADER_LENGTH_WORD) & 0xFFFF_FFFF
         undecided = size > room or is_long(state, spent) or not _decided(state, frame, size)
-        if not undecided:
+        stops = undecided or long_at(state, layout.LOCAL) != 0
+        if not stops:
             number += 1
             frame += room
     put_long(state, layout.NEXT, number)
@@ -125,16 +130,18 @@ def _receive(state: Address) -> None:
 
 @callee
 def _decided(state: Address, frame: Address, size: I64) -> Flag:
-    """Whether the frame was decided: forwarded, or found unwanted; counted and logged."""
+    """Whether the frame was decided: forwarded, for applications, or unwanted; counted and logged."""
     row = class_of_message(state, frame, size)
     if row == 0:
         return False
     body = load_u16(frame + ETHERNET + LENGTH)
     page, bits, local = outputs(state, row, frame + ETHERNET + HEADER_LENGTH, body)
-    if page == SEVERAL or local or (bits and not count_through(state, row, page, bits)):
+    if page == SEVERAL or (bits and not count_through(state, row, page, bits)):
         return False
     _add(state, layout.FRAMES_DONE, 1)
     _add(state, layout.BYTES_DONE, size)
+    if local:
+        put_long(state, layout.LOCAL, layout.IS_LOCAL if bits else layout.IS_LOCAL_ALONE)
     if long_at(state, layout.LOG):
         _record(state, frame, body, page, bits)
     if bits:
@@ -142,7 +149,7 @@ def _decided(state: Address, frame: Address, size: I64) -> Flag:
         put_byte(hops, 0, byte_at(hops, 0) - 1)
         _address(state, frame, body, page, bits)
         _add(state, layout.FORWARDED, 1)
-    else:
+    elif not local:
         _add(state, layout.UNWANTED, 1)
     return True
 
@@ -167,17 +174,18 @@ def _address(state: Address, frame: Address, body: I64, page: I64, bits: I64) ->
 @callee
 def _send(state: Address) -> None:
     """Sends as many of the frames as the socket takes, unless the caller is to send them."""
-    out = long_at(state, layout.OUT)
-    if out == 0 or long_at(state, layout.HOLD):
+    out, before = long_at(state, layout.OUT), long_at(state, layout.SENT)
+    if out == before or long_at(state, layout.HOLD):
         return
-    headers = long_at(state, layout.HEADERS_OUT)
-    sent = max(0, sendmmsg(long_at(state, layout.SOCKET), headers, out, _SEND_FLAGS))
-    put_long(state, layout.SENT, sent)
-    _add(state, layout.FRAMES_SENT, sent)
+    headers = long_at(state, layout.HEADERS_OUT) + 8 * layout.HEADER_WIDTH * before
+    sent = before + max(0, sendmmsg(long_at(state, layout.SOCKET), headers, out - before, _SEND_FLAGS))
+    _add(state, layout.FRAMES_SENT, sent - before)
     pieces, total = long_at(state, layout.PIECES_OUT), 0
-    for piece in range(sent):
+    for piece in range(before, sent):
         total += long_at(pieces, 2 * piece + 1)
     _add(state, layout.BYTES_SENT, total)
+    put_long(state, layout.OUT, out if sent < out else 0)
+    put_long(state, layout.SENT, sent if sent < out else 0)
 
 
 @callee
@@ -195,7 +203,10 @@ def _time_of(state: Address, clock: I64) -> I64:
 
 @callee
 def _record(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> None:
-    """Records that a message came in, and where it goes, as `router.recording.file.Recorder` does."""
+    """Records that a message came in, and where it goes, as `router.recording.file.Recorder` does.
+
+    `Recorder.answer` completes the record of a message for applications, which does not count before.
+    """
     start = long_at(state, layout.LOG) + long_at(state, layout.LOG_AT)
     content = start + _EVENT
     put_int(start + LENGTH_AT, 0, TIME_BYTES + 4 + HEADER_LENGTH + body)
@@ -210,8 +221,11 @@ def _record(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> 
     put_byte(answer, 0, ACTIONS)
     put_int(answer + LENGTH_AT, 0, at - answer - _RECORD)
     # Last, so that the records count all or not at all if the process is killed.
-    put_byte(start, 0, FRAME_RECEIVED)
-    put_long(state, layout.LOG_AT, at - long_at(state, layout.LOG))
+    put_byte(start, 0, 0 if long_at(state, layout.LOCAL) else FRAME_RECEIVED)
+    log = long_at(state, layout.LOG)
+    put_long(state, layout.EVENT_AT, start - log)
+    put_long(state, layout.ANSWER_AT, answer - log)
+    put_long(state, layout.LOG_AT, at - log)
 
 
 @callee

@@ -20,7 +20,8 @@ import numpy.typing as npt
     PIECES_OUT,  # int64 [SLOTS, 2]: struct iovec of frames to send
     FRAMES,  # address of the first frame's buffer
     COUNT,  # frames received
-    NEXT,  # the first frame that was not decided
+    NEXT,  # the first frame that was not decided, or that is to be delivered
+    LOCAL,  # whether that frame is to be delivered: `IS_LOCAL_ALONE`, `IS_LOCAL`, or 0
     OUT,  # frames to send
     SENT,  # of them, sent
     HOLD,  # 1: frames are left to be sent by the caller
@@ -49,6 +50,8 @@ import numpy.typing as npt
     # What was done, for the recording.
     LOG,  # uint8; 0: no recording
     LOG_AT,  # bytes written
+    EVENT_AT,  # offset of the last event
+    ANSWER_AT,  # offset of the answer to it
     NOW,  # the bits of a double: time of the batch, seconds
     # Counters since they were last collected.
     FRAMES_DONE,  # frames decided in compiled code, all of them messages
@@ -58,7 +61,9 @@ import numpy.typing as npt
     FRAMES_SENT,
     BYTES_SENT,
     SIZE,
-) = range(41)
+) = range(44)
+#: Values of `LOCAL`: applications alone get the message, or neighbours as well, to whom it is forwarded.
+IS_LOCAL_ALONE, IS_LOCAL = 1, 2
 #: Words of a struct mmsghdr (64 bytes): the address of the iovec[], their number, `msg_len` in the low half.
 HEADER_WIDTH, _PIECES, _PIECE_COUNT, HEADER_LENGTH_WORD = 8, 2, 3, 7
 #: Columns of an epoch: its number; the class of each source (uint16), and their number; rows of classes.

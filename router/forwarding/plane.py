@@ -6,6 +6,7 @@ import math
 import random
 import select
 import time
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -21,14 +22,20 @@ from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
 from router.protocol.core.router import ForwardingState
 from router.protocol.counters import Counters
+from router.protocol.events import Action, Deliver
+from router.recording.actions import encode_delivery
 from router.recording.file import Recorder
-from router.wire.addresses import node_address
+from router.wire.addresses import ETHERNET_HEADER_LENGTH, node_address
+from router.wire.header import HEADER, HEADER_LENGTH
+from router.wire.message import decode_message
 
 # Names of this module are read faster than those of another.
-_COUNT, _SENT, _HOLD = layout.COUNT, layout.SENT, layout.HOLD
+_COUNT, _NEXT, _LOCAL, _HOLD = layout.COUNT, layout.NEXT, layout.LOCAL, layout.HOLD
+_OUT, _SENT = layout.OUT, layout.SENT
 _LOG, _LOG_AT, _NOW, _LAG = layout.LOG, layout.LOG_AT, layout.NOW, layout.LAG
 #: Descriptors that one wait reports.
 _READY = 64
+_BODY = ETHERNET_HEADER_LENGTH + HEADER_LENGTH
 
 
 class DataPlane:
@@ -43,7 +50,8 @@ class DataPlane:
             ...                                 # the core handles it
             frame = plane.resume(hold)
 
-    After each call of `receive` and `resume`, `unsent` is to be taken.
+    After each call of `receive` and `resume`, `unsent` is to be taken. Messages for applications of this node
+    are delivered in their place.
 
     Args:
         state: of the router, whose matching engine is the compiled one.
@@ -52,6 +60,8 @@ class DataPlane:
         descriptor: of the socket.
         mtu: of the device.
         log: takes records; None: nothing is recorded.
+        perform: performs deliveries, and returns when the caller has something to do (`time.monotonic`; None:
+            at no time).
 
     Attributes:
         log: see above.
@@ -68,12 +78,16 @@ class DataPlane:
         descriptor: int,
         mtu: int,
         log: Recorder | None,
+        perform: Callable[[list[Action]], float | None],
     ) -> None:
         self.log = log
         self.log_error: OSError | None = None
         self._source = state
         self._clock = clock
         self._buffers = buffers
+        self._perform = perform
+        #: `time.monotonic` at which `wait` returns.
+        self._end = math.inf
         assert isinstance(state.routing.matcher, CompiledMatcher)
         self._matcher = state.routing.matcher
         row: npt.NDArray[np.int64] = np.zeros(layout.SIZE, np.int64)
@@ -115,11 +129,11 @@ class DataPlane:
         clock = self._clock
         poll, monotonic, now = epoll.poll, time.monotonic, clock.now
         state[_HOLD], log_until, log_most, rate, longest = 0, -math.inf, 0, 0.0, 0.0
-        end, timeout = (math.inf, None) if until is None else (until, max(0.0, until - monotonic()))
+        self._end, ended = math.inf if until is None else until, monotonic()
         while True:
-            ready = poll(timeout, _READY)
+            ready = poll(None if self._end == math.inf else max(0.0, self._end - ended), _READY)
             began = monotonic()
-            if ready != only or began >= end:
+            if ready != only or began >= self._end:
                 break
             at = now()
             if at >= log_until or state[_LOG_AT] > log_most or clock.rate != rate:
@@ -128,16 +142,17 @@ class DataPlane:
                 log_until, log_most = self._reserve(at)
             reals[_NOW] = at
             if forward(address, 1):
-                self.has_stopped = True
-                break
+                log_until = -math.inf
+                if not self._delivered(hold=False):
+                    self.has_stopped = True
+                    break
+                self._lay_out()
             ended = monotonic()
             if ended - began > longest:
                 longest = ended - began
                 meter.turn(longest, COMPILED, clock)
             if state[_LAG]:
                 meter.late(self.take_lag(), clock)
-            if timeout is not None:
-                timeout = max(0.0, end - ended)
         self.woken = began
         self._write_log()
         return ready
@@ -157,7 +172,7 @@ class DataPlane:
             self.has_stopped = False
         else:
             self._call(hold, 1)
-        return self._undecided()
+        return self._undecided(hold)
 
     def resume(self, hold: bool) -> bytes | None:
         """As `receive`, for the rest of the batch, behind the frame that the core has handled."""
@@ -165,46 +180,80 @@ class DataPlane:
         state[layout.NEXT] += 1
         if state[layout.NEXT] == state[layout.COUNT]:
             # That frame was the last: what a call into compiled code costs at a wake-up is saved.
-            state[layout.OUT] = state[layout.SENT] = 0
             return None
         self._call(hold, 0)
-        return self._undecided()
+        return self._undecided(hold)
 
     def take_rest(self) -> list[bytes]:
         """The frames of the batch behind the one that the core has handled; they are the caller's."""
         state = self._state
         rest = [self._buffers.frame(number) for number in range(state[layout.NEXT] + 1, state[layout.COUNT])]
         state[layout.NEXT] = state[layout.COUNT]
-        state[layout.OUT] = state[layout.SENT] = 0
         return rest
 
     def put(self, frames: list[bytes]) -> bytes | None:
         """As `receive`, for at most `buffers.slots` frames in place of those of the socket; holds."""
         for number, frame in enumerate(frames):
             self._buffers.put(number, frame)
-        self._state[layout.COUNT], self._state[layout.NEXT] = len(frames), 0
+        state = self._state
+        state[_COUNT], state[_NEXT], state[_OUT], state[_SENT] = len(frames), 0, 0, 0
         self._call(hold=True, fresh=0)
-        return self._undecided()
+        return self._undecided(hold=True)
 
-    def _undecided(self) -> bytes | None:
-        """The first frame of the batch that was not decided."""
+    def _undecided(self, hold: bool) -> bytes | None:
+        """Delivers messages up to the first frame of the batch that was not decided, and returns that."""
+        self._delivered(hold)
         number = self._state[layout.NEXT]
         return self._buffers.frame(number) if number < self._state[layout.COUNT] else None
 
     @property
     def has_unsent(self) -> bool:
-        return self._state[layout.SENT] < self._state[layout.OUT]
+        return self._state[_SENT] < self._state[_OUT]
 
     def unsent(self) -> list[bytes]:
-        """The frames that the last call left to be sent."""
+        """The frames that were left to be sent; the caller sends them."""
         state = self._state
-        return [self._buffers.outgoing(number) for number in range(state[layout.SENT], state[layout.OUT])]
+        left = [self._buffers.outgoing(number) for number in range(state[_SENT], state[_OUT])]
+        state[_OUT] = state[_SENT] = 0
+        return left
 
     def take_lag(self) -> float:
         """How long a frame has waited that was received, at most, since the last call; seconds."""
         lag = self._state[layout.LAG]
         self._state[layout.LAG] = 0
         return lag / 1e9
+
+    def _delivered(self, hold: bool) -> bool:
+        """Delivers the message that compiled code has stopped at, if any, and goes on behind it.
+
+        Returns:
+            Whether the batch is done: all of it is decided and sent.
+        """
+        state = self._state
+        while local := state[_LOCAL]:
+            number = state[_NEXT]
+            self._deliver(self._buffers.frame(number), local == layout.IS_LOCAL)
+            state[_LOCAL], state[_NEXT] = 0, number + 1
+            if number + 1 < state[_COUNT]:
+                self._call(hold, 0)
+        return state[_NEXT] == state[_COUNT] and not self.has_unsent
+
+    def _deliver(self, frame: bytes, forwarded: bool) -> None:
+        """Delivers a message to applications of this node, and completes its record."""
+        state = self._state
+        _, _, _, _, source, seq, _, length, *_ = HEADER.unpack_from(frame, ETHERNET_HEADER_LENGTH)
+        message = decode_message(frame[_BODY : _BODY + length])
+        actions = self._source.messages.came_in(source, seq, message, forwarded)
+        if self.log is not None:
+            more = b"".join([encode_delivery(each) for each in actions if isinstance(each, Deliver)])
+            try:
+                self.log.answer(state[layout.EVENT_AT], state[layout.ANSWER_AT], state[_LOG_AT], more)
+            except OSError as error:
+                self.log, self.log_error = None, error
+        state[_LOG_AT] = 0
+        due = self._perform(actions)
+        if due is not None and due < self._end:
+            self._end = due
 
     def _call(self, hold: bool, fresh: int) -> None:
         at = self._clock.now()
@@ -228,6 +277,8 @@ class DataPlane:
         return log.clock_due, room - self._log_bytes
 
     def _write_log(self) -> None:
+        if self._state[_LOCAL]:
+            return  # `_deliver` completes the last record first
         length, self._state[_LOG_AT] = self._state[_LOG_AT], 0
         if length and self.log is not None:
             self.log.written(length)
@@ -304,7 +355,7 @@ def warm() -> None:
     router = Router(0, RouterOptions(), factory(COMPILED), 0, random.Random(0))
     state = router.forwarding()
     assert state is not None
-    plane = DataPlane(state, FixedClock(), FrameBuffers(1, 64), -1, 64, None)
+    plane = DataPlane(state, FixedClock(), FrameBuffers(1, 64), -1, 64, None, lambda _actions: None)
     left = plane.put([bytes(60)])
     # No descriptor is valid: nothing is received.
     if left != bytes(60) or plane.receive(hold=False) is not None:

@@ -125,10 +125,9 @@ def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
 
 def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, Deliver):
-        came = action.message is _message_of(event)
-        action_type = _ActionType.DELIVER if came else _ActionType.DELIVER_OTHER
-        head = _DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
-        return head if came else head + _sized(message_json(action.message))
+        if action.message is _message_of(event):
+            return encode_delivery(action)
+        return encode_delivery(action, _ActionType.DELIVER_OTHER) + _sized(message_json(action.message))
     if isinstance(action, Accepted):
         return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, ServiceAction):
@@ -136,6 +135,11 @@ def _action(event: Event, action: Action) -> bytes:
         return bytes((known.code,)) + _sized(known.encode(action))
     assert isinstance(action, Refused)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
+
+
+def encode_delivery(action: Deliver, action_type: int = _ActionType.DELIVER) -> bytes:
+    """Encodes a delivery of the message of the event, without the message."""
+    return _DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
 
 
 def _passes_on(came: Frame, goes: Frame) -> bool:

@@ -33,7 +33,7 @@ from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.recording import attention
 from router.recording.actions import encode_actions
-from router.recording.contents import ACTIONS, EVENT, RECORD, TIME_BYTES
+from router.recording.contents import ACTIONS, EVENT, FRAME_RECEIVED, RECORD, TIME_BYTES
 from router.recording.events import decode_event, encode_event, is_event
 from router.recording.mapped import MappedFile
 from router.records.forms import parse_settings
@@ -171,6 +171,20 @@ class Recorder:
     def written(self, length: int) -> None:
         """Counts bytes of records that compiled code has written to that room."""
         self._file.appended(length)
+
+    def answer(self, start: int, answer: int, end: int, more: bytes) -> None:
+        """Completes the last records that compiled code has written: an event and the answer to it.
+
+        Args:
+            start, answer, end: offsets in that room: of the event, of the answer, and behind it.
+            more: the actions behind those of compiled code (`router.recording.actions`).
+
+        Raises OSError as `event`.
+        """
+        event = self._file.reserved(start + 1, answer)
+        actions = self._file.reserved(answer + RECORD.size, end) + more
+        self._file.appended(start)
+        self._file.append(b"%c%b%b%b" % (FRAME_RECEIVED, event, RECORD.pack(ACTIONS, len(actions)), actions))
 
     def end(self) -> None:
         """Records that the router ended in order.

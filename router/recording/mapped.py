@@ -64,6 +64,11 @@ class MappedFile:
             self._grow(length)
         return self._address + self._at, self._size - self._at
 
+    def reserved(self, start: int, end: int) -> bytes:
+        """Bytes of that room."""
+        assert self._window is not None
+        return self._window[self._at + start : self._at + end]
+
     def appended(self, length: int) -> None:
         """Counts bytes that the caller has written."""
         self._at += length

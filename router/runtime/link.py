@@ -329,7 +329,6 @@ class Link:
                 put_off.extend(self.sockets.messages.receive())
             while put_off:
                 yield from self._take(put_off.popleft(), now)
-            self._note_waiting()
             return
         left = plane.receive(self.holds)
         self._keep_unsent(plane, now)
@@ -337,16 +336,14 @@ class Link:
             yield from self._take(left, now)
             left = plane.resume(self.holds)
             self._keep_unsent(plane, now)
-        self._note_waiting()
 
     def put_off_messages(self) -> None:
         """Keeps the messages that `receive_messages` has read and not yielded."""
         if self._plane is not None and not self._put_off:
             self._put_off.extend(self._plane.take_rest())
-        self._note_waiting()
 
-    def _note_waiting(self) -> None:
-        """Frames that are partly received, or wait to be sent, change what the link waits for."""
+    def note_waiting(self) -> None:
+        """Called after messages: frames that are partly received, or wait to be sent, are waited for."""
         deadline = self._intake.reassembler.next_deadline()
         earlier = deadline is not None and (self._known is None or deadline < self._known)
         # The core may have answered a message by an SR.
@@ -356,7 +353,6 @@ class Link:
     def _keep_unsent(self, plane: DataPlane, now: float) -> None:
         """Keeps the frames that the plane could not send."""
         if plane.has_unsent:
-            self.changed = True
             for frame in plane.unsent():
                 self.messages.send(_MESSAGE, frame, now)
 

@@ -28,6 +28,7 @@ from router.protocol.events import (
     FrameReceived,
     HandlingTime,
     Send,
+    SendMessage,
     SendToController,
     Started,
     Tick,
@@ -116,8 +117,9 @@ class RouterLoop:
         if compiles and (state := core.forwarding()) is not None:
             from router.forwarding.plane import DataPlane  # it comes with Numba
 
+            descriptor = sockets.messages.fileno()
             self._plane = DataPlane(
-                state, self._clock, sockets.buffers, sockets.messages.fileno(), sockets.mtu, recorder
+                state, self._clock, sockets.buffers, descriptor, sockets.mtu, recorder, self._deliver
             )
         self._guard = guard
         self._link = Link(core.node, sockets, log, plane=self._plane, guard=guard, neighbours=core.neighbours)
@@ -266,7 +268,8 @@ class RouterLoop:
                 if messages or self._link.messages_behind:
                     self._messages_ready(messages, began)
             elif stage == _APPLICATIONS:
-                self._applications_ready(others)
+                if others is not None or self._applications.behind:
+                    self._applications_ready(others)
             elif self._changed or self._link.changed or self._is_late(began):
                 self._look_at_deadlines()
             if time.monotonic() - began > _TURN_S:
@@ -290,9 +293,8 @@ class RouterLoop:
         until = time.monotonic() + _APPLICATIONS_S
         if ready is not None:
             self._others_ready(ready, until)
-        if self._applications.behind:
-            self._changed = True
-            self._applications.serve(until)
+        self._applications.serve(until)
+        self._look_at_some_deadlines()
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
         """Waits for input or until the timeout; compiled code forwards messages while nothing else is ready.
@@ -323,6 +325,12 @@ class RouterLoop:
         if self._wake_at is not None and now >= self._wake_at:
             return True
         return self._due is not None and self._clock.now() >= self._due
+
+    def _look_at_some_deadlines(self) -> None:
+        """Looks at the deadlines that a message may change; the link says so if its own are others."""
+        self._link.note_waiting()
+        self._look_up_due()
+        self._wake_earlier(self._applications.next_deadline())
 
     def _look_at_deadlines(self) -> None:
         """Does what is due, and looks up what is due next."""
@@ -397,19 +405,13 @@ class RouterLoop:
             elif lag := self._plane.take_lag():
                 self._meter.late(lag, self._clock)
             self._work = _MESSAGE
-            handled = False
             for event, wire in link.receive_messages(now):
                 self._work = event.frame.type
                 self._handle(event, wire)
-                handled = True
                 if time.monotonic() - now > _TURN_S:
                     link.put_off_messages()
                     break
-            if handled:
-                # Less than a look at all deadlines: a message leaves those of the link as they are, or the
-                # link says so.
-                self._look_up_due()
-                self._wake_earlier(self._applications.next_deadline())
+            self._look_at_some_deadlines()
 
     def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:
         """Notes how long the frame has waited that is read next."""
@@ -422,7 +424,6 @@ class RouterLoop:
 
         What is left is reported again, and comes first then, however many are ready.
         """
-        self._changed = True
         keys, left = self._selector.get_map(), self._others
         left.update(ready)
         while left:
@@ -441,13 +442,21 @@ class RouterLoop:
         """Drops the bytes by which a signal has ended the wait; its handler has run."""
         self._stop_receiver.recv(_WAKE_BYTES)
 
+    def _deliver(self, actions: list[Action]) -> float | None:
+        """Performs the deliveries of a message that compiled code has decided; returns when to wake."""
+        self._applications.perform(actions)
+        self._wake_earlier(self._applications.next_deadline())
+        return self._wake_at
+
     def _handle(self, event: Event, wire: WholeFrame | None = None) -> None:
         self._applications.perform(self._handle_request(event, wire))
 
     def _handle_request(self, event: Event, wire: WholeFrame | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
-        if not (isinstance(event, FrameReceived) and event.frame.type in MESSAGES):
-            self._changed = True
+        message = isinstance(event, SendMessage) or (
+            isinstance(event, FrameReceived) and event.frame.type in MESSAGES
+        )
+        self._changed |= not message
         now = self._clock.now()
         actions = self._ask_core(event, now, wire)
         for action in actions:

@@ -2,7 +2,8 @@
 
 A real router process on a veth pair; the predicates and messages of `forwarding`. A frame comes every few
 milliseconds, so that each has a wake-up of its own: a message, an RA with a new predicate, or an SR and the
-URs of the other neighbours, which the router sums up for the one that asked. Three phases: CPU alone, system
+URs of the other neighbours, which the router sums up for the one that asked; or an application of the router
+sends a message. Three phases: CPU alone, system
 calls (strace), functions (cProfile, whose own cost is in its figures). Needs root.
 """
 
@@ -30,6 +31,7 @@ from typing import Any
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.runtime import process
+from router.runtime.commands import send_message
 from router.runtime.loop import RouterLoop
 from router.runtime.process import RouterSpec
 from router.wire.frames import Commit, Frame, FrameType, SenderRequest
@@ -42,6 +44,7 @@ _PERIOD_S = 0.002
 #: RAs come after those that set the router up.
 _LATER = 1 << 20
 _TIMEOUT_US = 1_000_000
+_SEND = "send"
 
 
 def configure(arguments: list[str]) -> dict[str, Any]:
@@ -49,7 +52,10 @@ def configure(arguments: list[str]) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="./run.sh bench hop", description=__doc__)
     parser.add_argument("--frames", type=int, default=1_000, metavar="N", help="frames a phase (1,000)")
     parser.add_argument(
-        "--type", choices=tuple(_FRAMES), default="MSG", help="what wakes the router; UR: SRs with URs (MSG)"
+        "--type",
+        choices=(*_FRAMES, _SEND),
+        default="MSG",
+        help="what wakes the router; UR: SRs with URs; send: messages of an application (MSG)",
     )
     parser.add_argument(
         "--deliver", action="store_true", help="an application of the router gets each message"
@@ -127,17 +133,23 @@ def _phase(
         receiver = Client(spec.socket_path, "receiver")
         if deliver:
             receiver.set_predicate(EVERYTHING)
+        sender = Client(spec.socket_path, "sender")
+        frames_in = _FRAMES.get(type_, _messages)(contents)
         tracer = None
         if traced:
             tracer = subprocess.Popen(["strace", "-q", "-c", "-o", str(folder / "calls"), "-p", str(pid)])
             time.sleep(0.5)
         costs, bare_costs = [], []
         with _bare(1) as bare:
-            for data in islice(_FRAMES[type_](contents), frames):
+            for number, data in enumerate(islice(frames_in, frames)):
                 before = _cpu_s(pid)
-                wire.inject(0, data)
+                if type_ == _SEND:
+                    sender.start(send_message(contents[number % len(contents)]))
+                else:
+                    wire.inject(0, data)
                 time.sleep(_PERIOD_S)
                 costs.append(_cpu_s(pid) - before)
+                sender.read_events()
                 wire.read()
                 sent = bool(wire.received[1])
                 wire.received[1].clear()

@@ -179,7 +179,9 @@ def _compiled(arrivals: list[bytes], messages: int) -> float:
     router = _router("compiled")
     state = router.forwarding()
     assert state is not None
-    plane = DataPlane(state, FixedClock(), FrameBuffers(_BATCH, MTU + 14), -1, MTU, None)
+    plane = DataPlane(
+        state, FixedClock(), FrameBuffers(_BATCH, MTU + 14), -1, MTU, None, lambda _actions: None
+    )
     # The core gives the matcher the predicates with the first message.
     router.handle(FrameReceived(11, _message(2**32)), 0.0)
 

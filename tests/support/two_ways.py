@@ -10,9 +10,9 @@ from typing import Any
 from router.clock.clock import FixedClock, Reading
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
-from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send
+from router.protocol.events import Action, ControllerFrame, Deliver, Event, FrameReceived, Send
 from router.protocol.options import RouterOptions
-from router.recording.actions import encode_actions
+from router.recording.actions import encode_actions, encode_delivery
 from router.recording.file import Origin, Recorder
 from router.wire.addresses import CONTROLLER, ETHERTYPE, node_address, port_addresses
 from router.wire.codec import WholeFrame, forwarded_frame, fragment
@@ -121,7 +121,9 @@ class CompiledRouter(CoreRouter):
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
-        self.plane = DataPlane(state, self.clock, self.buffers, descriptor, MTU, self.recorder)
+        self.plane = DataPlane(
+            state, self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered
+        )
         self.decided = 0
 
     def frames(self, batch: list[bytes], now: float) -> None:
@@ -140,6 +142,9 @@ class CompiledRouter(CoreRouter):
             self.intake.frames["MSG"] += frames
         self.intake.bytes += octets
         return super().counters()
+
+    def _delivered(self, actions: list[Action]) -> None:
+        self.actions += [encode_delivery(action) for action in actions if isinstance(action, Deliver)]
 
     def _send_what_is_left(self) -> None:
         for data in self.plane.unsent():

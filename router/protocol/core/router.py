@@ -48,6 +48,7 @@ class ForwardingState:
         routing: predicates by entry.
         scheme: says which entry decides about which interface.
         counts: messages by interface, which a part counts; None: no part does.
+        messages: delivers the messages that p0 selects.
     """
 
     node: int
@@ -55,6 +56,7 @@ class ForwardingState:
     routing: RoutingTable
     scheme: Scheme
     counts: MessageCounts | None
+    messages: Messages
 
 
 class Layer(Protocol):
@@ -114,7 +116,7 @@ class Router:
         scheme: Scheme = SCHEMES[options.scheme](context, routing)
         service: Service = SERVICES[options.service](context, routing)
         self._scheme, self._service = scheme, service
-        messages = Messages(context, scheme, service)
+        self._messages = messages = Messages(context, scheme, service)
         self._parts = parts = context.parts
         parts.join([ControllerSession(context), scheme, *scheme.parts(), service, *service.parts(), messages])
         bodies = {
@@ -190,6 +192,7 @@ class Router:
             self._routing,
             self._scheme,
             counts[0] if counts else None,
+            self._messages,
         )
 
     @property

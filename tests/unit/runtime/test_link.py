@@ -173,6 +173,7 @@ def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(wire: Wir
     # Its deadline is known; another message is no reason to look for it again.
     link.changed = False
     assert list(link.receive_messages(now)) == []
+    link.note_waiting()
     assert not link.changed
     # What comes later than that comes from a sender that is not idle.
     wait_for(lambda: None if link.idle else "the rest of a frame is awaited")
@@ -222,6 +223,7 @@ def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(wi
     for _ in link.receive_messages(time.monotonic()):
         for seq in range(FRAMES):
             link.send(PORTS, request(seq), time.monotonic())
+    link.note_waiting()
     assert link.control.waiting
     assert link.changed
     # Compiled code leaves messages to the link, where they wait behind it.
