@@ -12,7 +12,7 @@ from testbed.emulation.run.estimate import estimate
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.events.network import at_worst
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.members import key_ring
+from testbed.experiments.workload.keys import key_ring
 from testbed.experiments.workload.model import Workload
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features, missing_features

@@ -32,8 +32,7 @@ from router.protocol.services.attention.events import (
 from router.protocol.services.exhaustive import Subscriptions
 from router.records.applications import ApplicationRecords
 from testbed.experiments.events.applications import Place
-from testbed.experiments.workload.lookahead import Lookahead
-from testbed.experiments.workload.model import Workload
+from testbed.experiments.workload.model import Lookahead, Workload
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.support.errors import RunError
 

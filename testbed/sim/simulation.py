@@ -33,7 +33,7 @@ from testbed.experiments.config.router_options import router_options
 from testbed.experiments.events.network import at_worst, steps_of
 from testbed.experiments.events.parts import PartFault
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.members import members_of
+from testbed.experiments.workload.keys import members_of
 from testbed.results.runs.folders import new_run_folder
 from testbed.results.runs.inputs import write_inputs
 from testbed.sim.applications import Applications, RecordSink

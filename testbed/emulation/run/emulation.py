@@ -55,7 +55,7 @@ from testbed.experiments.events.network import steps_of
 from testbed.experiments.events.parts import part_steps_of
 from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.members import private_applications
+from testbed.experiments.workload.keys import private_applications
 from testbed.machine.probes import kernel_features
 from testbed.results.live.view import LiveView
 from testbed.results.runs.folders import new_run_folder

@@ -18,7 +18,7 @@ from testbed.evaluation.attacks.model import ATTACKS, Knowledge, Outcome
 from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.members import key_ring
+from testbed.experiments.workload.keys import key_ring
 from testbed.support.errors import InputError
 
 #: Shares of the messages seen after which the attacks are made.

@@ -293,7 +293,7 @@ def _privacy(
     if conflict is not None:
         problems.add("privacy", "mode", conflict)
     # The number of hashes in a key file is known when the file is read
-    # (`testbed.experiments.workload.members`).
+    # (`testbed.experiments.workload.keys`).
     if options.kept_hashes > options.hashes and options.key_file is None:
         text = f"{options.kept_hashes}; expected at most `hashes`, {options.hashes}"
         problems.add("privacy", "kept_hashes", text)

@@ -27,8 +27,7 @@ from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
 from router.runtime.commands import Command
 from testbed.experiments.events.applications import APPLICATION, Place
-from testbed.experiments.workload.lookahead import Lookahead
-from testbed.experiments.workload.model import Item, Workload
+from testbed.experiments.workload.model import Item, Lookahead, Workload
 from testbed.support.errors import RunError
 
 T = TypeVar("T")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from captures.rundir import inputs
 from captures.rundir.files import RunFolderError
@@ -147,3 +147,32 @@ def _item(where: str, line: WorkloadLine) -> Item:
         return Item(**fields)
     except (ValueError, TypeError) as error:
         raise RunFolderError(f"{where}: {error}") from error
+
+
+T = TypeVar("T")
+
+
+class Lookahead(Generic[T]):
+    """Values in their order, one at a time.
+
+    Attributes:
+        head: the next value; None: there is none. No value may be None.
+    """
+
+    __slots__ = ("_rest", "head")
+
+    def __init__(self, values: Iterable[T]) -> None:
+        self._rest = iter(values)
+        self.head: T | None = next(self._rest, None)
+
+    def take(self) -> T:
+        """Returns the next value and moves on.
+
+        Raises:
+            LookupError: there is none.
+        """
+        head = self.head
+        if head is None:
+            raise LookupError("no value is left")
+        self.head = next(self._rest, None)
+        return head

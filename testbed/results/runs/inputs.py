@@ -18,9 +18,8 @@ from router.privacy.keys import write_keys
 from router.protocol.registries import SERVICES
 from testbed.experiments.config.dump import dump_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.workload.members import key_ring
+from testbed.experiments.workload.keys import key_ring, network_keys, write_signing_keys
 from testbed.experiments.workload.model import Workload, write_workload
-from testbed.experiments.workload.network_keys import network_keys, write_signing_keys
 from testbed.machine.versions import source_version, versions
 
 

@@ -14,7 +14,7 @@ from router.privacy.keys import KeyRing, write_keys
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.events.applications import APPLICATION
-from testbed.experiments.workload.members import members_of
+from testbed.experiments.workload.keys import members_of
 
 PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]
 

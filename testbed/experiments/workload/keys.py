@@ -1,13 +1,16 @@
-"""The members of an experiment's private network: its applications, and their keys.
+"""The keys of a run: of the members of its private network, and of its routers and controller.
 
-Keys made from the seed are as repeatable as all else that is random in an experiment, and no secret. Keys of
-a file outlive the run: whatever members use under them comes from the operating system.
+Members are the applications of an experiment. Keys made from the seed are as repeatable as all else that is
+random in an experiment, and no secret. Keys of a file outlive the run: whatever members use under them comes
+from the operating system, and the keys of routers and controller are derived for the run: HKDF binds its
+identity into them (docs/adr/0025).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -70,3 +73,47 @@ def members_of(experiment: Experiment, applications: Iterable[Place]) -> dict[Pl
         source = random.Random(f"{experiment.seed}/{label}/member")
         found[node, app] = Member(ring, hardening, source, client=node if first else next(others))
     return found
+
+
+def network_keys(experiment: Experiment, identity: str) -> KeyRing:
+    """The keys of which routers and controller derive those of their pairs.
+
+    Args:
+        identity: of the run (`captures.rundir.inputs.Manifest`).
+
+    Raises:
+        InputError: `security.key_file` cannot be used.
+    """
+    if experiment.security.key_file is None:
+        source = random.Random(f"{experiment.seed}/network keys").randbytes
+        return KeyRing.new(random_bytes=source)
+    from router.privacy.sealing import derived
+
+    try:
+        ring = read_keys(Path(experiment.security.key_file))
+    except KeyFileError as error:
+        raise InputError(f"security.key_file: {error}") from error
+    keys = (replace(key, secret=derived(key.secret, f"network {identity}")) for key in ring.keys)
+    return replace(ring, keys=tuple(keys))
+
+
+def write_signing_keys(experiment: Experiment, identity: str, folder: Path) -> None:
+    """Writes the signing keys of the controller and of all nodes to a folder that does not exist.
+
+    Args:
+        identity: as `network_keys`.
+
+    Raises:
+        InputError: `security.signing_keys` cannot be used.
+        OSError: the folder cannot be written.
+    """
+    from router.security.signatures import derive_signing_keys, make_signing_keys
+
+    nodes = len(experiment.topology.nodes)
+    if experiment.security.signing_keys is None:
+        make_signing_keys(folder, nodes, random.Random(f"{experiment.seed}/signing keys").randbytes)
+        return
+    try:
+        derive_signing_keys(Path(experiment.security.signing_keys), folder, nodes, identity)
+    except KeyFileError as error:
+        raise InputError(f"security.signing_keys: {error}") from error
