@@ -1,6 +1,6 @@
 """The workload of table 1 (`testbed.experiments.workload.attention_demand`) as requests of applications.
 
-A service has its own way to express a subscription of a limited lifetime; `PLAYED` names them by service.
+A service has its own way to express a subscription of a limited lifetime.
 """
 
 from __future__ import annotations
@@ -9,16 +9,11 @@ import heapq
 from collections.abc import Callable, Iterator
 
 from router.predicates.model import Message
-from router.registry import Registry
 from testbed.experiments.workload.attention_demand import Demand
 from testbed.experiments.workload.model import Item
 
 #: Name of the attribute that holds the number of the event.
 EVENT = "event"
-#: Returns the requests of a workload in order of time, up to an experiment second.
-Played = Callable[[Demand, float], Iterator[Item]]
-#: By the names of services.
-PLAYED: Registry[Played] = Registry("service for [workload.attention]")
 
 
 def predicate_of(event: int) -> str:
@@ -79,5 +74,8 @@ def _registered(demand: Demand, end_s: float) -> Iterator[Item]:
             )
 
 
-PLAYED.register("exhaustive", exhaustive)
-PLAYED.register("attention", limited)
+#: Service -> the requests of a workload in order of time, up to an experiment second.
+REQUESTS: dict[str, Callable[[Demand, float], Iterator[Item]]] = {
+    "exhaustive": exhaustive,
+    "attention": limited,
+}

@@ -15,7 +15,7 @@ from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.drawing.drawing import Contents
 from testbed.experiments.drawing.schema import Schema
 from testbed.experiments.events.applications import APPLICATION, ApplicationEvent, NamesInForce, Place
-from testbed.experiments.workload.attention import PLAYED
+from testbed.experiments.workload.attention import REQUESTS
 from testbed.experiments.workload.attention_demand import Demand
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.given import given_items
@@ -94,11 +94,11 @@ def _check_names(experiment: Experiment, items: list[Item]) -> None:
 def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     """The workload of [workload.attention], generated as it is read, and the events of the experiment."""
     demand, end_s = Demand.of(experiment), experiment.duration_s
-    played = PLAYED[experiment.service.kind]
+    requests = REQUESTS[experiment.service.kind]
     events.sort(key=_order)
 
     def items() -> Iterator[Item]:
-        drawn = played(demand, end_s)
+        drawn = requests(demand, end_s)
         return heapq.merge(events, drawn, key=_order) if events else drawn
 
     nodes = tuple(node.id for node in experiment.topology.nodes)
