@@ -125,9 +125,9 @@ def load(arguments: Namespace) -> Experiment:
     Raises:
         InputError: file, key or value is not right; one line for each fault.
     """
+    from testbed.experiments.config.dump import toml_value
     from testbed.experiments.config.hop_limit import load_checked
     from testbed.experiments.config.shipped import find_experiment
-    from testbed.experiments.config.toml_text import toml_value
     from testbed.experiments.config.topology import parse_topology_argument
     from topos.loaders import SUFFIXES
 

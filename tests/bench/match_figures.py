@@ -19,9 +19,8 @@ from router.matching.common.columns import to_predicates
 from router.matching.counting.index import SelectivityTable
 from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
-from testbed.experiments.siena_ff.dictionary import dictionary
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.parameters import MatchingWorkload, dictionary
 from testbed.results.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
 from tests.bench.match_measure import measure
 from tests.bench.ternary import TernaryTree

@@ -13,7 +13,7 @@ def parsers() -> Run:
     from router.predicates.lexer import ParseError
     from router.predicates.parser import parse_message, parse_predicate
     from router.predicates.printer import format_message, format_predicate
-    from testbed.experiments.cbcbsim.script import read_script
+    from testbed.experiments.config.cbcbsim import read_script
     from testbed.experiments.siena_ff.notation import literal
 
     def run(data: bytes) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from router.options import Option, Unit, options_of
 from router.protocol.registries import SERVICES
 from router.registry import Registry
+from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL
-from testbed.experiments.config.toml_text import toml_value
 from testbed.experiments.config.topology import FILE_OPTIONS
 from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import Event
@@ -30,7 +30,7 @@ wall time, for protocol timers, workload and events alike ([clock.md](../explana
 links and wall seconds are not scaled.
 
 The commands also take a workload file of the protocol authors' simulator (`time_unit`, `sim_length`, `node`,
-`link`, `set_predicate`, `send_message`; the docstring of `testbed/experiments/cbcbsim/script.py` has the
+`link`, `set_predicate`, `send_message`; the docstring of `testbed/experiments/config/cbcbsim.py` has the
 form). It is an experiment with that topology, those events and the defaults; `--set` and `--topology`
 override them. What it schedules after `sim_length` is left out. `cbcb workload generate` writes such a file.
 A BRITE or GraphML file in place of an experiment is the topology of the default experiment.

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
-from testbed.experiments.config.errors import ExperimentError, Problems
 from testbed.experiments.config.events import read_events
+from testbed.experiments.config.schema import ExperimentError, Problems
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.support.errors import InputError, RunError
 from topos.model import PROPERTIES, Link, Topology

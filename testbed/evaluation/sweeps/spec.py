@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.evaluation.sweeps.engines import ENGINES
 from testbed.evaluation.sweeps.meaning import identity
+from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.experiments.config.toml_text import toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from router.options import Option, options_of
-from testbed.experiments.config.errors import Problems
-from testbed.experiments.config.schema import read_fields
+from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events.applications import NAMED, ApplicationEvent, NamesInForce
 from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import Event

@@ -9,9 +9,9 @@ import numpy as np
 
 from router.wire.fragments import TIMEOUT_S
 from testbed.controller.trees import LAYERS, NO_PARENT, hops_on_trees
-from testbed.experiments.config.errors import Problems
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import Problems
 from testbed.experiments.events.network import at_worst
 from topos.model import Topology
 

@@ -16,8 +16,7 @@ from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts, privacy_conflict
 from router.protocol.registries import SERVICES
-from testbed.experiments.cbcbsim.script import is_script, read_script
-from testbed.experiments.config.errors import ExperimentError, Problems
+from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.model import (
     AUTO,
@@ -35,8 +34,8 @@ from testbed.experiments.config.model import (
     WorkloadOptions,
 )
 from testbed.experiments.config.overrides import apply_overrides
-from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL, read_fields
-from testbed.experiments.config.served import commands
+from testbed.experiments.config.router_options import commands
+from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL, ExperimentError, Problems, read_fields
 from testbed.experiments.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
 from testbed.experiments.drawing.distributions import DistributionError, Distributions
 from testbed.experiments.drawing.schema import Schema, SchemaError
@@ -66,7 +65,7 @@ def load_experiment(
     """Loads an experiment file.
 
     Args:
-        path: the file, of either form (`testbed.experiments.cbcbsim.script`); the files that it names are
+        path: the file, of either form (`testbed.experiments.config.cbcbsim`); the files that it names are
             looked up relative to its folder.
         overrides: values by dotted key, such as {"topology.nodes": "100", "duration_s": "600"}, each
             written as in TOML (what is not TOML, such as a bare word, is taken as a string).

@@ -6,8 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.experiments.config.errors import Problems
-from testbed.experiments.config.schema import SECTIONS
+from testbed.experiments.config.schema import SECTIONS, Problems
 from testbed.experiments.config.topology import apply_topology_overrides
 
 

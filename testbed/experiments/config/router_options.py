@@ -1,9 +1,15 @@
-"""The options of an experiment as a router takes them, in emulation and simulation alike."""
+"""The options of an experiment as a router takes them, in emulation and simulation alike, and what it
+serves."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from router.content.base import CONTENTS
 from router.options import options_of
 from router.protocol.options import ChosenOptions, RouterOptions
+from router.protocol.registries import SERVICES
+from router.protocol.service import Session
 from testbed.experiments.config.model import PrivacyOptions, ProtocolOptions, RoutingOptions, ServiceOptions
 
 
@@ -27,3 +33,9 @@ def router_options(
         **{each.key: values.get(each.key, each.default) for each in options_of(RouterOptions)},
         service_options=service.of_kind,
     )
+
+
+def commands(service: ServiceOptions, protocol: ProtocolOptions) -> Collection[str]:
+    """Returns the commands of the application socket, such as `set_predicate`."""
+    session: Session = SERVICES[service.kind].session(0, CONTENTS[protocol.covering]())
+    return session.commands()

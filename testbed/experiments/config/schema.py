@@ -1,15 +1,14 @@
-"""The sections of an experiment file, and how the table of a section is read.
+"""The sections of an experiment file, how the table of a section is read, and the list of a file's problems.
 
 The keys of a section are the options of its dataclass (`testbed.experiments.config.model`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from router.options import Option, options_of
-from testbed.experiments.config.errors import Problems
 from testbed.experiments.config.model import (
     AttentionWorkload,
     BroadcastOptions,
@@ -24,7 +23,50 @@ from testbed.experiments.config.model import (
     ServiceOptions,
     WorkloadOptions,
 )
+from testbed.support.errors import InputError
 from topos.suggest import unknown
+
+
+class ExperimentError(InputError, ValueError):
+    """An experiment file that cannot be used: one line per problem.
+
+    Each line reads "FILE: [section] key: what is wrong; expected ...".
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class Problems:
+    """Collects what is wrong with one file, so that all of it is reported together.
+
+    `overridden` holds the dotted keys that the command line gave: the file is not to blame for those.
+    """
+
+    def __init__(self, file: str, overridden: Collection[str] = ()) -> None:
+        self._file = file
+        self._overridden = overridden
+        self._lines: list[str] = []
+
+    def add(self, section: str, key: str, what: str) -> None:
+        """Notes a problem with a key of a section; "" is the top level, or the section as a whole."""
+        dotted = f"{section}.{key}" if section and key else section or key
+        places = [f"[{section}]"] if section else []
+        if key:
+            places.append(key)
+        if dotted in self._overridden:
+            places.append("(given as an override)")
+        self._lines.append(": ".join(filter(None, (self._file, " ".join(places), what))))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def raise_if_any(self) -> None:
+        """Raises `ExperimentError` if a problem was noted."""
+        if self._lines:
+            raise ExperimentError(self._lines)
+
 
 #: The keys beside the sections.
 TOP_LEVEL: tuple[Option, ...] = options_of(Experiment)

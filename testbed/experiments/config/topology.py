@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from router.options import Option
-from testbed.experiments.config.errors import Problems
+from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.model import LinkOptions
-from testbed.experiments.config.schema import read_fields
-from testbed.experiments.config.toml_text import toml_value
+from testbed.experiments.config.schema import Problems, read_fields
 from testbed.support.errors import InputError
 from topos import loaders
 from topos.build import check_names

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns
 from router.predicates.model import Message, Operator, Type, Value
-from testbed.experiments.siena_ff.dictionary import dictionary, zipf
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.parameters import MatchingWorkload, dictionary, zipf
 from testbed.support.errors import InputError
 
 #: Number of messages drawn at a time.

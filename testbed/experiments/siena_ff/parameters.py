@@ -1,4 +1,4 @@
-"""Parameters of synthetic forwarding tables and messages for measurements of matching.
+"""Parameters and dictionary of synthetic forwarding tables and messages for measurements of matching.
 
 Source: Carzaniga's slides on content-based forwarding, "Workload Parameters" (those of the SIGCOMM 2003
 paper): messages of 5 to 10 attributes, filters of 1 to 6 constraints, names and strings from a dictionary
@@ -6,14 +6,24 @@ of 1,000 words by Zipf's law, half of all values strings; the rest are integers,
 in the authors' simulator). The slides leave the rest open; it was chosen as follows. The type of a value does
 not depend on its name; the names in a message, and in a filter, are distinct; a prefix, suffix or substring
 is a whole word; the numbers of filters of two interfaces differ by at most one.
+
+The words of the dictionary consist of syllables, have four letters or more, and are about as long as English
+words. It depends on its size alone, and a smaller dictionary is a prefix of a larger one, so tables and
+messages that are generated separately share their words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
+from random import Random
 
+import numpy as np
+import numpy.typing as npt
+
+from router.predicates.lexer import KEYWORDS
 from router.predicates.model import INTEGER_MAX, STRING_ONLY, Operator
 from testbed.support.errors import InputError
 
@@ -94,3 +104,32 @@ def _within(name: str, value: float, least: float, most: float | None) -> None:
     if not (least <= value and (most is None or value <= most)):
         limits = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
         raise InputError(f"{name}: expected {limits}, found {value:,}")
+
+
+_ONSETS = ("b c d f g h j k l m n p r s t v w z " * 2 + "br ch cl cr dr fl gr pl pr sh sl st th tr").split()
+_VOWELS = [*"aeiouaeiou", "ai", "ea", "ou"]
+_CODAS = ["", "", "", "l", "m", "n", "r", "s", "t", "ck", "nd", "rt"]
+#: Words of one to five syllables, by weight.
+_SYLLABLES = (1, 2, 3, 4, 5)
+_WEIGHTS = (4, 36, 40, 16, 4)
+_SHORTEST = 4
+
+
+@cache
+def dictionary(size: int) -> tuple[str, ...]:
+    """`size` different words, the most frequent first; all are attribute names that need no quotes."""
+    random = Random("dictionary of matching workloads")
+    words: dict[str, None] = {}
+    while len(words) < size:
+        count = random.choices(_SYLLABLES, _WEIGHTS)[0]
+        parts = (random.choice(_ONSETS) + random.choice(_VOWELS) for _ in range(count))
+        word = "".join(parts) + random.choice(_CODAS)
+        if len(word) >= _SHORTEST and word not in KEYWORDS:
+            words[word] = None
+    return tuple(words)
+
+
+def zipf(size: int, exponent: float) -> npt.NDArray[np.float64]:
+    """Cumulative probabilities [size] of ranks from 0: the weight of rank r is (r + 1)^-exponent."""
+    cumulative = np.cumsum(np.arange(1, size + 1, dtype=np.float64) ** -exponent)
+    return np.asarray(cumulative / cumulative[-1])

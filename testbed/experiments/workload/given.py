@@ -15,7 +15,7 @@ from router.options import options_of
 from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.served import commands
+from testbed.experiments.config.router_options import commands
 from testbed.experiments.events.applications import ApplicationEvent
 from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import check_node

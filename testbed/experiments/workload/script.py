@@ -1,4 +1,4 @@
-"""Writing a workload as a file of the protocol authors' simulator (`testbed.experiments.cbcbsim.script` reads
+"""Writing a workload as a file of the protocol authors' simulator (`testbed.experiments.config.cbcbsim` reads
 them)."""
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import testbed
 from captures.rundir.layout import RunLayout
 from testbed import api
 from testbed.cli.main import main
-from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.schema import ExperimentError
 from testbed.machine import probes
 from testbed.support.errors import InputError
 from tests.support.paths import ROOT

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed import api
-from testbed.experiments.cbcbsim.script import is_script, read_script
-from testbed.experiments.config.errors import ExperimentError
+from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.events.applications import SendMessage, SetPredicate
 from testbed.experiments.workload.generate import generate

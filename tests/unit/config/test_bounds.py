@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError
 from topos.loaders import parse_toml
 
 _FILE = """duration_s = 60

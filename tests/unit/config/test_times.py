@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from testbed.emulation.control.quiescence import quiet_limit_s
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import ExperimentError
 from topos.generators import line
 
 #: Four links of 300 ms in a row: a frame over all of them takes 1.2 s, and 16.9 s after the event.

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from testbed.controller.trees import LAYERS, Forest, spanning_trees
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from topos.model import Topology

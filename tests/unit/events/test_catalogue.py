@@ -20,9 +20,9 @@ from testbed.emulation.run.experiment_clock import EmulationClock
 from testbed.emulation.run.governor import Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.schedule import RunningNetwork, play
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events.applications import ApplicationEvent
 from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import Event, Problem

@@ -19,8 +19,8 @@ from router.protocol.registries import SERVICES
 from router.protocol.service import RequestError
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe, replay
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support import limited_service

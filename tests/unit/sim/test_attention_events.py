@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from router.protocol.services.attention.dissemination import StrategyName
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records

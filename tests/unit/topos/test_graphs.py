@@ -8,8 +8,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events.applications import SendMessage
 from testbed.experiments.events.network import LinkDown
 from topos import build as build_module

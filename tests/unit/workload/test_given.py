@@ -13,9 +13,9 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.semantics import matches
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
+from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.drawing.schema import KEYS, Schema, SchemaError
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.experiments.workload.model import Item

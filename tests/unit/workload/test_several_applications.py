@@ -11,9 +11,9 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.rundir.applications import read_applications
 from captures.rundir.layout import RunLayout
-from testbed.experiments.config.errors import ExperimentError
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
 from testbed.results.oracle.decide import write_oracle

@@ -1,1 +1,0 @@
-"""Input files of the protocol authors' simulator."""
