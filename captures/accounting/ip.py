@@ -1,6 +1,6 @@
 """IPv4 beside CBCB: how often each switch port counted its frames, from their captures.
 
-A switch gives each IP frame the link addresses of its hop (`testbed.controller.ip_rules`): the source of a
+A switch gives each IP frame the link addresses of its hop (`testbed.controller.rules`): the source of a
 frame on a link is the node that sent it there, and the destination of a frame to a host is its node.
 """
 

@@ -55,8 +55,7 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.framework import loaded
-from testbed.controller.ip_rules import SentRules, ip_rules
-from testbed.controller.rules import Rule, pipeline
+from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
 from testbed.controller.settings import Settings
 from testbed.controller.subtrees import router_tables
 from testbed.controller.takeover import read_incarnations, read_legacy, write_legacy

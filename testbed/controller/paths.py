@@ -1,6 +1,6 @@
 """Shortest paths and classes of subtrees in compiled code; `tests.support.plain_trees` is the oracle.
 
-A network is given by the arrays of `testbed.controller.adjacency`.
+A network is given by the arrays of `testbed.controller.classes`.
 """
 
 from __future__ import annotations

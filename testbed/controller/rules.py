@@ -1,14 +1,19 @@
-"""The switch pipeline that replicates a router's frame to the ports its destination address names.
+"""The switch pipeline that replicates a router's frame to the ports its destination address names, and IPv4.
 
 Rules are values: the Ryu application turns them into flow modifications, and tests run frames through them
 without a switch. The pipeline depends on the switch's ports alone, so it is installed once and does not
 change when trees do. See docs/explanation/emulated-network.md, "Switch pipeline", and `router.wire.addresses`
 for the addresses.
+
+IPv4 between hosts goes along shortest paths (`ip_rules`). Each switch acts as an IP router does: it forwards
+by the address of the packet, gives the frame the link addresses of its hop and takes one from the time to
+live. So a capture shows who sent a frame on its link, as with CBCB frames, and a packet in a transient loop
+ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from router.wire.addresses import (
@@ -16,10 +21,15 @@ from router.wire.addresses import (
     CONTROLLER_SOURCE,
     ETHERTYPE,
     HOST_PORT,
+    IPV4_ETHERTYPE,
     MAX_INTERFACE,
     PORTS_PER_PAGE,
+    node_address,
     port_addresses,
 )
+from testbed.controller.trees import NO_PARENT, Forest
+from testbed.support.names import ip_address
+from topos.model import Topology
 
 CLASSIFY_TABLE = 0
 #: Table of bit 0; bit b is table REPLICATE_TABLE + b.
@@ -134,3 +144,71 @@ def _replicate(ports: list[int]) -> list[Rule]:
         if following is not None:
             rules.append(Rule(table, MISS_PRIORITY, Match(), goto_table=following))
     return rules
+
+
+#: Selects every rule of `ip_rules`.
+_ALL = Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(eth_type=IPV4_ETHERTYPE, untagged=True))
+
+
+class SentRules:
+    """The rules for IP that each switch was sent last, so that only what differs is sent."""
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._sent: dict[int, Mapping[int, Rule]] = {}
+
+    def forget(self, node: int) -> None:
+        """Takes it that a switch may have any rules for IP, for example after a restart."""
+        self._sent.pop(node, None)
+
+    def changes(self, epoch: int, node: int, rules: Mapping[int, Rule]) -> Iterator[tuple[Rule, bool]]:
+        """Yields what a switch is to be sent: a rule, and whether all that its match selects are deleted.
+
+        Nothing, if the rules of a later epoch were sent: epochs are computed at the same time, and one that
+        is superseded may be the last to be done.
+
+        Args:
+            rules: by destination node.
+        """
+        if epoch < self._epoch:
+            return
+        self._epoch = epoch
+        if node not in self._sent:
+            yield _ALL, True
+        before = self._sent.get(node, {})
+        self._sent[node] = rules
+        for destination, rule in before.items():
+            if destination not in rules:
+                yield rule, True
+        for destination, rule in rules.items():
+            if before.get(destination) != rule:
+                yield rule, False  # takes the place of a rule with the same match
+
+
+def ip_rules(topology: Topology, forest: Forest) -> dict[int, dict[int, Rule]]:
+    """Returns the rules of each switch: node -> destination node -> rule.
+
+    A destination that a node does not reach has no rule there.
+
+    Args:
+        forest: shortest-path trees of the present network (`testbed.controller.trees.spt_trees`).
+    """
+    ports = {
+        node.id: {neighbour: port for port, neighbour in topology.neighbours(node.id).items()}
+        for node in topology.nodes
+    }
+    rules: dict[int, dict[int, Rule]] = {node.id: {} for node in topology.nodes}
+    for destination in forest.sources.tolist():
+        # Paths are symmetric: the next node towards a source is the next hop to it.
+        for node, following in enumerate(forest.parents[destination].tolist()):
+            if node == destination:
+                rules[node][destination] = _rule(node, destination, HOST_PORT, node)
+            elif following != NO_PARENT:
+                rules[node][destination] = _rule(node, destination, ports[node][following], following)
+    return rules
+
+
+def _rule(node: int, destination: int, port: int, following: int) -> Rule:
+    match = Match(eth_type=IPV4_ETHERTYPE, ipv4_dst=ip_address(destination), untagged=True)
+    hop = node_address(node), node_address(following)
+    return Rule(CLASSIFY_TABLE, MATCH_PRIORITY, match, outputs=(port,), hop=hop)

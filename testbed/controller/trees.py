@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from router.registry import Registry
 from router.wire.frames import BroadcastTable
-from testbed.controller.adjacency import NO_PARENT, Adjacency
-from testbed.controller.classes import tables_of
+from testbed.controller.classes import NO_PARENT, Adjacency, tables_of
 from topos.model import Link, Topology
 
 __all__ = [

@@ -16,8 +16,8 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.events.network import at_worst
 from testbed.results.oracle.attention.judge import write_judgement
+from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.decide import write_oracle
-from testbed.results.oracle.hop_limit import HopLimit
 from testbed.support.errors import InputError, MachineError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 

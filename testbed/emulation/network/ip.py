@@ -2,7 +2,7 @@
 
 A host has one address (`testbed.support.names.ip_address`), and one route: all others lie behind a gateway
 that does not exist, whose link address is entered by hand. No host asks for link addresses then. The switches
-forward by address, and give each frame the link addresses of its hop (`testbed.controller.ip_rules`).
+forward by address, and give each frame the link addresses of its hop (`testbed.controller.rules`).
 """
 
 from __future__ import annotations

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from captures.rundir.applications import Recorded
 from captures.rundir.controller import ControllerEvent
 from router.records.applications import MessageDelivered
-from testbed.results.oracle.connectivity import NetworkGraph, connectivity, tree_changes
+from testbed.results.oracle.connectivity import HopLimit, NetworkGraph, connectivity, tree_changes
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, take_record
-from testbed.results.oracle.hop_limit import HopLimit
 
 #: Wall seconds added to the window, since confirmations and deliveries are logged after they were made.
 _MARGIN_S = 1.0

@@ -19,8 +19,8 @@ from captures.rundir.faults import NEVER_NS
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from testbed.experiments.workload.constraints import PredicateIndex
+from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.history import Application, History, Sending, read_history
-from testbed.results.oracle.hop_limit import HopLimit
 from testbed.support.errors import InputError
 
 

@@ -14,13 +14,13 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from testbed.results.oracle.connectivity import (
     Connectivity,
+    HopLimit,
     NetworkGraph,
     connectivity,
     merged,
     outages,
     tree_changes,
 )
-from testbed.results.oracle.hop_limit import HopLimit
 
 Filters = list[list[list[Any]]]
 

@@ -158,7 +158,7 @@ def _named(run: RunLayout, name: str) -> list[Sending]:
 def _database(
     run: RunLayout, tables: Mapping[int, Sequence[TableRow]], answers: Sequence[OracleAnswer]
 ) -> Iterator[Database]:
-    """A database with the tables that a trace reads (`testbed.results.trace.evidence`)."""
+    """A database with the tables that a trace reads (`testbed.results.trace.build`)."""
     clock = read_clock(run, unfinished=True)
     events = application_tables(run).events(clock)
     files = {Path(path): identity for path, identity in capture_paths(run).items()}

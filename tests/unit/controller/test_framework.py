@@ -16,7 +16,7 @@ from testbed.controller.framework import load
 package = load(sys.argv[1]).App.__module__.split(".")[0]
 from importlib import import_module
 from testbed.controller.app import _flow_mod
-from testbed.controller.ip_rules import ip_rules
+from testbed.controller.rules import ip_rules
 from testbed.controller.rules import pipeline
 from testbed.controller.trees import spt_trees
 from router.wire.addresses import node_address

@@ -7,10 +7,9 @@ from functools import partial
 import pytest
 
 from testbed.controller.trees import LAYERS, hops_on_trees
-from testbed.results.oracle.connectivity import NetworkGraph, connectivity
+from testbed.results.oracle.connectivity import HopLimit, NetworkGraph, connectivity
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline
-from testbed.results.oracle.hop_limit import HopLimit
 from topos.generators import ring
 
 EVERYTHING: list[list[list[object]]] = [[]]
