@@ -140,12 +140,11 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "attention": (
         ATTENTION,
         _SQL_ATTENTION,
-        "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body, each null if the body has no such field. "
-        "`round` and `nonce`; `remaining`, publications that are still lacking, and `offered`, those that "
-        "the subscription has or was offered; `lifetime_left_us` and `freshness_us`; `source` and `seq` of a "
-        "publication, `age_us`, and `homes` that it is for; `flags` (docs/reference/wire-format.md; "
-        "1 of a PUB: PENDING). A `seq` from 2^63 on is the negative number of the same 64 bits; a greater "
-        "lifetime, freshness or age is 2^63 - 1",
+        "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body (docs/reference/wire-format.md), each null "
+        "if the body has none. `remaining`: publications still lacking; `offered`: those that the "
+        "subscription has or was offered; `source`, `seq` and `age_us` of a publication, and `homes` that "
+        "it is for; `flags`: 1 of a PUB is PENDING. A `seq` from 2^63 on is the negative number of the "
+        "same 64 bits; a greater lifetime, freshness or age is 2^63 - 1",
     ),
     "undecodable": (
         pa.string(),

@@ -43,20 +43,18 @@ APPLICATIONS = RunFile(
         run.simulated_applications,
     ],
     "What the applications of the router of node n did, or all applications of a simulation: one event a "
-    "line, in order of time; times are wall clock in ns since 1970 UTC. The router writes a line at most "
-    "about 0.1 s after the event, and the last lines when it ends. The router that was started after the "
-    "i-th kill writes to a file of its own, which begins with the ends of the connections that the kill "
-    "ended: those the runner writes. In a run with privacy the router writes "
-    "`connect`, `lose` and `disconnect` only; the other events are written by the applications themselves: "
-    "by those of the workload in `members.jsonl`, by `cbcb pub` and `cbcb sub` with `--key-file`, process "
-    "`pid`, in a file of their own.",
+    "line, in order of time, at most about 0.1 s after the event. After the i-th kill of the router, its "
+    "next start writes a file of its own, which begins with the connections that the kill ended. In a run "
+    "with privacy the router writes `connect`, `lose` and `disconnect` alone; applications write what they "
+    "asked for (with exact predicates and messages) and the deliveries that they kept: those of the "
+    "workload in `members.jsonl`, `cbcb pub` and `cbcb sub` with `--key-file`, process `pid`, in a file of "
+    "their own.",
     tuple((f"Event `{name}`", record) for name, record in APPLICATION_EVENTS.items()),
 )
 SERVICE = RunFile(
     lambda run: [run.service_records_of("<n>"), run.simulated_service_records],
-    'What the router of node n did for its applications with [service] `kind = "attention"`, or all routers '
-    "of a simulation: one event a line, in order of time. The router writes a line at most about 0.1 s after "
-    "the event, and the last lines when it ends.",
+    'With [service] `kind = "attention"`: what the router of node n did for its applications, or all '
+    "routers of a simulation; written as `logs/applications`.",
     tuple(
         (
             f"Event {' and '.join(f'`{name}`' for name, each in ATTENTION_EVENTS.items() if each is record)}",

@@ -69,10 +69,9 @@ CAPTURE_FILES = RunFile(
         run.capture(host_capture_name("<n>")),
         run.ip_capture(link_capture_name("<u>", "<v>")),
     ],
-    "The captures: one for each link between the nodes u and v, taken at the end of u, and one for each link "
-    "between the switch and the router of node n, taken at the end of the switch. With "
-    "`[network] ip = true`, `ip/` has the captures of IPv4 on the same devices, the first 128 bytes of each "
-    "frame.",
+    "The captures: of each link between the nodes u and v, taken at the end of u, and of the link between "
+    "switch and router of node n, taken at the switch. With `[network] ip = true`, `ip/` has IPv4 on the "
+    "same devices, the first 128 bytes of each frame.",
 )
 
 

@@ -23,9 +23,8 @@ class ClockPiece(TypedDict):
 
 CLOCK = Log(
     lambda run: [run.clock],
-    "The experiment clock, written when second 0 is known, when the rate changes, and when an emulation is "
-    "taken down: a line for each piece. "
-    "A piece supersedes every earlier one from its start on.",
+    "The experiment clock: a line for each piece, written when second 0 is known, when the rate changes, "
+    "and at the end of an emulation. A piece supersedes every earlier piece from its start on.",
     form=ClockPiece,
 )
 write_clock, append_piece = CLOCK.write, CLOCK.append

@@ -50,8 +50,8 @@ class SwitchDrops(TypedDict):
         Annotated[
             int,
             "frames without a flow that the kernel datapath could not hand over to ovs-vswitchd (`lost` of "
-            "`ovs-appctl dpctl/show`) since the switches were made: of all switches that share the datapath, "
-            "in the entry of the first of them; missing with the userspace datapath",
+            "`ovs-appctl dpctl/show`) since the switches were made, of all switches that share it, in the "
+            "entry of the first; missing with the userspace datapath",
         ]
     ]
 

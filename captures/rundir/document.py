@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from captures.pcap.listing import INDEX_SUFFIX
@@ -22,7 +22,7 @@ from captures.rundir import (
 )
 from captures.rundir.files import Document, Log, RunFile
 from captures.rundir.layout import RunLayout
-from router.records.forms import fields
+from router.records.forms import Field, NodeNumber, TimeNs, expected, fields
 
 # Files whose format another package owns, or that are read by people only.
 EXPERIMENT = RunFile(
@@ -32,18 +32,18 @@ EXPERIMENT = RunFile(
 )
 KEYS = RunFile(
     lambda run: [run.keys],
-    "The keys of the members of a run with privacy, made from the seed or those of `privacy.key_file`, "
-    "as `cbcb pub --key-file` takes them; `router.privacy.keys` reads and writes it.",
+    "The keys of the members of a run with privacy, drawn from the seed or those of `privacy.key_file`, in "
+    "the form of `cbcb pub --key-file` (`router.privacy.keys`).",
 )
 NETWORK_KEYS = RunFile(
     lambda run: [run.network_keys],
-    "The keys of routers and controller of a run with `[security]`, made from the seed or derived from "
-    "those of `security.key_file`; `router.privacy.keys` reads and writes it.",
+    "The keys of routers and controller of a run with `[security]`, drawn from the seed or derived from "
+    "`security.key_file` (`router.privacy.keys`).",
 )
 SIGNING_KEYS = RunFile(
     lambda run: [run.signing_keys],
-    'The signing keys of a run with `[security] mode = "signed"`, made from the seed or derived '
-    "from those of `security.signing_keys`; `router.security.signatures` reads and writes it.",
+    'The signing keys of a run with `[security] mode = "signed"`, drawn from the seed or derived from '
+    "`security.signing_keys` (`router.security.signatures`).",
 )
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
@@ -78,8 +78,8 @@ TABLES = RunFile(
 )
 TABLES_AT_WORK = RunFile(
     lambda run: [run.tables_new, run.tables_former, run.tables_removed],
-    "Folders of an accounting at work: the tables that it writes, the ones that they replace until the "
-    "summary is written, and tables that are being deleted (`captures.tables.store`).",
+    "Folders of an accounting at work (`captures.tables.store`): tables being written, tables replaced "
+    "until the summary is written, tables being deleted.",
 )
 REPORT = RunFile(
     lambda run: [run.report, run.figures_folder],
@@ -125,10 +125,17 @@ FILES: tuple[RunFile, ...] = (
     summary.SUMMARY,
     REPORT,
 )
+#: More records of a file are in one table, with their fields in another.
+_FEW = 3
+_FIELDS = "| field | value | meaning |\n|---|---|---|\n"
 _HEAD = """# The run folder
 
 A run writes one folder, `captures/runs/<id>/`. `captures.rundir` names its files, and reads and writes them.
 This document is made from that package by `python -m testbed.cli.documents`.
+
+Of the values below, `node` is the number of a node (at least 0 and below 2e+09), `time` a time of the wall
+clock in ns since 1970 UTC (at least 0 and below 4e+18); an optional field may be absent. In a log with
+several records, the field `event` names the record.
 
 | file | content |
 |---|---|
@@ -163,14 +170,43 @@ def _records() -> Iterator[str]:
         records = records_of(file)
         if records:
             yield f"\n## {names_of(file)}\n"
+        if len(records) > _FEW:
+            yield from _events(records)
+            continue
         for heading, record in records:
             if heading:
                 yield f"\n### {heading}\n"
-            sentence = re.sub(r"\s+", " ", (record.__doc__ or "").strip())
-            yield f"\n{sentence}\n\n| field | value | meaning |\n|---|---|---|\n"
-            for field in sorted(fields(record), key=lambda field: field.name != "event"):
-                optional = "" if field.required else "; may be absent"
-                yield f"| `{field.name}` | {field.expected}{optional} | {_cell(field.meaning)} |\n"
+            yield f"\n{_sentence(record)}\n\n{_FIELDS}"
+            for field in fields(record):
+                yield f"| `{field.name}` | {_value(field)} | {_cell(field.meaning)} |\n"
+
+
+def _events(records: Sequence[tuple[str, type]]) -> Iterator[str]:
+    """The records of a log: each with its fields, and each field once with what all records say of it."""
+    yield "\n| record | fields | meaning |\n|---|---|---|\n"
+    meanings: dict[str, dict[str, list[str]]] = {}
+    for heading, record in records:
+        names = heading.removeprefix("Event ")
+        own = [field for field in fields(record) if field.name != "event"]
+        listed = ", ".join(f"`{field.name}`" for field in own)
+        yield f"| {names} | {listed} | {_cell(_sentence(record))} |\n"
+        for field in own:
+            cells = f"{_value(field)} | {_cell(field.meaning)}"
+            meanings.setdefault(field.name, {}).setdefault(cells, []).append(names)
+    yield f"\n{_FIELDS}"
+    for name, variants in meanings.items():
+        for cells, of in variants.items():
+            records_with = f" ({', '.join(of)})" if len(variants) > 1 else ""
+            yield f"| `{name}`{records_with} | {cells} |\n"
+
+
+def _sentence(record: type) -> str:
+    return re.sub(r"\s+", " ", (record.__doc__ or "").strip())
+
+
+def _value(field: Field) -> str:
+    words = field.expected.replace(expected(TimeNs), "time").replace(expected(NodeNumber), "node")
+    return words.removeprefix("an ").removeprefix("a ") + ("" if field.required else ", optional")
 
 
 def _cell(text: str) -> str:

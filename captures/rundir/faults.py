@@ -58,16 +58,16 @@ class CommandRecord(TypedDict):
 
 FAULTS = Log(
     lambda run: [run.faults],
-    "The processes of an emulation that were stopped, killed, started or held short by its events, and those "
-    "that it lost; JSON lines. Without such a fault the file is empty, and a simulation has none.",
+    "The processes of an emulation that its events stopped, killed, started or held short, and those that "
+    "it lost; empty without a fault, and missing in a simulation.",
     form=FaultRecord,
     optional=True,
 )
 COMMANDS = Log(
     lambda run: [run.commands],
     "What the user had done in the running emulation by `cbcb exec`, `shell`, `link`, `node` and `cli`; "
-    "JSON lines. Without such a command the file is empty, and a simulation has none. The controller logs "
-    "what a command changes in the network, and routers record what applications do.",
+    "empty without a command, and missing in a simulation. The controller logs what a command changes in "
+    "the network, routers what applications do.",
     form=CommandRecord,
     optional=True,
 )

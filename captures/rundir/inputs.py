@@ -54,9 +54,8 @@ class Manifest(TypedDict):
     started_ns: Annotated[int, "wall clock at the start, ns since 1970 UTC; virtual in a simulation"]
     evidence: Annotated[
         list[str],
-        "files that the run must leave, as paths in the run folder: listed at the start, so that a file "
-        "that is removed is missed. The records of a router that is started after a kill are not among "
-        "them: `logs/faults.jsonl` has the kill",
+        "files that the run must leave, by path, listed at the start so that a removed file is missed; not "
+        "the records of a router started after a kill, which `logs/faults.jsonl` has",
     ]
     inputs: Annotated[
         Mapping[str, str], "SHA-256 of files with which the run began, in hexadecimal digits, by path"

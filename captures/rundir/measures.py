@@ -25,8 +25,8 @@ class PartLag(TypedDict):
     node: NotRequired[Annotated[int, "node of a router"]]
     lag_s: Annotated[
         float,
-        "greatest lag in experiment seconds: those that had passed since something was due on the clock, or "
-        "the wall seconds that something had waited at the rate of that time",
+        "greatest lag in experiment seconds since something was due, or wall seconds that something had "
+        "waited at the rate of that time",
     ]
     lag_wall_s: Annotated[float, "greatest lag in wall seconds"]
     lag_at_s: Annotated[float, "experiment second of the greatest lag"]
@@ -117,8 +117,8 @@ LAG = Document(
 )
 TIMINGS = Document(
     lambda run: [run.timings],
-    "Measurements that the runner makes of itself, for the summary. The file is written last: a folder "
-    "without it is of a run that was killed, or interrupted before its workload, or still goes on.",
+    "Measurements that the runner makes of itself, for the summary. Written last: a folder without the "
+    "file is of a run that was killed, was interrupted before its workload, or still goes on.",
     (("", Timings),),
     form=cast(type[dict[str, float]], Timings),
 )

@@ -91,7 +91,7 @@ class Judgement(TypedDict):
 ORACLE = Log(
     lambda run: [run.oracle],
     "The answers of the oracle: a line for each pair of message and application that is expected or not "
-    "decided. A pair without a line is not expected, and decided.",
+    "decided; any other pair is decided, and not expected.",
     form=OracleAnswer,
 )
 SUBSCRIPTIONS = Log(

@@ -150,38 +150,37 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "state": (
         "object",
-        "memory of all routers at the end, PART_UNIT: `forwarding`: what messages are matched against, for "
-        "all sources; `forwarding_senders`: of it, for the sources that sent messages; `local`: p0; `rib`: "
-        "predicates kept beside it; each in `filters`, `constraints` and `bytes` as sent. "
-        "`broadcast_bytes`: the last TABLE of each router; `unicast_bits`: next hops, if they were kept; "
-        "`engine_bytes`: tables of the matching engines, 0 in a simulation. "
-        "The table `schemes` has them by router",
+        "memory of all routers at the end. Keys are a part and a unit, as `rib_filters`. Parts: "
+        "`forwarding`, what messages are matched against; `forwarding_senders`, of it, for the sources that "
+        "sent messages; `local`, p0; `rib`, predicates kept beside it. Units: `filters`, `constraints`, "
+        "`bytes` as sent. Further: `broadcast_bytes`, the last TABLE of each router; `unicast_bits`, next "
+        "hops, if they were kept; `engine_bytes`, tables of the matching engines, 0 in a simulation. The "
+        "table `schemes` has them by router",
     ),
     "attention": (
         "object",
         "of the attention-limited service, else null (attention paper, section 5). `saved_bandwidth`: 1 - "
         "`publication_crossings` / `cbr_crossings`, PUB frames on links against an ideal content-based "
-        "network with exhaustive semantics on the same trees; `saved_with_flushes`: with `flush_crossings` "
-        "(FLUSH frames on links: copies, offers of custody and the answers to them) beside the PUB frames; "
-        "`control_overhead`: `control_crossings` (SUB and OVERLOAD frames on links; the latter alone: "
-        "`notification_crossings`) / `cbr_control` (a flood for each registration and refresh); "
-        "`starvation`: share of the rounds whose lifetime ended in the run that got fewer than `max` <= "
-        "M_S; `satisfied`: share that got min(M_S, max) or more; `overload`: "
-        "publications that came to a home whose subscriptions were satisfied, or over; `registrations`, "
-        "refreshes included; `publications`; `deliveries`; `deliveries_from`: by where the router had the "
-        "publication (`upload`, an index, or `remote`); `outcomes`: rounds by outcome; `violations`: "
-        "deliveries by the safety rule that they break, and `examples`; `starved_decided`: rounds that "
-        "starve although enough publications were uploaded away from the ends of the lifetime, a fault "
-        "unless `undecided` says why not",
+        "network with exhaustive semantics on the same trees; `saved_with_flushes`: `flush_crossings` "
+        "(copies, offers of custody and their answers) counted too; `control_overhead`: `control_crossings` "
+        "(SUB and OVERLOAD frames on links; OVERLOAD alone: `notification_crossings`) / `cbr_control` (a "
+        "flood for each registration and refresh); of the rounds whose lifetime ended in the run, "
+        "`starvation`: share that got fewer than `max` <= M_S, `satisfied`: share that got min(M_S, max) or "
+        "more; `overload`: publications that came to a home whose subscriptions were satisfied, or over; "
+        "`registrations`, refreshes included; `publications`; `deliveries`; `deliveries_from`: by where the "
+        "router had the publication (`upload`, an index, or `remote`); `outcomes`: rounds by outcome; "
+        "`violations`: deliveries by the safety rule that they break, and `examples`; `starved_decided`: "
+        "rounds that starve although enough publications were uploaded away from the ends of the lifetime, "
+        "a fault unless `undecided` says why not",
     ),
     "private": (
         "object",
-        "of a run with `[privacy]`, null without: `delivered`, messages that routers handed to members; "
-        "`kept`; `discarded`, the others by cause; `precision`, the share kept; `operator_share` and "
-        "`hash_share`, of those delivered; `crossings` of links by messages: `kept`, links that lead to a "
-        "member that kept the message; those that lead only to members that discarded it: `operator`, of the "
-        "rest `hash`, of the rest `other`; `no_delivery`, beyond all members that got it; "
-        "`unwanted_crossings`, all but `kept`; both null where no link was captured (`rests_on`)",
+        "of a run with `[privacy]`, else null. `delivered`: messages that routers handed to members; "
+        "`kept`; `discarded`, by cause; `precision`: share kept; `operator_share` and `hash_share`: of "
+        "`delivered`. `crossings` of links by messages: `kept`, links that lead to a member that kept the "
+        "message; else `operator`, to a member that discarded it for that cause; else `hash`; else `other`; "
+        "`no_delivery`, beyond all members that got it. `unwanted_crossings`: all but `kept`. Both are null "
+        "where no link was captured (`rests_on`)",
     ),
     "control_share": (
         "fraction",
@@ -226,20 +225,17 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "contradictions": (
         "list of texts",
-        "evidence that contradicts other evidence: messages with different contents in their record and "
-        "their frames on any link, or with frames of different epochs; messages captured or delivered before "
-        "they were sent, or delivered before they were captured; captures with frames outside the time of "
-        "the run, and records of applications outside of it or before their request; inputs that are not "
-        "those of the start; pieces of the clock, events of the controller or lag of routers that do not fit "
-        "together. Many of a kind are counted, and the first 100 named. "
-        "One of them makes the verdict fail. Nothing tells of: a delivery that is recorded late, but within "
-        "the time of the run; a clock that is some seconds off as a whole; another bound of lag in wall "
-        "seconds; an outcome of a subscription that was not satisfied, and the transitions of caches; "
-        "an altered frame of a private network, "
-        "whose content nobody can read here (members discard what was altered); an altered RA, SR or UR, "
-        "which routers change on their way; the time of a frame inside the time of the run; the reasons of "
-        "`dropped`; what an application was given, but for the frame that its router got: records of "
-        "deliveries name the message alone",
+        "evidence that contradicts other evidence; one makes the verdict fail. Messages with other contents "
+        "in their record than in their frames, or with frames of several epochs; messages captured or "
+        "delivered before they were sent, or delivered before they were captured; frames and records "
+        "outside the time of the run, or records before their request; inputs that are not those of the "
+        "start; pieces of the clock, events of the controller or lag of routers that do not fit together. "
+        "Of each kind the first 100 are named, the rest counted. Not found (mutations.md): a delivery "
+        "recorded late within the run; a clock some seconds off as a whole; another bound of lag in wall "
+        "seconds; an outcome of a subscription that was not satisfied, and transitions of caches; an "
+        "altered frame of a private network, which members discard; an altered RA, SR or UR, which routers "
+        "change on their way; the time of a frame within the run; the reasons of `dropped`; what an "
+        "application was given, but for the frame that its router got",
     ),
     "evidence_missing": (
         "list of texts",
@@ -289,22 +285,21 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "reconciliation": (
         "object",
-        "`tshark`, `captures` (what the process that captured has counted), `routers`, `ovs`: each with "
-        "`expected` (frames by that source), `found` (frames by the accounting) and `differences`, a list of "
-        "`where`, `expected`, `found`; those of `routers` have bytes and counters of the protocol, too. "
-        "`applications`, in this form: what routers counted of applications and of the service (messages "
-        "sent and delivered, publications uploaded and delivered, rounds of subscriptions, what they got), "
-        "and what their records have; its differences name captured messages that no router recorded, too. "
-        "Routers that were killed are left out, and a router may count more deliveries than are recorded "
+        "`tshark`, `captures` (counts of the process that captured), `routers`, `ovs`: each with `expected` "
+        "(frames by that source), `found` (frames by the accounting) and `differences`, a list of `where`, "
+        "`expected`, `found`; `routers` has bytes and counters of the protocol too. `applications`: what "
+        "routers counted of applications and of the service (messages and publications sent and delivered, "
+        "rounds of subscriptions, what they got) against their records, and captured messages that no "
+        "router recorded. Killed routers are left out; a router may count more deliveries than are recorded "
         "where an application left",
     ),
     "rests_on": (
         "object",
-        "evidence of the summary. `engine`: of the accounting, `spark` or `duckdb`; `no_tshark`: why the "
-        "captures were not compared with tshark, without which a verdict may hold, or null; "
-        "`frames`: source of the numbers of frames on links: `captures`, `captures of K of N links`, or "
-        "`counters of routers` where no link was captured: then frames_by_type has the frames that routers "
-        "received from neighbours, and bytes_by_type is empty",
+        "evidence of the summary. `engine` of the accounting: `spark` or `duckdb`; `no_tshark`: null, or "
+        "why the captures were not compared with tshark, without which a verdict may hold; `frames`: source "
+        "of the numbers of frames on links: `captures`, `captures of K of N links`, or, where no link was "
+        "captured, `counters of routers`: frames_by_type then has the frames that routers received from "
+        "neighbours, and bytes_by_type is empty",
     ),
     "verdict": (
         "text",

@@ -443,14 +443,13 @@ _ROWS = (
                 "seq",
                 _LONG,
                 "sequence number of the RA that the change caused: the first that its router issued after "
-                "the request, which may answer several changes; null: the change caused none, as one that "
-                "other predicates of the node cover, or none was captured. A change did not cause an RA that "
-                "repeats the predicate of the RA before, as for a new epoch, nor one that follows 0.1 wall s "
-                "or more (and `ra_min_interval_s`, 20 times that with exponential timers, and `ra_jitter_s`) "
-                "after the change where another change "
-                "precedes the RA, or, in a private run, in any case. The first RA of a router answers all "
-                "changes before it. A change that leaves the router without a predicate causes an RA without "
-                "a filter, or none",
+                "the request, which may answer several changes; the first RA of a router answers all "
+                "changes before it; a change to no predicate causes an RA without a filter, or none. Null: "
+                "none was captured, or none was caused, as where other predicates of the node cover the "
+                "change. Not caused: an RA that repeats the predicate of the RA before, as for a new "
+                "epoch; an RA 0.1 wall s or more (and `ra_min_interval_s`, 20 times that with exponential "
+                "timers, and `ra_jitter_s`) after the change where another change precedes the RA or the "
+                "run is private",
             ),
         ),
     ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import replace
 
-from captures.tables.catalogue import CLOCKS, NAMES, TABLES, Table
+from captures.tables.catalogue import CLOCKS, NAMES, TABLES, Column
 
 #: Questions about runs, and the SQL that answers them, on DuckDB.
 EXAMPLES: tuple[tuple[str, str], ...] = (
@@ -102,6 +103,7 @@ WHERE kind = 'link' AND type = 'MSG' GROUP BY attributes['price'].number ORDER B
 
 def document() -> str:
     """The text of docs/reference/tables.md."""
+    shared = _shared()
     lines = [
         "# Tables of a run",
         "",
@@ -109,7 +111,7 @@ def document() -> str:
         "Units:",
         "`experiment s` are seconds of the experiment, counted from the request of the first set_predicate",
         "(negative before it; table `run` says how many make a wall second, and the time of second 0);",
-        "`wall s` are seconds of the machine's clock; `1` marks a ratio.",
+        "`wall s` are seconds of the machine's clock.",
         "",
         "The end of a column's name says its clock:",
         "",
@@ -126,12 +128,13 @@ def document() -> str:
         "(counters/routers.json), and the dissector shows it: `cbcb.type in {1, 13}` are the frames with",
         "`type = 'MSG'`.",
         "",
-        "A name has one type, one unit and one meaning in all tables. Where tables say more of a name,",
-        "they have in common:",
+        "A name has one type and one unit in all tables. These columns are in several tables; where a name",
+        "means more in a table, the table has a row for it. A unit in parentheses is given where neither the",
+        "end of the name nor the meaning says it.",
         "",
-        "| name | in every table |",
-        "|---|---|",
-        *(f"| `{name}` | {meaning} |" for name, meaning in NAMES.items()),
+        "| column | type | meaning |",
+        "|---|---|---|",
+        *(_row(column) for column in shared.values()),
         "",
         "`cbcb query RUN --tables` lists the tables, `cbcb query RUN 'SELECT ...'` answers questions in SQL.",
         "",
@@ -140,11 +143,29 @@ def document() -> str:
     for question, sql in EXAMPLES:
         lines += ["", question, "", "```sql", sql, "```"]
     for table in TABLES.values():
-        lines += ["", f"## {table.name}", "", f"One row for each {table.grain}.", "", *_columns(table)]
+        lines += ["", f"## {table.name}", "", f"One row for each {table.grain}.", ""]
+        above = [f"`{column.name}`" for column in table.columns if column == shared.get(column.name)]
+        own = [_row(column) for column in table.columns if column != shared.get(column.name)]
+        lines += [f"Columns described above: {', '.join(above)}.", ""] * bool(above)
+        lines += ["| column | type | meaning |", "|---|---|---|", *own, ""] * bool(own)
+        lines.pop()
     return "\n".join(lines) + "\n"
 
 
-def _columns(table: Table) -> Iterator[str]:
-    yield from ("| column | type | unit | meaning |", "|---|---|---|---|")
-    for column in table.columns:
-        yield f"| `{column.name}` | {column.type} | {column.unit} | {column.meaning} |"
+def _shared() -> dict[str, Column]:
+    """Returns by name the columns that several tables have: as most of them, or as they have in common."""
+    counts = Counter(column for table in TABLES.values() for column in table.columns)
+    found: dict[str, Column] = {}
+    for column, count in sorted(counts.items(), key=lambda each: (each[0].name, -each[1])):
+        if count == 1 and column.name in NAMES:
+            column = replace(column, meaning=NAMES[column.name])
+        if count > 1 or column.name in NAMES:
+            found.setdefault(column.name, column)
+    return found
+
+
+def _row(column: Column) -> str:
+    ends = (end for end in CLOCKS if column.name.endswith(end))
+    known = next(ends, None) or column.unit in column.meaning or column.unit in column.name
+    unit = "" if known else f" ({'ratio' if column.unit == '1' else column.unit})"
+    return f"| `{column.name}` | {column.type} | {column.meaning}{unit} |"

@@ -86,12 +86,7 @@ class MessageDelivered(_OfMessage):
 
 
 class MessageDiscarded(_OfMessage):
-    """A member of a private network has discarded a message that its router had delivered.
-
-    In a run with privacy, applications write these records, those of their requests (with exact predicates
-    and messages) and of the deliveries that they kept. Routers write `connect`, `lose` and `disconnect`: the
-    application may have been killed, and has no part in them.
-    """
+    """A member of a private network has discarded a message that its router had delivered."""
 
     event: Literal["discard"]
     t_ns: Annotated[TimeNs, "when the application had read the message"]

@@ -611,11 +611,12 @@ NO_EVIDENCE: dict[RunFile, str] = {
 }
 _HEAD = """# Mutations of evidence
 
-Each row changes one piece of the evidence of a finished run, and has the verdict of the accounting on the
-changed run. The last column is a part of a reason that the verdict gives, with "…" for what differs between
-runs; of a change that is not noticed it says why nothing can notice the change. The tests make every change
-in emulations of the three services (*messages*, *private*, *attention*), and in simulations of the first and
-the last. `refused` is an error in place of an accounting; *replay* is the verdict of `cbcb replay`.
+Each change is of one piece of the evidence of a finished run. A row has changes, each made by itself, on
+which the accounting of the changed run has the same verdict. The last column is a part of a reason that the
+verdict gives, with "…" for what differs between runs; of a change that is not noticed it says why nothing
+can notice the change. The tests make every change in emulations of the three services (*messages*,
+*private*, *attention*), and in simulations of the first and the last. `refused` is an error in place of an
+accounting; *replay* is the verdict of `cbcb replay`.
 
 Nothing notices that the record of a planned fault is gone from `logs/faults.jsonl`: a part that is away
 already gets no second record.
@@ -659,6 +660,7 @@ def page() -> str:
 def _sections() -> Iterator[str]:
     for file, mutations in CATALOGUE.items():
         yield f"\n## {names_of(file)}\n\n| change | runs | verdict | reason |\n|---|---|---|---|\n"
+        alike: dict[str, list[str]] = {}
         for each in mutations:
             runs = _GROUPS.get(each.runs, ", ".join(each.runs))
             verdict = f"`{each.verdict}`" + (" (replay)" if each.by is replayed else "")
@@ -667,7 +669,8 @@ def _sections() -> Iterator[str]:
             elif each.pending:
                 verdict = "not noticed yet"
             reason = each.named.replace("|", "\\|")
-            yield f"| {each.name} | {runs} | {verdict} | {'' if each.pending else reason} |\n"
+            alike.setdefault(f"{runs} | {verdict} | {'' if each.pending else reason}", []).append(each.name)
+        yield from (f"| {'; '.join(changes)} | {rest} |\n" for rest, changes in alike.items())
     yield "\n## No evidence\n\n| file | why |\n|---|---|\n"
     for file, why in NO_EVIDENCE.items():
         yield f"| {names_of(file)} | {why} |\n"

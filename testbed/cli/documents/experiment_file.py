@@ -71,23 +71,25 @@ def document() -> str:
 
 def sentence_of(options: type, section: str) -> str:
     """The docstring of a section, without its name."""
-    words = " ".join((options.__doc__ or "").split()).removeprefix(f"[{section}]: ")
+    text = (options.__doc__ or "").partition("Attributes:")[0]
+    words = " ".join(text.split()).removeprefix(f"[{section}]: ")
     return words[:1].upper() + words[1:]
 
 
 def _table(options: Iterable[Option]) -> str:
-    lines = ["| key | values | default | unit | meaning |", "|---|---|---|---|---|"]
+    lines = ["| key | values | default | meaning |", "|---|---|---|---|"]
     lines += [
-        f"| `{option.key}` | {_values(option)} | {_default(option)} | {option.unit.value} | {option.doc} |"
-        for option in options
+        f"| `{option.key}` | {_values(option)} | {_default(option)} | {option.doc} |" for option in options
     ]
     return "\n".join(lines) + "\n"
 
 
 def _values(option: Option) -> str:
+    """The permitted values and their unit."""
     if option.kind == "string" and option.choices:
         return ", ".join(f'`"{choice}"`' for choice in option.choices)
-    return option.expected
+    words = option.expected.removeprefix("an ").removeprefix("a ")
+    return f"{words}; {option.unit.value}" if option.unit.value else words
 
 
 def _default(option: Option) -> str:
@@ -128,10 +130,8 @@ def _events() -> Iterable[str]:
         keys = ", ".join(f"`{each.key}`" for each in options_of(event) if each.key not in common)
         yield f"| `{action}` | {keys} | {event.doc} |\n"
     options = {option.key: option for event in EVENTS.values() for option in options_of(event)}
-    lines = ["\n| key | values | unit | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{each.key}` | {_values(each)} | {each.unit.value} | {each.doc} |" for each in options.values()
-    ]
+    lines = ["\n| key | values | meaning |", "|---|---|---|"]
+    lines += [f"| `{each.key}` | {_values(each)} | {each.doc} |" for each in options.values()]
     yield "\n".join(lines) + "\n"
 
 
