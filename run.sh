@@ -2,6 +2,7 @@
 # Sets up what is missing on Debian 12 or 13, or Ubuntu 24.04 or 26.04, then:
 #   ./run.sh                 runs the default experiment, ending with a verdict and the path of the report
 #   ./run.sh test [ARGS]     runs the tests (ARGS go to pytest)
+#   ./run.sh test fast       runs those that need no root, Java or browser, in a few minutes
 #   ./run.sh setup           only sets up
 #   ./run.sh bench           lists the benchmarks; `bench NAME` runs one
 #   ./run.sh COMMAND [ARGS]  cbcb COMMAND ARGS (./run.sh --help lists the commands)
@@ -183,7 +184,11 @@ run_tests() {
     "$venv/bin/ruff" check . || failed+=("ruff check")
     "$venv/bin/mypy" || failed+=(mypy)
     "$venv/bin/codespell" || failed+=(codespell)
-    if (($#)); then
+    if [[ ${1-} == fast ]]; then
+        # The tests of a module share their fixtures, and so a process.
+        "$venv/bin/pytest" -q --hypothesis-profile=repeatable -n auto --dist loadfile \
+            -m "not (root or emulation or spark or browser)" tests/unit tests/conformance "${@:2}" || failed+=(pytest)
+    elif (($#)); then
         "$venv/bin/pytest" "$@" || failed+=(pytest)
     else
         # Emulations wait for much of their time: the other tests run meanwhile, at a low priority,

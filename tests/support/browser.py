@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,15 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 ]
-needs_chromium = pytest.mark.skipif(
+_installed = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here (apt-get install chromium on Debian)"
 )
+
+
+def needs_chromium(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test that Chromium shows a page to; it is skipped without Chromium."""
+    marked: Callable[..., None] = pytest.mark.browser(_installed(test))
+    return marked
 
 
 def shown(url: str, profile: Path, *flags: str) -> str:
