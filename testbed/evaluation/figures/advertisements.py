@@ -45,18 +45,16 @@ class Advertisements(Reproduction):
         "Window 120 s.",
     )
     deviations = (
-        "The limit is not in the text; the authors' script has an RA timer of 200 s in the mean. Here a "
-        "router waits at least 200 s (`ra_min_interval_s`); in two cases a change waits for an exponential "
-        "time of that mean, as in the authors' simulator (`timers`).",
-        "Changes twice as often cannot give equal numbers of RAs with this limit: the formulas predict a "
-        "ratio of 1.8, and of 1.6 with exponential timers. `Nearly equal` is judged on the shares: at most "
-        "15 points apart.",
+        "The text does not give the limit; the authors' script has an RA timer of 200 s in the mean. Here "
+        "a router waits at least 200 s (`ra_min_interval_s`); in two cases a change waits for an "
+        "exponential time of that mean (`timers`).",
+        "With this limit changes twice as often give 1.8 times as many RAs, or 1.6 with exponential "
+        "timers. `Nearly equal`: shares at most 15 points apart.",
         "Messages miss receivers whose RAs wait: the verdict on these runs leaves them out, and the page "
         "shows them.",
-        "The paper counts packets: a predicate of several frames counts once there. Here frames are counted; "
-        "the predicates of this workload fit into a frame each.",
-        "The text says Waxman graphs, and the script names files that are Barabási-Albert graphs: Waxman "
-        "graphs drawn by the seed are run. The number of RAs that are issued does not depend on the graph.",
+        "The paper counts packets, here frames: the predicates of this workload fit into a frame each.",
+        "Waxman graphs (the text) are drawn by the seed; the number of RAs that are issued does not depend "
+        "on the graph.",
     )
     measure = "testbed.evaluation.figures.measures:advertisements"
     expected = ("false_negatives_after_convergence",)

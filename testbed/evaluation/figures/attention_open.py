@@ -169,10 +169,10 @@ class AttentionOpen(Reproduction):
         "caching policies from those of the dissemination methods and the forwarding algorithm (section 7).",
     )
     explanation = (
-        "A variant changes the keys that it names, and no other, of the shipped experiment.",
-        "`history` and `fan_out` separate two causes for which EON and PDP save less than the paper reports: "
-        "a refreshed subscription takes nothing that its router delivered to another one (RQ without a "
-        "history), and a SUB asks every child for all that is lacking, so that publications come in excess.",
+        "A variant changes the keys that it names alone. `history` and `fan_out` separate two causes for "
+        "which EON and PDP save less than the paper reports: a refreshed subscription takes nothing that "
+        "its router delivered to another subscription (RQ without a history), and a SUB asks every child "
+        "for all that is lacking.",
     )
     deviations = (
         f"Max is 10; {_PACED_MAX} in the runs with paced links.",

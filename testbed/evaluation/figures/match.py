@@ -35,19 +35,17 @@ class Match(Reproduction):
         "any predicate, and no message matches more than 25 % of the predicates (section 4.1).",
     )
     deviations = (
-        "The distributions behind the figure are not given. The files that the authors released later "
-        "(`*.dist`) cannot have produced it as they are: they give integers alone, equality alone, and the "
-        "value 1 alone. With equal weights for types, operators and values, and the released weights of "
-        "names (`testbed/evaluation/figures/restored.py`), and the sizes that their generator has by default "
-        "(0 to 20 "
-        "filters of 1 to 5 constraints, messages of 1 to 10 attributes, a change in 24 minutes), they are "
-        "run as `restored`.",
-        "The vocabulary of the testbed was tuned to the figure: its case checks that tuning, and nothing of "
-        "the protocol.",
-        "The authors' script counts all predicates that were ever set, each once; here a message is counted "
-        "against the predicates that are in force when it is sent.",
-        "The statements are read as: at least half of the messages that match a predicate match 5 to 15 %; "
-        "at least a tenth match none; the greatest share is at most 25 %.",
+        "The distributions behind the figure are not given. The `*.dist` files that the authors released "
+        "later give integers, equality and the value 1 alone, and cannot have produced it. `restored` runs "
+        "them with equal weights for types, operators and values, the released weights of names "
+        "(`testbed/evaluation/figures/restored.py`) and the default sizes of their generator (0 to 20 "
+        "filters of 1 to 5 constraints, messages of 1 to 10 attributes, a change in 24 minutes).",
+        "The vocabulary of the testbed was tuned to the figure: its case checks that tuning, and nothing "
+        "of the protocol.",
+        "The authors' script counts all predicates ever set, each once; here those in force when a message "
+        "is sent count.",
+        "Read as: at least half of the messages that match a predicate match 5 to 15 %; at least a tenth "
+        "match none; the greatest share is at most 25 %.",
     )
     calculates = True
 

@@ -128,7 +128,10 @@ def head(
         "",
         "Lines: medians over the seeds; bands: 10 to 90 %.",
         "",
-        f"[{stem}.csv]({stem}.csv) has the keys of each case, each claim on each case, and each table.",
+        *_wrapped(
+            f"[{stem}.csv]({stem}.csv) has the keys of each case, each claim on each case, and each table. A "
+            "row here about several cases has the least and the greatest of their numbers."
+        ),
     ]
 
 
@@ -178,7 +181,7 @@ def _claims(statements: Sequence[Statement]) -> list[list[str]]:
     rows = []
     for group in groups.values():
         for part in [group] if len(group) > _APART else [[each] for each in group]:
-            subjects = [each.subject for each in part]
+            subjects = [each.subject or "all" for each in part]
             named = len(part) == 1 or (part[0].holds is False and len(part) <= _NAMED)
             of = "; ".join(subjects) if named else f"{len(part)} cases"
             predicted, measured = [each.predicted for each in part], [each.measured for each in part]

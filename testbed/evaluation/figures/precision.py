@@ -24,9 +24,9 @@ class Precision(Reproduction):
         "possible, although (hopefully) improbable (slides, part IV).",
     )
     explanation = (
-        "A message that matches an encoded filter, but not the filter, is a false match. Two causes: the "
-        "operator (S_f is a subset of S_m, but the constraint does not hold: an encoding keeps less than "
-        "the operator says) and the hash (B_f is a subset of B_m, but S_f is not one of S_m). The client "
+        "A message that matches an encoded filter, but not the filter, is a false match, by the operator "
+        "(S_f is a subset of S_m, but the constraint does not hold: an encoding keeps less than the "
+        "operator says) or by the hash (B_f is a subset of B_m, but S_f is none of S_m). The client "
         "decrypts, evaluates the exact predicate, and discards. A matching pair is never lost.",
     )
     deviations = (

@@ -36,19 +36,16 @@ class Requests(Reproduction):
         "traffic of a few packets per second in the whole network (section 4.2).",
     )
     deviations = (
-        "Without reuse of URs, N routers that ask every T seconds make N x 2 (N - 1) / T crossings a second: "
-        "2.0 and 2.5 at 25 nodes, 33 and 41 at 100. `A few packets per second` fits 25 nodes and not the 100 "
-        "of the authors' script: the sentence is judged at 25 nodes, and shown elsewhere.",
-        "The formula counts no reuse (`ur_reuse = false`); with reuse the traffic is shown beside it. It "
-        "holds on every connected graph, so that no case has the Barabási-Albert graphs of the script.",
-        "CBCBSIM sends SRs to those children alone whose entry in the table is not empty, and so fewer than "
-        "the formula; here, as in the paper's text, routers ask all children.",
-        "The timers of the authors' simulator are exponential with the period as mean: one case has them. "
-        "The number of SRs is then random: with 25 routers and 2,400 s its standard deviation is a tenth of "
-        "it (periods of 600 s), and the case is shown without a judgement.",
-        "`Stable` is judged as: the second 2,400 s, a whole number of periods of 480 and of 600 s, have as "
-        "many as the first, to 5 %. The windows of 240 s differ by more, since routers ask at random phases: "
-        "the figure shows them.",
+        "Without reuse of URs, N routers that ask every T seconds make N x 2 (N - 1) / T crossings a "
+        "second on every connected graph: 2.0 and 2.5 at 25 nodes, 33 and 41 at 100. `A few packets per "
+        "second` fits 25 nodes and not the 100 of the authors' script: it is judged at 25 nodes. Reuse is "
+        "shown beside it.",
+        "CBCBSIM sends SRs to those children alone whose entry is not empty, fewer than the formula; here, "
+        "as in the paper's text, routers ask all children.",
+        "One case has the exponential timers of the authors' simulator. Its number of SRs is random, with "
+        "a standard deviation of a tenth (25 routers, 2,400 s, periods of 600 s), and is not judged.",
+        "`Stable`: the second 2,400 s, a whole number of periods of 480 and of 600 s, have as many as the "
+        "first, to 5 %. The windows of 240 s of the picture differ by more: routers ask at random phases.",
     )
     measure = "testbed.evaluation.figures.measures:requests"
 
