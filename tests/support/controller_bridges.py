@@ -32,9 +32,8 @@ from router.wire.codec import encode, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.framework import RYU
-from testbed.emulation.network.commands import run
-from testbed.emulation.network.devices import set_up
 from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.kernel import run, set_up
 from testbed.emulation.network.namespaces import inside
 from testbed.emulation.run.event_log import Event, ProcessLog
 from testbed.machine.probes import KernelFeatures

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
@@ -25,6 +25,7 @@ from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.schema import ExperimentError, Problems
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
+from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from topos.model import PROPERTIES, Link, Topology
 
@@ -32,16 +33,6 @@ from topos.model import PROPERTIES, Link, Topology
 LINE_LIMIT = 64 * 1024
 _BACKLOG = 16
 Request = Mapping[str, Any]
-
-
-class Loop(Protocol):
-    """The loop that calls back when a socket can be read (`testbed.experiments.workload.driver.Driver`)."""
-
-    def attend(self, source: Any, ready: Callable[[], None]) -> None:
-        """Calls `ready` whenever `source` can be read."""
-
-    def ignore(self, source: Any) -> None:
-        """Ends `attend`."""
 
 
 class Commands:
@@ -85,7 +76,7 @@ class Commands:
         }
 
     @contextmanager
-    def served(self, loop: Loop, now_s: Callable[[], float]) -> Iterator[None]:
+    def served(self, driver: Driver, now_s: Callable[[], float]) -> Iterator[None]:
         """Takes commands until the context ends.
 
         Args:
@@ -103,14 +94,14 @@ class Commands:
             except OSError:  # the peer has gone, or the process has no descriptor left
                 return
             connections.add(lines)
-            loop.attend(lines, partial(serve, lines))
+            driver.attend(lines, partial(serve, lines))
 
         def serve(lines: LineSocket) -> None:
             received, is_open = lines.receive()
             for line in received:
                 is_open = lines.send(_line(self.answer(line))) and not lines.pending and is_open
             if not is_open:
-                loop.ignore(lines)
+                driver.ignore(lines)
                 connections.discard(lines)
                 lines.close()
 
@@ -120,13 +111,13 @@ class Commands:
             os.fchmod(listener.fileno(), 0o600)
             listener.bind(str(self._path))
             listener.listen(_BACKLOG)
-            loop.attend(listener, accept)
+            driver.attend(listener, accept)
             try:
                 yield
             finally:
                 self._path.unlink(missing_ok=True)
                 for source in (listener, *connections):
-                    loop.ignore(source)
+                    driver.ignore(source)
                 for lines in connections:
                     lines.close()
 

@@ -24,9 +24,7 @@ from mininet.net import Mininet
 from captures.rundir.counters import SwitchCounters, SwitchDrops
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.emulation.network.calibration import Counted, Span, read_counters
-from testbed.emulation.network.commands import ip_batch
-from testbed.emulation.network.devices import prepare, set_up
-from testbed.emulation.network.ip import address_lines, silence_lines
+from testbed.emulation.network.kernel import address_lines, ip_batch, prepare, set_up, silence_lines
 from testbed.emulation.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
 from testbed.emulation.network.namespaces import (
     Namespaces,
@@ -68,7 +66,7 @@ class EmulatedNetwork:
         folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
-        ip: hosts have IP addresses (`testbed.emulation.network.ip`), from `start_ip` on.
+        ip: hosts have IP addresses (`testbed.emulation.network.kernel`), from `start_ip` on.
 
     Attributes:
         controller_socket: where the switches connect to the controller.

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from router.system import enter_network_namespace, enter_new_network_namespace
-from testbed.emulation.network.commands import run
-from testbed.emulation.network.devices import disable_ipv6
+from testbed.emulation.network.kernel import disable_ipv6, run
 from testbed.support.errors import MachineError
 from topos.model import Topology
 

@@ -20,10 +20,9 @@ from typing import Any, TypeVar
 
 from router.system import enter_network_namespace, returning_to_its_namespace
 from testbed.emulation.network import switch_sockets
-from testbed.emulation.network.commands import run
 from testbed.emulation.network.json_rpc import JsonRpc
+from testbed.emulation.network.kernel import expedited_rcu, run
 from testbed.emulation.network.ovs_counters import parse_lost
-from testbed.emulation.network.rcu import expedited_rcu
 from testbed.machine.probes import switch_schema
 from testbed.support.errors import RunError
 from testbed.support.names import datapath_id, port_device, switch_name

@@ -37,6 +37,7 @@ from testbed.controller.settings import Settings
 from testbed.emulation.control.commands import Commands
 from testbed.emulation.control.quiescence import quiet_period_s
 from testbed.emulation.network.calibration import Span, calibrations
+from testbed.emulation.network.cleanup import remove_run
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.ovs_counters import difference
 from testbed.emulation.run.estimate import estimate
@@ -46,7 +47,6 @@ from testbed.emulation.run.governor import CAUTION, SLOWEST, Governor, Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.parts import RunningParts
 from testbed.emulation.run.processes import Controller, Routers
-from testbed.emulation.run.removal import remove_run
 from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.config.router_options import router_options

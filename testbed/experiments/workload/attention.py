@@ -1,16 +1,233 @@
-"""The workload of table 1 (`testbed.experiments.workload.attention_demand`) as requests of applications.
+"""The workload of table 1: subscriptions and publications, drawn from the seed of an experiment, and the
+requests of applications that they are.
 
-A service has its own way to express a subscription of a limited lifetime.
+Subscriptions are objects; the publications, fifty times as many, are two columns and generated in order of
+time. A service has its own way to express a subscription of a limited lifetime.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+import math
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
 
 from router.predicates.model import Message
-from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.config.model import AttentionWorkload, Experiment
 from testbed.experiments.workload.model import Item
+from topos.model import Topology
+
+#: Times of a workload are whole microseconds.
+_DIGITS = 6
+
+
+def popularities(events: int, exponent: float) -> list[float]:
+    """Returns p_i = i^-exponent / Z for i = 1 to `events`, where Z makes the sum 1.
+
+    The paper samples p_i from a power law; v_i = P p_i then adds up to P only if the sum is 1.
+    """
+    weights = [number**-exponent for number in range(1, events + 1)]
+    whole = math.fsum(weights)
+    return [weight / whole for weight in weights]
+
+
+def volumes(shares: Sequence[float], total: int) -> list[int]:
+    """Returns v_i = total * p_i as integers that add up to `total` (the largest remainders round up)."""
+    exact = [total * share for share in shares]
+    whole = [math.floor(each) for each in exact]
+    order = sorted(range(len(exact)), key=lambda i: (whole[i] - exact[i], i))
+    for i in order[: total - sum(whole)]:
+        whole[i] += 1
+    return whole
+
+
+def hosts_of(shares: Sequence[float], topology: Topology, random: Random) -> list[tuple[int, ...]]:
+    """Draws the hosting routers of every event: ceil(p_i N), a random root and the routers closest to it.
+
+    Closest by hops; routers at equal distance are drawn at random.
+    """
+    count = len(topology.nodes)
+    neighbours: list[list[int]] = [[] for _ in range(count)]
+    for link in topology.links:
+        neighbours[link.u].append(link.v)
+        neighbours[link.v].append(link.u)
+    found = []
+    for share in shares:
+        root = random.randrange(count)
+        # The product of a rounded quotient must not exceed a whole number by an error of rounding.
+        wanted = min(count, max(1, math.ceil(share * count - 1e-9)))
+        hosts = [root]
+        reached, shell = {root}, [root]
+        while len(hosts) < wanted and shell:
+            following = sorted({node for each in shell for node in neighbours[each]} - reached)
+            random.shuffle(following)
+            reached.update(following)
+            hosts += following[: wanted - len(hosts)]
+            shell = following
+        found.append(tuple(hosts))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A basic subscription and its renewals.
+
+    Attributes:
+        number: unique in the workload, from 0 on, in order of time.
+        at_s: experiment second of the registration.
+        node: home router.
+        event: that it selects, from 0 on.
+        rounds: lifetimes; each but the first begins with a renewal, `delay_s` after the end of the lifetime
+            before it.
+    """
+
+    number: int
+    at_s: float
+    node: int
+    event: int
+    max: int
+    lifetime_s: float
+    freshness_s: float
+    rounds: int
+    delay_s: float
+
+    def begin_s(self, round_number: int) -> float:
+        """Returns the experiment second at which a round begins; the first round is 0."""
+        return round(self.at_s + round_number * (self.lifetime_s + self.delay_s), _DIGITS)
+
+
+class Registration(NamedTuple):
+    """A registration (round 0) or a renewal."""
+
+    at_s: float
+    subscription: Subscription
+    round: int
+
+
+class Upload(NamedTuple):
+    """A publication of an event at a node."""
+
+    at_s: float
+    node: int
+    event: int
+
+
+class Demand:
+    """The workload of an experiment.
+
+    Every purpose has a random stream of its own, made from the seed and a label.
+
+    Attributes:
+        popularities: p_i by event.
+        hosts: hosting routers by event.
+        subscriptions: in order of time.
+    """
+
+    def __init__(self, options: AttentionWorkload, topology: Topology, duration_s: float, seed: int) -> None:
+        self._options = options
+        self._duration_s = duration_s
+        self._nodes = len(topology.nodes)
+        self._seed = seed
+        self.popularities = popularities(options.events, options.exponent)
+        self.hosts = hosts_of(self.popularities, topology, self._stream("hosting routers"))
+        self.subscriptions = self._subscribe()
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Demand:
+        """Returns the demand of an experiment.
+
+        Raises:
+            ValueError: the experiment has no section [workload.attention].
+        """
+        if experiment.attention is None:
+            raise ValueError(f"{experiment.name}: no section [workload.attention]")
+        return cls(experiment.attention, experiment.topology, experiment.duration_s, experiment.seed)
+
+    def registrations(self) -> Iterator[Registration]:
+        """Yields registrations and renewals in order of time, until the end of the experiment."""
+        waiting = [Registration(each.at_s, each, 0) for each in self.subscriptions]
+        ordered = [(each.at_s, each.subscription.number, each) for each in waiting]
+        heapq.heapify(ordered)
+        while ordered:
+            at_s, number, registration = ordered[0]
+            if at_s > self._duration_s:
+                return
+            subscription, following = registration.subscription, registration.round + 1
+            if following < subscription.rounds:
+                begin_s = subscription.begin_s(following)
+                renewal = Registration(begin_s, subscription, following)
+                heapq.heapreplace(ordered, (begin_s, number, renewal))
+            else:
+                heapq.heappop(ordered)
+            yield registration
+
+    def uploads(self) -> Iterator[Upload]:
+        """Yields the publications, at a constant rate; event and node of each are drawn."""
+        count = self._options.publications
+        interval_s = self._duration_s / count if count else 0.0
+        random = self._stream("publishing routers")
+        nodes = self._nodes
+        for number, event in enumerate(self._picks()):
+            # The middle of an interval: no publication falls on a registration at second 0.
+            yield Upload(round((number + 0.5) * interval_s, _DIGITS), int(random.random() * nodes), event)
+
+    def _subscribe(self) -> list[Subscription]:
+        options, random, renewing = self._options, self._stream("subscriptions"), self._stream("renewals")
+        count = options.subscriptions
+        interval_s = self._duration_s / count if count else 0.0
+        events = random.choices(range(options.events), self.popularities, k=count)
+        found = []
+        for number, event in enumerate(events):
+            node = random.choice(self.hosts[event])
+            rounds = 1
+            while renewing.random() < options.refresh_probability:
+                rounds += 1
+            at_s = round((number + 0.5) * interval_s, _DIGITS)
+            limits = self._limits(random)
+            found.append(Subscription(number, at_s, node, event, *limits, rounds, options.refresh_delay_s))
+        return found
+
+    def _limits(self, random: Random) -> tuple[int, float, float]:
+        options = self._options
+        if options.draw == "constant":
+            return options.max, options.lifetime_s, options.freshness_s
+        # 1 - random() is above 0.
+        return (
+            random.randint(1, options.max),
+            max(10**-_DIGITS, round((1 - random.random()) * options.lifetime_s, _DIGITS)),
+            max(10**-_DIGITS, round((1 - random.random()) * options.freshness_s, _DIGITS)),
+        )
+
+    def _picks(self) -> Iterator[int]:
+        """Yields the event of each publication."""
+        options, random = self._options, self._stream("events of publications")
+        left = volumes(self.popularities, options.publications)
+        if options.pick == "remaining":
+            # Drawing in proportion to what is left is a random permutation of all publications.
+            kind = "H" if options.events <= 65_535 else "L"
+            urn = array(kind, (event for event, volume in enumerate(left) for _ in range(volume)))
+            for last in range(len(urn) - 1, -1, -1):
+                drawn = int(random.random() * (last + 1))
+                urn[drawn], urn[last] = urn[last], urn[drawn]
+                yield urn[last]
+            return
+        active = [event for event, volume in enumerate(left) if volume]
+        while active:
+            position = int(random.random() * len(active))
+            event = active[position]
+            left[event] -= 1
+            if not left[event]:
+                active[position] = active[-1]
+                active.pop()
+            yield event
+
+    def _stream(self, label: str) -> Random:
+        # A string seeds by its SHA-512, which is equal on every Python.
+        return Random(f"{self._seed}/attention/{label}")
+
 
 #: Name of the attribute that holds the number of the event.
 EVENT = "event"

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.experiments.config.model import AttentionWorkload, Experiment
-from testbed.experiments.workload.attention_demand import popularities
+from testbed.experiments.workload.attention import popularities
 from topos.model import Topology
 
 #: Routers from which distances are counted; more say nothing new.

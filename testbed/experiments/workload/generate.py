@@ -15,8 +15,7 @@ from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.drawing.drawing import Contents
 from testbed.experiments.drawing.schema import Schema
 from testbed.experiments.events.applications import APPLICATION, ApplicationEvent, NamesInForce, Place
-from testbed.experiments.workload.attention import REQUESTS
-from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.workload.attention import REQUESTS, Demand
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.given import given_items
 from testbed.experiments.workload.model import Generated, Item, Workload
@@ -31,7 +30,7 @@ def generate(experiment: Experiment) -> Workload:
     at `first_predicate_s` and, if it is among those that change, further predicates at the times of a Poisson
     process from then on. Events at link level are not part of a workload. With [workload.attention], the
     workload of table 1 takes the place of senders and receivers
-    (`testbed.experiments.workload.attention_demand`); so do the requests of a trace or of a generator
+    (`testbed.experiments.workload.attention`); so do the requests of a trace or of a generator
     (`testbed.experiments.workload.given`), of which those after the end are left out.
 
     The result depends on the experiment alone. Every purpose has a separate random stream, made from the seed

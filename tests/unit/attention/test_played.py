@@ -16,7 +16,7 @@ from testbed.experiments.config.dump import dump_experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import AttentionWorkload
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.generate import generate
 from testbed.results.oracle.attention.baseline import cost_of
 from testbed.sim.simulation import simulate

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.controller.trees import spt_trees
 from testbed.experiments.config.model import AttentionWorkload
-from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import Fluid
 from testbed.results.oracle.attention.baseline import Exhaustive, MinimalTrees, cost_of
 from topos.scale_free import barabasi_albert

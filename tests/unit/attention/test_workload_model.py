@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.experiments.config.model import AttentionWorkload
-from testbed.experiments.workload.attention_demand import Demand, hosts_of, popularities, volumes
+from testbed.experiments.workload.attention import Demand, hosts_of, popularities, volumes
 from topos.model import Topology
 from topos.scale_free import barabasi_albert
 

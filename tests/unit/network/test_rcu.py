@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.network import rcu
+from testbed.emulation.network import kernel
 
 
 @pytest.fixture
 def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "rcu_expedited"
     path.write_text("0\n")
-    monkeypatch.setattr(rcu, "_RCU_EXPEDITED", path)
-    monkeypatch.setattr(rcu, "STATE_ROOT", tmp_path / "state")
+    monkeypatch.setattr(kernel, "_RCU_EXPEDITED", path)
+    monkeypatch.setattr(kernel, "STATE_ROOT", tmp_path / "state")
     return path
 
 
 def test_grace_periods_are_short_inside_the_block_only(switch: Path) -> None:
-    with rcu.expedited_rcu():
+    with kernel.expedited_rcu():
         assert switch.read_text() == "1"
     assert switch.read_text() == "0"
 
@@ -30,7 +30,7 @@ def test_the_value_that_a_killed_process_changed_is_restored(switch: Path) -> No
     lock.parent.mkdir()
     lock.write_text("0")
     switch.write_text("1\n")
-    with rcu.expedited_rcu():
+    with kernel.expedited_rcu():
         assert switch.read_text() == "1"
     assert (switch.read_text(), lock.read_text()) == ("0", "")
 
@@ -40,7 +40,7 @@ def test_a_removal_goes_on_where_the_lock_file_cannot_be_written(switch: Path) -
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        with rcu.expedited_rcu():
+        with kernel.expedited_rcu():
             inside.append(switch.read_text())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -51,6 +51,6 @@ def test_a_removal_goes_on_where_the_lock_file_cannot_be_written(switch: Path) -
 def test_a_removal_goes_on_where_the_switch_cannot_be_written(switch: Path) -> None:
     switch.unlink()
     inside = []
-    with rcu.expedited_rcu():
+    with kernel.expedited_rcu():
         inside.append(True)
     assert inside == [True]

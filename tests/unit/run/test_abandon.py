@@ -15,9 +15,9 @@ from rich.console import Console
 
 from captures.rundir.capture_list import link_identity
 from captures.rundir.layout import RunLayout
+from testbed.emulation.network import cleanup as module
 from testbed.emulation.network.calibration import Counted, Span
 from testbed.emulation.network.cleanup import end_processes
-from testbed.emulation.run import removal as module
 from testbed.emulation.run.emulation import Emulation
 from testbed.experiments.config.load import load_experiment
 from testbed.support import run_state

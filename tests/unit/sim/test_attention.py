@@ -23,7 +23,7 @@ from testbed.evaluation.figures.attention_runs import measured
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.experiments.workload.attention_demand import Demand
+from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import traffic_of_table_1
 from testbed.results.conclude import judge_run, starvation_expected
 from testbed.results.oracle.attention.baseline import cost_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from testbed.controller.trees import NO_PARENT, Forest
-from testbed.experiments.workload.attention_demand import Demand, Registration
+from testbed.experiments.workload.attention import Demand, Registration
 
 
 @dataclass(frozen=True)
