@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 FRAMES = "frames"
 #: The most tables that an error names.
 _NAMED = 3
-#: The file that is written into a folder of tables by type when all else is written.
-_WRITTEN = "_SUCCESS"
+#: The setting by which Hadoop leaves a file `_SUCCESS` in a folder that a job has written.
+_MARKING = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 class BusyError(ValueError):
@@ -159,8 +159,8 @@ def remedy(run: Path) -> str:
 
 
 def _is_whole(run: Path, name: str) -> bool:
-    path = folder(run, name)
-    return (path / _WRITTEN).exists() or not is_empty(run, name)
+    # `publish` brings the tables when all are written; a folder by the values of a column may have no file.
+    return folder(run, name).is_dir() if TABLES[name].folders_by else not is_empty(run, name)
 
 
 def is_empty(run: Path, name: str) -> bool:
@@ -172,14 +172,13 @@ def write(table: DataFrame, tables: Path, name: str) -> None:
     """Writes a table of the catalogue into the folder of all tables, as a job of Spark.
 
     The table gets a folder with one Parquet file, or where the catalogue says so a folder for each value of
-    one of its columns.
+    one of its columns; Hadoop leaves no file of its own there, which other readers take for data.
     """
-    path = str(tables / name)
     by = TABLES[name].folders_by
-    if by is not None:
-        table.write.mode("overwrite").partitionBy(by).parquet(path)
-    else:
-        table.coalesce(1).write.mode("overwrite").parquet(path)
+    writer = (table if by else table.coalesce(1)).write.mode("overwrite").option(_MARKING, "false")
+    writer.parquet(str(tables / name), partitionBy=by)
+    for checksum in (tables / name).rglob(".*.crc"):
+        checksum.unlink()
 
 
 def write_arrow(table: pa.Table | pa.RecordBatchReader, tables: Path, name: str) -> None:
@@ -190,7 +189,6 @@ def write_arrow(table: pa.Table | pa.RecordBatchReader, tables: Path, name: str)
     if by is not None:
         folders = ds.partitioning(pa.schema([table.schema.field(by)]), flavor="hive")
         ds.write_dataset(table, path, format="parquet", partitioning=folders)
-        (path / _WRITTEN).touch()
         return
     with pq.ParquetWriter(path / "part-0.parquet", table.schema) as writer:
         for batch in table.to_reader() if isinstance(table, pa.Table) else table:

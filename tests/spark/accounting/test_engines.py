@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,23 @@ _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
     ("diallo-small", _FEW_PUBLICATIONS, "all"),
 )
 
+#: Accounts for a large run, and ends by SIGKILL when a table is written and others are not.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from captures.accounting import account as job
+from captures.tables import store
+def killing(write):
+    def write_and_die(table, tables, name):
+        write(table, tables, name)
+        if name == "messages":
+            os.kill(os.getpid(), signal.SIGKILL)
+    return write_and_die
+store.write, store.write_arrow = killing(store.write), killing(store.write_arrow)
+job._SMALL_BYTES = 0
+job.account(Path(sys.argv[1])) if sys.argv[2] == "spark" else job.account_directly(Path(sys.argv[1]), print)
+"""
+
 
 def _compared(summary: dict[str, Any]) -> str:
     """The bytes of a summary, but for the time that it took, and for what tshark says on Spark alone."""
@@ -79,6 +99,7 @@ def _agree(run: Path, spark: SparkSession) -> None:
     assert published == [by_duckdb]
     assert store.lacking(run, TABLES) is None
     by_spark, of_spark = account(run, spark=spark), _tables(run)
+    assert {path.suffix for path in (run / "parquet").rglob("*") if path.is_file()} == {".parquet", ".json"}
     assert _compared(by_duckdb) == _compared(by_spark)
     for name in TABLES:
         assert of_duckdb[name] == of_spark[name], name
@@ -102,6 +123,20 @@ def test_a_written_run_folder(
     if not small:
         monkeypatch.setattr(job, "_SMALL_BYTES", 0)
     _agree(good_run().write(tmp_path / "run"), spark)
+
+
+@pytest.mark.parametrize("engine", ["spark", "duckdb"])
+def test_an_accounting_that_is_killed_leaves_no_tables_and_the_next_leaves_all(
+    tmp_path: Path, engine: str
+) -> None:
+    run = good_run().write(tmp_path / "run")
+    ended = subprocess.run([sys.executable, "-c", _KILLED, str(run), engine], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert (run / "parquet.new" / "messages").is_dir()
+    assert "the accounting was interrupted" in str(store.lacking(run, TABLES))
+    account_directly(run, lambda _: None)
+    assert store.lacking(run, TABLES) is None
+    assert not (run / "parquet.new").exists()
 
 
 def test_texts_agree_where_values_are_hard_to_tell_apart(spark: SparkSession) -> None:
