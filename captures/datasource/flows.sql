@@ -1,7 +1,7 @@
 -- A row: one flow, the IP packets between two addresses with two ports (of TCP, UDP, SCTP, ...) and one protocol,
 -- whatever their direction. The source is the sender of the first packet. Packets without ports, such as ICMP and
 -- the later fragments of IP, make flows with null ports.
---   source, source_port, destination, destination_port, protocol
+--   ip_src, src_port, ip_dst, dst_port, ip_protocol
 --   packets, bytes: in both directions; bytes on the wire
 --   packets_back, bytes_back: those of the destination alone
 --   first_ns, last_ns: times of the first and the last packet, ns since 1970 UTC
@@ -22,7 +22,7 @@ ordered as (
         greatest(sender, receiver) as high,
         row_number() over (
             partition by least(sender, receiver), greatest(sender, receiver), ip_protocol
-            order by time_ns nulls last, file, number
+            order by time_ns nulls last, file, packet
         ) as place
     from ends
 ),
@@ -32,11 +32,11 @@ firsts as (
     where place = 1
 )
 select
-    firsts.ip_src as source,
-    firsts.src_port as source_port,
-    firsts.ip_dst as destination,
-    firsts.dst_port as destination_port,
-    firsts.ip_protocol as protocol,
+    firsts.ip_src,
+    firsts.src_port,
+    firsts.ip_dst,
+    firsts.dst_port,
+    firsts.ip_protocol,
     count(*) as packets,
     cast(sum(length) as bigint) as bytes,
     count(case when ordered.sender <> firsts.sender then 1 end) as packets_back,
@@ -52,4 +52,5 @@ join firsts
     and coalesce(firsts.ip_protocol, -1) = coalesce(ordered.ip_protocol, -1)
 group by
     firsts.ip_src, firsts.src_port, firsts.ip_dst, firsts.dst_port, firsts.ip_protocol
-order by first_ns nulls last, source, source_port, destination, destination_port, protocol
+order by
+    first_ns nulls last, firsts.ip_src, firsts.src_port, firsts.ip_dst, firsts.dst_port, firsts.ip_protocol

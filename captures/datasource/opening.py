@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files as resources
 from pathlib import Path
@@ -65,6 +65,8 @@ def open_captures(
 ) -> pa.RecordBatchReader:
     """The rows of captures, a batch at a time, without Spark: file after file, in the order of their names.
 
+    The files are read where the result is; flows wait for the last packet.
+
     Args:
         paths: files, directories, globs or URIs; for the views of frames, also run folders.
         view: `packets` or `files`, of any captures; `frames` or `traffic`, of CBCB frames; or `flows`
@@ -97,14 +99,23 @@ def _flows(paths: Any, columns: Sequence[str] | None, options: Mapping[str, obje
     # DuckDB takes a tenth of a second to load.
     from captures.tables.query import new_database
 
+    packets = open_captures(paths, PACKETS, FLOWS_READ, **options)
     with new_database() as database:
-        database.register("packets", open_captures(paths, PACKETS, FLOWS_READ, **options))
-        table = database.sql(FLOWS_SQL).to_arrow_table()
-    unknown = sorted(set(columns or ()) - set(table.column_names))
+        database.register("packets", packets.schema.empty_table())
+        schema = database.sql(FLOWS_SQL).to_arrow_table().schema
+    unknown = sorted(set(columns or ()) - set(schema.names))
     if unknown:
-        known = ", ".join(table.column_names)
+        known = ", ".join(schema.names)
         raise OptionError(f"flows: option columns: no column {unknown[0]!r}; expected some of {known}")
-    return table.select(table.column_names if columns is None else list(columns)).to_reader()
+    schema = pa.schema([schema.field(name) for name in columns or schema.names])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with new_database() as database:
+            database.register("packets", packets)
+            for batch in database.sql(FLOWS_SQL).to_arrow_reader():
+                yield batch.select(schema.names)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def run_folders(path: str) -> list[RunLayout]:

@@ -35,7 +35,7 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "bigint",
         "offset of the packet's first byte in the file, or in its decompressed content: with `file`, a key",
     ),
-    "number": COLUMNS["number"],
+    "packet": COLUMNS["packet"],
     "interface": (pa.int32(), "int", "pcapng: index of the interface in its section; pcap: 0"),
     "link_type": (pa.int32(), "int", "link type (LINKTYPE_ number; 1: Ethernet)"),
     "time": COLUMNS["time"],
@@ -44,8 +44,8 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "bigint",
         "time of capture, ns since 1970 UTC; null: the file has none, or it does not fit 64 bits",
     ),
-    "length": (pa.int64(), "bigint", "length on the wire in bytes"),
-    "captured": (pa.int32(), "int", "bytes of the packet in the file"),
+    "length": COLUMNS["length"],
+    "captured": COLUMNS["captured"],
     "cut": (pa.bool_(), "boolean", "whether fewer bytes were captured than sent (snapshot length)"),
     "eth_dst": (pa.int64(), "bigint", "Ethernet destination address as a 48-bit number"),
     "eth_src": (pa.int64(), "bigint", "Ethernet source address as a 48-bit number"),
@@ -89,7 +89,7 @@ FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "compressed": (pa.bool_(), "boolean", "whether the file is compressed (gzip, zstd)"),
     "packets": (pa.int64(), "bigint", "whole packets in the file"),
     "bytes": (pa.int64(), "bigint", "bytes of the packets on the wire"),
-    "cut": (pa.int64(), "bigint", "packets cut by the snapshot length"),
+    "packets_cut": (pa.int64(), "bigint", "packets cut by the snapshot length"),
     "untimed": (pa.int64(), "bigint", "packets without a time, such as a fraction of more than two seconds"),
     "link_types": (pa.list_(pa.int32()), "array<int>", "link types of the packets"),
     "first_ns": (pa.int64(), "bigint", "least time, ns since 1970 UTC; null: no packet has one"),
@@ -138,7 +138,7 @@ class PacketDecoder:
         made: dict[str, Callable[[], pa.Array]] = {
             "file": lambda: joined.repeated([each._file for each in decoders], pa.string()),
             "offset": joined.offsets,
-            "number": joined.numbers,
+            "packet": joined.numbers,
             "time": lambda: timestamps(block),
             "interface": lambda: _numbers(block.interface, block, 0),
             "link_type": lambda: _numbers(block.link_type, block, LINKTYPE_ETHERNET),
@@ -230,7 +230,7 @@ def file_health(part: FilePart, columns: Sequence[str]) -> pa.RecordBatch:
     """The row of a file, which is read from start to end."""
     reader = PcapReader(part.path, link_type=None)
     row: dict[str, Any] = {"file": part.path, "size": part.size}
-    row |= dict.fromkeys(("packets", "bytes", "cut", "untimed"), 0)
+    row |= dict.fromkeys(("packets", "bytes", "packets_cut", "untimed"), 0)
     link_types: set[int] = set()
     first: list[int] = []
     last: list[int] = []
@@ -239,7 +239,7 @@ def file_health(part: FilePart, columns: Sequence[str]) -> pa.RecordBatch:
         for block in reader.blocks():
             row["packets"] += len(block.start)
             row["bytes"] += int(block.length.sum())
-            row["cut"] += int(np.count_nonzero(block.captured < block.length))
+            row["packets_cut"] += int(np.count_nonzero(block.captured < block.length))
             types = [LINKTYPE_ETHERNET] if block.link_type is None else np.unique(block.link_type).tolist()
             link_types.update(types)
             times = block.time_ns[block.time_ns != NO_TIME]

@@ -197,7 +197,7 @@ class View:
             return COUNTED_COLUMNS
         needed = ["type"] if self.bounds.types is not None and self.name != PACKETS else []
         if self.mode != PERMISSIVE:
-            needed += ["undecodable", "number"]
+            needed += ["undecodable", "packet"]
         return (*self.columns, *(name for name in needed if name not in self.columns))
 
     def _inside(self, block: Block) -> Mask | None:
@@ -224,7 +224,7 @@ class View:
                 batch = batch.filter(pc.invert(malformed))
             elif pc.any(malformed).as_py():
                 row = batch.filter(malformed).slice(0, 1).to_pylist()[0]
-                raise MalformedPacketError(f"{path}: packet {row['number']}: {row['undecodable']}")
+                raise MalformedPacketError(f"{path}: packet {row['packet']}: {row['undecodable']}")
         return batch if self.name == TRAFFIC else batch.select(list(self.columns))
 
 

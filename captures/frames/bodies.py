@@ -50,18 +50,19 @@ def _publication(body: Publication) -> dict[str, Any]:
         "seq": _signed(body.seq),
         "age_us": min(body.age_us, _INT64_MAX),
         "flags": int(body.flags),
-        "homes": list(body.homes),
     }
 
 
 #: Column -> the function from a decoded body to its value.
 _Columns = Mapping[str, Callable[[Any], Any]]
 _PREDICATE: _Columns = {"predicate": format_predicate}
+_DESTINATIONS: _Columns = {"destinations": lambda body: getattr(body, "destinations", None)}
 _PUBLICATION: _Columns = {"attributes": attrgetter("message"), "attention": _publication}
 _ACKNOWLEDGED: _Columns = {"acknowledged": lambda body: TYPES[body.acknowledged]}
 #: Frame type -> the columns of its body.
 _COLUMNS_OF: Mapping[FrameType, _Columns] = {
-    FrameType.MSG: {"attributes": message_of},
+    FrameType.MSG: {"attributes": message_of, **_DESTINATIONS},
+    FrameType.XMSG: _DESTINATIONS,
     FrameType.RA: _PREDICATE,
     FrameType.UR: _PREDICATE,
     FrameType.XRA: _PREDICATE,
@@ -70,7 +71,7 @@ _COLUMNS_OF: Mapping[FrameType, _Columns] = {
         "predicate": lambda body: format_predicate(body.predicate),
         "attention": _subscription,
     },
-    FrameType.PUB: _PUBLICATION,
+    FrameType.PUB: {**_PUBLICATION, "destinations": attrgetter("homes")},
     FrameType.FLUSH: _PUBLICATION,
     FrameType.OVERLOAD: {"attention": lambda body: {"round": body.round}},
     FrameType.SR: {"timeout_us": attrgetter("timeout_us")},

@@ -51,7 +51,6 @@ _ATTENTION: dict[str, tuple[pa.DataType, str]] = {
     ),
     **dict.fromkeys(("source", "seq", "age_us"), (pa.int64(), "bigint")),
     "flags": (pa.int16(), "smallint"),
-    "homes": (pa.list_(pa.int64()), "array<bigint>"),
 }
 ATTENTION = pa.struct([(name, arrow) for name, (arrow, _) in _ATTENTION.items()])
 _SQL_ATTENTION = f"struct<{', '.join(f'{name}: {sql}' for name, (_, sql) in _ATTENTION.items())}>"
@@ -70,10 +69,10 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "int",
         "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
     ),
-    "number": (pa.int64(), "bigint", "number of the packet in its file, from 1; null: unknown"),
+    "packet": (pa.int64(), "bigint", "number of the packet in its file, from 1; null: unknown"),
     "time": (pa.timestamp("us", "UTC"), "timestamp", "`time_ns` as a time of Spark, in whole microseconds"),
     "time_ns": (pa.int64(), "bigint", "when it was captured, ns since 1970 UTC"),
-    "length": (pa.int32(), "int", "length on the wire in bytes, Ethernet header included"),
+    "length": (pa.int64(), "bigint", "length on the wire in bytes, link header included"),
     "captured": (
         pa.int32(),
         "int",
@@ -113,6 +112,12 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "state of the body: `whole` (in this frame), `partial` (a fragment, others are missing yet), "
         "`completing` (the fragment that made it whole: the columns below are those of the whole body)",
     ),
+    "destinations": (
+        pa.list_(pa.int64()),
+        "array<bigint>",
+        "of a MSG or PUB that names them (a MSG of the scheme `drp`): the nodes that this frame is for, in "
+        "ascending order; a router that sends the message on names those beyond each neighbour",
+    ),
     "attributes": (
         ATTRIBUTES,
         _SQL_ATTRIBUTES,
@@ -129,7 +134,7 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "incarnation": (
         pa.int64(),
         "bigint",
-        "of a HELLO: greater at each start of the router; seconds since 1970 in an emulation",
+        "of a HELLO: incarnation of the router, greater at each start; seconds since 1970 in an emulation",
     ),
     "oldest_epoch": (pa.int64(), "bigint", "of a COMMIT: the oldest epoch that is still forwarded"),
     "acknowledged": (
@@ -142,9 +147,9 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         _SQL_ATTENTION,
         "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body (docs/reference/wire-format.md), each null "
         "if the body has none. `remaining`: publications still lacking; `offered`: those that the "
-        "subscription has or was offered; `source`, `seq` and `age_us` of a publication, and `homes` that "
-        "it is for; `flags`: 1 of a PUB is PENDING. A `seq` from 2^63 on is the negative number of the "
-        "same 64 bits; a greater lifetime, freshness or age is 2^63 - 1",
+        "subscription has or was offered; `source`, `seq` and `age_us` of a publication; `flags`: 1 of a "
+        "PUB is PENDING. A `seq` from 2^63 on is the negative number of the same 64 bits; a greater "
+        "lifetime, freshness or age is 2^63 - 1",
     ),
     "undecodable": (
         pa.string(),
@@ -154,7 +159,16 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
 }
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.
 BODY_COLUMNS = (
-    *("attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged", "attention"),
+    *(
+        "destinations",
+        "attributes",
+        "predicate",
+        "timeout_us",
+        "incarnation",
+        "oldest_epoch",
+        "acknowledged",
+        "attention",
+    ),
 )
 SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
 
@@ -176,7 +190,7 @@ TRAFFIC_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     ),
     "frames": (pa.int64(), "bigint", "frames; sum over the rows of a bin"),
     "bytes": (pa.int64(), "bigint", "their bytes on the wire; sum over the rows of a bin"),
-    "undecodable": (
+    "frames_undecodable": (
         pa.int64(),
         "bigint",
         "those of the frames that do not decode; sum over the rows of a bin",
@@ -201,6 +215,8 @@ def traffic(frames: pa.RecordBatch, columns: Sequence[str], bin_ns: int) -> pa.R
     counts = (
         table.group_by([*_OF_FRAMES, "bin_ns"])
         .aggregate([([], "count_all"), ("length", "sum"), ("undecodable", "count")])
-        .rename_columns({"count_all": "frames", "length_sum": "bytes", "undecodable_count": "undecodable"})
+        .rename_columns(
+            {"count_all": "frames", "length_sum": "bytes", "undecodable_count": "frames_undecodable"}
+        )
     )
     return counts.select(list(columns)).combine_chunks().to_batches()[0]

@@ -320,10 +320,10 @@ def _of_capture(name: str) -> Callable[[_Frames], pa.Array]:
 _MADE: dict[str, Callable[[_Frames], pa.Array]] = {
     "capture": lambda frames: frames.joined.repeated([each.name for each in frames.captures], pa.string()),
     **{name: _of_capture(name) for name in ("kind", "link", "node")},
-    "number": lambda frames: frames.joined.numbers(),
+    "packet": lambda frames: frames.joined.numbers(),
     "time": lambda frames: timestamps(frames.block),
     "time_ns": lambda frames: _masked(frames.block.time_ns, frames.block.time_ns == NO_TIME),
-    "length": lambda frames: pa.array(np.minimum(frames.block.length, 2**31 - 1).astype(np.int32)),
+    "length": lambda frames: pa.array(frames.block.length),
     "captured": lambda frames: pa.array(frames.block.captured.astype(np.int32)),
     "destination": lambda frames: _masked(frames.destination, ~frames.has_addresses),
     "source_address": lambda frames: _masked(frames.source, ~frames.has_addresses),

@@ -48,13 +48,13 @@ NAMES = {
     "frames": "Ethernet frames that the row counts; each fragment is one",
     "from_node": "the node that the row's frames or message came from",
     "hops": "links of a path",
+    "incarnation": "start of a router: greater at each; in a `seq` with it, the high 32 bits",
     "issuer": "`issuer` of a frame's header",
     "last_ns": "time of the last event or frame that the row is about",
     "last_s": "time of the last event or frame that the row is about",
     "link": "index of the link",
     "message": "attributes of a message, in the readable notation",
     "node": "the node that the row is about",
-    "number": "position in a count from 1: of a router's messages, of the packets of a file",
     "part": "part of a router's state",
     "predicate": "a predicate, in the readable notation",
     "requested_ns": "time at which a router read a request",
@@ -127,6 +127,10 @@ _CURVE = (_POINT, Column("fraction", _DOUBLE, "share in the window, 0 to 1", "1"
 _SOURCE = Column("source", _LONG, "node that sent the message")
 _SEQ = Column("seq", _LONG, "sequence number: 64 unsigned bits, stored as a signed number")
 _MESSAGE = (_SOURCE, _SEQ)
+_PARTS_OF_SEQ = (
+    Column("incarnation", _LONG, "high 32 bits of `seq`: the start of the router"),
+    Column("number", _LONG, "low 32 bits of `seq`: the router's count since that start"),
+)
 _NODE = Column("node", _INT, "node of the application")
 _APP = Column("app", _TEXT, "name of the application")
 _SENT = Column("sent_s", _DOUBLE, "time at which the application requested the sending", EXPERIMENT_S)
@@ -209,7 +213,13 @@ _ROWS = (
                 "rate changed",
                 "1",
             ),
-            Column("width_s", _DOUBLE, "width of the time bins of all tables", EXPERIMENT_S),
+            Column(
+                "width_s",
+                _DOUBLE,
+                "width of the time bins of all tables: the least of 1, 2 or 5 times a power of ten, 0.1 or "
+                "more, with at most 300 widths from second 0 to `last_s`",
+                EXPERIMENT_S,
+            ),
             Column(
                 "clock",
                 pa.list_(_PIECE),
@@ -283,11 +293,7 @@ _ROWS = (
         "messages",
         "message sent",
         (
-            *_MESSAGE,
-            Column(
-                "number", _LONG, "low 32 bits of `seq`: the router's count of messages (for `cbcb trace`)"
-            ),
-            _SENT,
+            *(*_MESSAGE, *_PARTS_OF_SEQ, _SENT),
             Column("message", _TEXT, "attributes of the message, in the readable notation"),
             _count("deliveries_expected", "applications that should receive the message", "applications"),
             _count("delivered", "applications that received the message", "applications"),
@@ -458,7 +464,7 @@ _ROWS = (
         "RA that a router issued",
         (
             Column("issuer", _LONG, "router that issued the RA"),
-            _SEQ,
+            *(_SEQ, *_PARTS_OF_SEQ),
             Column("epoch", _LONG, "version of the broadcast tables"),
             Column(
                 "predicate",
@@ -575,7 +581,7 @@ _ROWS = (
         "publications",
         "publication uploaded to the attention-limited service",
         (
-            *_MESSAGE,
+            *(*_MESSAGE, *_PARTS_OF_SEQ),
             Column("uploaded_s", _DOUBLE, "time of the upload", EXPERIMENT_S),
             Column("message", _TEXT, "its attributes, in the readable notation"),
             _count("deliveries", "deliveries to subscriptions, each at most once", "deliveries"),

@@ -95,7 +95,7 @@ def packets() -> Run:
 
 
 #: Columns of counted frames that are sums.
-_SUMS = ("frames", "bytes", "undecodable")
+_SUMS = ("frames", "bytes", "frames_undecodable")
 #: From node 1 to its port 1: the Ethernet header of many frames of an input.
 _ETHERNET = bytes.fromhex("03000000000102cb0000000188b5")
 

@@ -72,13 +72,13 @@ def test_options_are_those_of_sparks_formats(
     register(spark)
     # A comma between braces is part of a glob.
     given = [paths] if "{" in paths else paths.split(",")
-    read = spark.read.format("pcap").option("columns", "file,number").options(**options)
+    read = spark.read.format("pcap").option("columns", "file,packet").options(**options)
     packets = read.load([f"{folder}/{path}" for path in given])
     if isinstance(expected, str):
         with pytest.raises(PySparkException, match=expected):
             packets.collect()
     else:
-        assert sorted(f"{Path(row.file).stem}{row.number}" for row in packets.collect()) == expected
+        assert sorted(f"{Path(row.file).stem}{row.packet}" for row in packets.collect()) == expected
 
 
 def test_packets_have_numbers_flags_of_tcp_and_times_to_live(tmp_path: Path, spark: SparkSession) -> None:
@@ -91,9 +91,9 @@ def test_packets_have_numbers_flags_of_tcp_and_times_to_live(tmp_path: Path, spa
     stamped = [(10**9 + 1_500 * number, bytes(packet)) for number, packet in enumerate(packets)]
     (tmp_path / "a.pcap").write_bytes(pcap(stamped))
     rows = spark.read.format("pcap").schema(
-        "number LONG, ttl INT, tcp_flags INT, time TIMESTAMP, time_ns LONG"
+        "packet LONG, ttl INT, tcp_flags INT, time TIMESTAMP, time_ns LONG"
     )
-    table = rows.load(str(tmp_path)).selectExpr("number", "ttl", "tcp_flags", "unix_micros(time)", "time_ns")
+    table = rows.load(str(tmp_path)).selectExpr("packet", "ttl", "tcp_flags", "unix_micros(time)", "time_ns")
     assert sorted(tuple(row) for row in table.collect()) == [
         (1, 64, 2, 1_000_000, 10**9),
         (2, 63, 18, 1_000_001, 10**9 + 1_500),
@@ -167,7 +167,7 @@ def test_a_followed_folder_with_a_limit_of_bytes(tmp_path: Path, spark: SparkSes
     (captures / "a.pcap").write_bytes(pcap(PACKETS * 10))
     stream = spark.readStream.format("pcap").option("maxBytesPerTrigger", "12k").load(str(captures))
     query = (
-        stream.select("number", "time_ns")
+        stream.select("packet", "time_ns")
         .writeStream.format("memory")
         .queryName("by_bytes")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -179,5 +179,5 @@ def test_a_followed_folder_with_a_limit_of_bytes(tmp_path: Path, spark: SparkSes
     # 400 records of 76 bytes, in batches of about 12,288 bytes.
     assert len(rows) > 2
     assert max(rows) <= 2 * 12_288 // 76
-    found = [tuple(row) for row in spark.table("by_bytes").orderBy("number").collect()]
+    found = [tuple(row) for row in spark.table("by_bytes").orderBy("packet").collect()]
     assert found == [(at + 1, time_ns) for at, (time_ns, _) in enumerate(PACKETS * 10)]

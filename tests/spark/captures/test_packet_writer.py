@@ -21,7 +21,7 @@ def test_a_selection_is_written_and_read(tmp_path: Path, spark: SparkSession) ->
     (tmp_path / "a.pcap").write_bytes(pcap(PACKETS))
     (tmp_path / "b.pcap").write_bytes(pcap(PACKETS[:7], link_type=101))
     packets = spark.read.format("pcap").load([str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap")])
-    chosen = packets.where("number % 3 = 0")
+    chosen = packets.where("packet % 3 = 0")
     target = str(tmp_path / "selection")
     for mode in ("append", "overwrite"):
         chosen.write.format("pcap").mode(mode).save(target)
@@ -36,4 +36,4 @@ def test_a_selection_is_written_and_read(tmp_path: Path, spark: SparkSession) ->
         "part-00001",
     ]
     with pytest.raises(PySparkException, match="expected the columns data, and time_ns or time"):
-        packets.select("number").write.format("pcap").mode("append").save(target)
+        packets.select("packet").write.format("pcap").mode("append").save(target)

@@ -200,7 +200,7 @@ def test_traffic_is_the_sum_of_the_frames(tmp_path: Path, pushing: SparkSession)
     run = str(good_run().write(tmp_path / "run"))
     traffic = pushing.read.format("cbcb").option("view", "traffic").option("binSeconds", "0.01").load(run)
     keys = ["capture", "kind", "link", "node", "direction", "from_node", "to_node", "type"]
-    sums = traffic.groupBy(*keys, "bin_ns").agg(F.sum("frames"), F.sum("bytes"), F.sum("undecodable"))
+    sums = traffic.groupBy(*keys, "bin_ns").agg(F.sum("frames"), F.sum("bytes"), F.sum("frames_undecodable"))
     frames = pushing.read.format("cbcb").load(run)
     expected = frames.groupBy(*keys, F.expr("time_ns div 10000000 * 10000000").alias("bin_ns")).agg(
         F.count("*"), F.sum("length"), F.count("undecodable")

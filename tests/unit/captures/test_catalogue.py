@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+from captures.datasource.opening import FLOWS, open_captures
+from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
 from captures.tables.catalogue import CLOCKS, NAMES, TABLES
 from captures.tables.document import EXAMPLES
+from tests.support.capture_files import pcap
 
 _COLUMNS = [(table.name, column) for table in TABLES.values() for column in table.columns]
 #: Units that name no time of their own, though they hold a word of one.
@@ -31,6 +35,24 @@ def test_a_name_has_one_type_and_one_unit_in_all_tables() -> None:
     for _, column in _COLUMNS:
         kinds[column.name].add((column.type, column.unit))
     assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
+
+
+def test_a_name_has_one_type_in_all_views_of_captures_and_in_all_tables(tmp_path: Path) -> None:
+    kinds = defaultdict(set)
+    for _, column in _COLUMNS:
+        kinds[column.name].add(column.type)
+    for view in ({**PCAP_VIEWS, **CBCB_VIEWS}).values():
+        for name, (arrow, _, _) in view.items():
+            kinds[name].add(arrow)
+    (tmp_path / "a.pcap").write_bytes(pcap([]))
+    for field in open_captures(tmp_path / "a.pcap", FLOWS).schema:
+        kinds[field.name].add(field.type)
+    assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
+
+
+def test_a_table_of_messages_or_of_advertisements_has_the_parts_of_seq() -> None:
+    parts = [name for name, table in TABLES.items() if {"incarnation", "number"} < set(table.schema.names)]
+    assert parts == ["messages", "advertisements", "publications"]
 
 
 def test_the_meaning_of_a_name_in_several_tables_is_written_down() -> None:

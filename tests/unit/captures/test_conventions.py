@@ -125,11 +125,11 @@ def test_packets_have_the_numbers_of_their_file_in_every_part(tmp_path: Path) ->
     path.write_bytes(pcap(PACKETS))
     parts = index_file(str(path), 500)
     assert len(parts) > 3
-    view = view_of(read_options("pcap", {"path": str(path), "columns": "number,time_ns"}, PCAP_VIEWS))
+    view = view_of(read_options("pcap", {"path": str(path), "columns": "packet,time_ns"}, PCAP_VIEWS))
     rows = [row for part in parts for batch in view.read(part) for row in batch.to_pylist()]
-    assert rows == [{"number": at + 1, "time_ns": time_ns} for at, (time_ns, _) in enumerate(PACKETS)]
+    assert rows == [{"packet": at + 1, "time_ns": time_ns} for at, (time_ns, _) in enumerate(PACKETS)]
     late = replace(view, bounds=replace(view.bounds, first_ns=PACKETS[30][0]))
-    assert next(late.read(parts[-1])).column("number")[0].as_py() > 30
+    assert next(late.read(parts[-1])).column("packet")[0].as_py() > 30
 
 
 def test_times_are_rounded_down_to_microseconds_and_may_be_missing(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_schema_chooses_columns(tmp_path: Path) -> None:
 
 
 def _following(path: Path, **options: str) -> GrowingCaptures:
-    chosen = read_options("pcap", {"path": str(path), "columns": "file,number", **options}, PCAP_VIEWS)
+    chosen = read_options("pcap", {"path": str(path), "columns": "file,packet", **options}, PCAP_VIEWS)
     return GrowingCaptures(chosen, replace(view_of(chosen), growing=True))
 
 
@@ -169,7 +169,7 @@ def _batches(following: GrowingCaptures) -> list[list[tuple[str, int]]]:
     limit, start, batches = following.getDefaultReadLimit(), following.initialOffset(), []
     while (end := json.loads(json.dumps(following.latestOffset(start, limit)))) != start:
         rows = [
-            (Path(row["file"]).stem, row["number"])
+            (Path(row["file"]).stem, row["packet"])
             for group in following.partitions(start, end)
             for batch in following.read(group)
             for row in batch.to_pylist()
@@ -218,4 +218,4 @@ def test_offsets_of_earlier_versions_give_packets_without_numbers(tmp_path: Path
     del start[str(path)]["packets"]
     path.write_bytes(pcap(PACKETS[:3]))
     (group,) = following.partitions(start, following.latestOffset(start))
-    assert [row["number"] for batch in following.read(group) for row in batch.to_pylist()] == [None]
+    assert [row["packet"] for batch in following.read(group) for row in batch.to_pylist()] == [None]

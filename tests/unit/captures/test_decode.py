@@ -18,6 +18,7 @@ from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, nod
 from router.wire.codec import encode, fragment
 from router.wire.frames import (
     Ack,
+    AddressedMessage,
     Body,
     Commit,
     Frame,
@@ -63,7 +64,7 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "direction": None,
         "from_node": 5,
         "to_node": 3,
-        "number": 1,
+        "packet": 1,
         "time": datetime(1970, 1, 1, tzinfo=UTC),
         "time_ns": 10,
         "length": 14 + len(encode(MESSAGE)),
@@ -84,6 +85,7 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "fragment_count": 1,
         "payload_length": len(encode(MESSAGE)) - 32,
         "fragment": "whole",
+        "destinations": None,
         "attributes": [
             ("price", {"string": None, "integer": 3, "double": None, "boolean": None, "number": 3.0})
         ],
@@ -237,13 +239,31 @@ def test_the_columns_of_the_attention_limited_service() -> None:
             "seq": -1,
             "age_us": 2**63 - 1,
             "flags": int(PublicationFlags.PENDING),
-            "homes": [4, 9],
         },
-        FrameType.FLUSH: {"source": 3, "seq": 7, "age_us": 20, "flags": 0, "homes": []},
+        FrameType.FLUSH: {"source": 3, "seq": 7, "age_us": 20, "flags": 0},
         FrameType.OVERLOAD: {"round": 2},
+    }
+    assert {kind: row["destinations"] for kind, row in rows.items() if row["destinations"]} == {
+        FrameType.PUB: [4, 9]
     }
     assert rows[FrameType.SUB]["predicate"] == format_predicate(predicate)
     assert [rows[kind]["attributes"][0][0] for kind in (FrameType.PUB, FrameType.FLUSH)] == ["x", "x"]
+
+
+def test_a_message_names_its_destinations() -> None:
+    content = Message({"x": 1})
+    bodies: list[Body] = [
+        content,
+        AddressedMessage((4, 9), content),
+        AddressedMessage(tuple(range(3, 90)), content),
+    ]
+    frames = [
+        _ethernet(TO_PORT_1, node_address(5), encode(Frame(FrameType.MSG, 5, 1, 1, 1, body)))
+        for body in bodies
+    ]
+    rows = _rows(frames, LINK)
+    assert [row["destinations"] for row in rows] == [None, [4, 9], list(range(3, 90))]
+    assert {row["attributes"][0][0] for row in rows} == {"x"}
 
 
 def test_what_does_not_decode_is_kept_with_its_reason() -> None:

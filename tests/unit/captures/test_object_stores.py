@@ -97,8 +97,8 @@ def test_a_remote_file_is_split(settings: str) -> None:
     uri = f"s3://bucket/run/host-1.pcap{settings}"
     parts = index_file(uri, 500)
     assert len(parts) > 3
-    view = View("packets", ("number",))
-    numbers = [row["number"] for part in parts for batch in view.read(part) for row in batch.to_pylist()]
+    view = View("packets", ("packet",))
+    numbers = [row["packet"] for part in parts for batch in view.read(part) for row in batch.to_pylist()]
     assert numbers == [each + 1 for each in range(len(good_run().pcaps["host-1"]))]
 
 

@@ -37,9 +37,9 @@ def test_packets_of_all_files_come_in_order(tmp_path: Path) -> None:
 
 def test_columns_and_options_are_those_of_the_format(tmp_path: Path) -> None:
     write_conversations(tmp_path)
-    reader = captures.open(tmp_path / "a.pcap", columns=["src_port", "number"], fromNs=1, untilNs=4)
+    reader = captures.open(tmp_path / "a.pcap", columns=["src_port", "packet"], fromNs=1, untilNs=4)
     assert reader.read_all().to_pylist() == [
-        {"src_port": port, "number": number} for port, number in ((80, 2), (4000, 3), (5, 4))
+        {"src_port": port, "packet": number} for port, number in ((80, 2), (4000, 3), (5, 4))
     ]
 
 
@@ -77,8 +77,8 @@ def test_flows_are_the_conversations_of_tshark(tmp_path: Path) -> None:
     path.write_bytes(pcap([(number, bytes(packet)) for number, packet in enumerate([*packets, *turned])]))
     found: dict[int, Counter[frozenset[str]]] = {6: Counter(), 17: Counter()}
     for flow in captures.open(path, "flows").read_all().to_pylist():
-        ends = {f"{flow[end]}:{flow[f'{end}_port']}" for end in ("source", "destination")}
-        found[flow["protocol"]][frozenset(ends)] += flow["packets"]
+        ends = {f"{flow[f'ip_{end}']}:{flow[f'{end}_port']}" for end in ("src", "dst")}
+        found[flow["ip_protocol"]][frozenset(ends)] += flow["packets"]
     for protocol, name in ((6, "tcp"), (17, "udp")):
         command = ["tshark", "-n", "-q", "-r", str(path), "-z", f"conv,{name}"]
         shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout

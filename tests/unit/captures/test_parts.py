@@ -193,9 +193,9 @@ def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
             counted: Counter[tuple[object, bool]] = Counter()
             for row in _rows(View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=bounds), read):
                 assert isinstance(row["frames"], int)
-                assert isinstance(row["undecodable"], int)
-                counted[row["type"], False] += row["frames"] - row["undecodable"]
-                counted[row["type"], True] += row["undecodable"]
+                assert isinstance(row["frames_undecodable"], int)
+                counted[row["type"], False] += row["frames"] - row["frames_undecodable"]
+                counted[row["type"], True] += row["frames_undecodable"]
             wanted = Counter(
                 (row["type"], row["undecodable"] is not None)
                 for row in everything

@@ -74,12 +74,12 @@ def _identities(names: Iterable[str]) -> dict[str, CaptureIdentity]:
 _LATE = Bounds(first_ns=START_NS + 120_000_000)
 _VIEWS = (
     View(PACKETS, tuple(PACKET_COLUMNS)),
-    View(PACKETS, ("time_ns", "number", "ip_src", "file")),
+    View(PACKETS, ("time_ns", "packet", "ip_src", "file")),
     View(PACKETS, ("length",), mode=DROPMALFORMED),
     View(PACKETS, ("offset", "file"), bounds=_LATE),
     View(FRAMES, tuple(COLUMNS)),
     View(FRAMES, ("to_node", "attributes"), bounds=_LATE),
-    View(FRAMES, ("undecodable", "number", "predicate"), mode=DROPMALFORMED),
+    View(FRAMES, ("undecodable", "packet", "predicate"), mode=DROPMALFORMED),
     View(FRAMES, ("capture", "time_ns"), bounds=Bounds(types=frozenset({"MSG"}))),
 )
 

@@ -57,7 +57,7 @@ def _counted_by_hand(blocks: list[Block], capture: CaptureIdentity) -> Counter[t
             key = (*(row[name] for name in _KEYS), bin_ns)
             counts[*key, "frames"] += 1
             counts[*key, "bytes"] += row["length"]
-            counts[*key, "undecodable"] += row["undecodable"] is not None
+            counts[*key, "frames_undecodable"] += row["undecodable"] is not None
     return +counts
 
 
@@ -68,7 +68,7 @@ def _counted(blocks: list[Block], capture: CaptureIdentity, compiled: bool) -> C
     with loops(compiled=compiled):
         batches = [traffic(decoder.decode(block), list(TRAFFIC_COLUMNS), _BIN_NS) for block in blocks]
     for row in (row for batch in batches for row in batch.to_pylist()):
-        for name in ("frames", "bytes", "undecodable"):
+        for name in ("frames", "bytes", "frames_undecodable"):
             counts[*(row[key] for key in (*_KEYS, "bin_ns")), name] += row[name]
     return +counts
 
@@ -79,5 +79,5 @@ def test_traffic_counts_every_frame_once(capture: CaptureIdentity, compiled: boo
     random = Random(f"traffic/{capture.name}")
     blocks = [_block(random, 1500, mixed) for mixed in (False, True, False)]
     expected = _counted_by_hand(blocks, capture)
-    assert sum(count for key, count in expected.items() if key[-1] == "undecodable") > 100
+    assert sum(count for key, count in expected.items() if key[-1] == "frames_undecodable") > 100
     assert _counted(blocks, capture, compiled) == expected

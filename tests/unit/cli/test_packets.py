@@ -53,7 +53,7 @@ def test_all_columns_but_the_bytes_are_written(folder: Path) -> None:
     target = folder / "out" / "packets.csv"
     assert main(["packets", str(folder / "in" / "a.pcap"), "--to", str(target)]) == 0
     heading, *rows = target.read_text().splitlines()
-    assert heading.startswith("file,offset,number,") and heading.endswith(",tcp_flags,undecodable")
+    assert heading.startswith("file,offset,packet,") and heading.endswith(",tcp_flags,undecodable")
     assert len(rows) == 5
 
 
