@@ -202,10 +202,12 @@ _ROWS = (
             Column("seed", _LONG, "seed of all that is drawn; null: the manifest has none"),
             Column("datapath", _TEXT, "`kernel` or `user`; `simulated` of a simulation"),
             _count("start_ns", "time zero: wall time of experiment second 0", UNIX_NS),
-            _count("last_ns", "time of the last event of an application; 0: no event", UNIX_NS),
-            Column(
-                "last_s", _DOUBLE, "time of the last event of an application; null: no event", EXPERIMENT_S
+            _count(
+                "last_ns",
+                "time of the last record of applications and of the attention-limited service; 0: no record",
+                UNIX_NS,
             ),
+            Column("last_s", _DOUBLE, "as `last_ns`; null: no record", EXPERIMENT_S),
             Column(
                 "time_scale",
                 _DOUBLE,
