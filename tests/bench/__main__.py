@@ -27,7 +27,6 @@ BENCHMARKS = {
     "simulate": "simulations of growing networks: events per second, memory per router",
     "trees": "broadcast trees and tables of growing networks: CPU, memory, bytes of a TABLE",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
-    "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "columns": "views of frames on one core, by the codec and by compiled code, and written as Parquet",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",

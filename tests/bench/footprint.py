@@ -45,10 +45,11 @@ def configure(arguments: list[str]) -> dict[str, Any]:
         metavar="N+...",
         help="numbers of routers (25+50+100+200)",
     )
+    parser.add_argument("--experiment", default="default", metavar="NAME", help="whose frames (default)")
     return vars(parser.parse_args(arguments))
 
 
-def main(sizes: list[int]) -> None:
+def main(sizes: list[int], experiment: str) -> None:
     """Prints what each size takes, the line through the sizes, and bytes of the run folder a frame."""
     print(f"{'routers':>8} {'links':>6}" + "".join(f" {key:>12}" for key in _KEYS))
     rows = []
@@ -60,7 +61,7 @@ def main(sizes: list[int]) -> None:
         for name, column in zip(_KEYS, zip(*rows, strict=True), strict=True):
             share, base = np.polyfit(sizes, column, 1)
             print(f"{name}: {base:.1f} and {share:.3f} for each router")
-    _of_a_frame()
+    _of_a_frame(experiment)
 
 
 def _quiet(size: int) -> tuple[int, list[float]]:
@@ -95,9 +96,9 @@ def _descriptors(pid: int) -> int:
         return 0
 
 
-def _of_a_frame() -> None:
-    """Prints the bytes of the run folder of the default experiment for each captured frame."""
-    experiment = load_experiment(find_experiment("default"))
+def _of_a_frame(name: str) -> None:
+    """Prints the bytes of the run folder of a shipped experiment for each captured frame."""
+    experiment = load_experiment(find_experiment(name))
     with tempfile.TemporaryDirectory() as folder:
         run = emulate(experiment, Path(folder), datapath(), Progress(Console(quiet=True)))
         size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
