@@ -614,9 +614,11 @@ _HEAD = """# Mutations of evidence
 Each change is of one piece of the evidence of a finished run. A row has changes, each made by itself, on
 which the accounting of the changed run has the same verdict. The last column is a part of a reason that the
 verdict gives, with "…" for what differs between runs; of a change that is not noticed it says why nothing
-can notice the change. The tests make every change in emulations of the three services (*messages*,
-*private*, *attention*), and in simulations of the first and the last. `refused` is an error in place of an
-accounting; *replay* is the verdict of `cbcb replay`.
+can notice the change. The tests make every change in emulations of the three services (messages, private,
+attention), and in simulations of the first and the last. Of the runs, *plain* are the emulation and the
+simulation with messages, *messaging* these and the private emulation, *pulled* the emulation and the
+simulation with attention. `refused` is an error in place of an accounting; *replay* is the verdict of
+`cbcb replay`.
 
 Nothing notices that the record of a planned fault is gone from `logs/faults.jsonl`: a part that is away
 already gets no second record.
@@ -624,7 +626,14 @@ already gets no second record.
 This document is made by `python -m tests.support.mutations`. Tests hold that it is current, that each verdict
 and reason is that of the runs, and that no file of a [run folder](run-folder.md) is left out.
 """
-_GROUPS = {ALL: "all", EMULATED: "emulations", SIMULATIONS: "simulations"}
+_GROUPS = {
+    ALL: "all",
+    EMULATED: "emulations",
+    SIMULATIONS: "simulations",
+    MESSAGING: "messaging",
+    PLAIN: "plain",
+    PULLED: "pulled",
+}
 
 
 def of_runs(names: Runs) -> list[Any]:

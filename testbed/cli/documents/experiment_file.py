@@ -63,7 +63,6 @@ def document() -> str:
             parts += [_EVENTS, *_events()]
         elif options is not None:
             parts += [f"\n## [{name}]\n\n", f"{sentence_of(options, name)}\n\n", _table(options_of(options))]
-            parts += _choices(options_of(options))
             if name == "service":
                 parts += _of_services()
     return "".join(parts)
@@ -79,9 +78,17 @@ def sentence_of(options: type, section: str) -> str:
 def _table(options: Iterable[Option]) -> str:
     lines = ["| key | values | default | meaning |", "|---|---|---|---|"]
     lines += [
-        f"| `{option.key}` | {_values(option)} | {_default(option)} | {option.doc} |" for option in options
+        f"| `{option.key}` | {_values(option)} | {_default(option)} | {_meaning(option)} |"
+        for option in options
     ]
     return "\n".join(lines) + "\n"
+
+
+def _meaning(option: Option) -> str:
+    """The meaning of a key, with that of each name of a registry."""
+    if not isinstance(option.choices, Registry):
+        return option.doc
+    return " ".join([option.doc, *(f"`{name}`: {doc}" for name, doc in option.choices.docs.items())])
 
 
 def _values(option: Option) -> str:
@@ -89,7 +96,8 @@ def _values(option: Option) -> str:
     if option.kind == "string" and option.choices:
         return ", ".join(f'`"{choice}"`' for choice in option.choices)
     words = option.expected.removeprefix("an ").removeprefix("a ")
-    return f"{words}; {option.unit.value}" if option.unit.value else words
+    unit = unit_of(option)
+    return f"{words}; {unit}" if unit else words
 
 
 def _default(option: Option) -> str:
@@ -98,20 +106,11 @@ def _default(option: Option) -> str:
     return "" if option.default is None else f"`{toml_text(option.default)}`"
 
 
-def _choices(options: Iterable[Option]) -> Iterable[str]:
-    """The meanings of the names of a registry."""
-    for option in options:
-        if isinstance(option.choices, Registry):
-            yield f"\n| `{option.key}` | meaning |\n|---|---|\n"
-            yield from (f'| `"{name}"` | {doc} |\n' for name, doc in option.choices.docs.items())
-
-
 def _of_services() -> Iterable[str]:
     """The keys of the services that have options."""
     for kind, service in SERVICES.items():
         if options := options_of(service.options):
             yield f'\nFurther keys with `kind = "{kind}"`:\n\n{_table(options)}'
-            yield from _choices(options)
 
 
 def _topology() -> Iterable[str]:
@@ -136,7 +135,7 @@ def _events() -> Iterable[str]:
 
 
 def unit_of(option: Option) -> str:
-    """The unit as a comment names it; none where the key says it."""
+    """The unit as a page names it; none where the key says it, or the head of the page."""
     named = (Unit.NONE, Unit.PERCENT, Unit.PER_MINUTE, Unit.EXPERIMENT_SECONDS)
     return "" if option.unit in named else option.unit.value
 
