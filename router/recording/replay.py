@@ -7,37 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.protocol.core.router import Layer, Router
-from router.protocol.events import Action
 from router.protocol.scheme import Row
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import RecordedEvent, Recording, RecordingError
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A replayed event.
-
-    Attributes:
-        input: the event, its time, and the answer of the live router.
-        actions: the answer of the replayed router.
-        router: the replayed router, right after the event; the next step changes it.
-    """
-
-    input: RecordedEvent
-    actions: list[Action]
-    router: Router
-
-
-def replay(recording: Recording) -> Iterator[Step]:
-    """Passes the events of a recording to a new core, one after the other.
-
-    Raises:
-        RecordingError: a record breaks the format.
-    """
-    router = new_router(recording)
-    for given in recording.inputs():
-        yield Step(given, router.handle(given.event, given.at), router.core)
 
 
 @dataclass(frozen=True, slots=True)

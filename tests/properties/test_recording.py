@@ -33,7 +33,7 @@ from router.protocol.scheme import Row
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
-from router.recording.replay import check, describe, replay, states_at
+from router.recording.replay import check, describe, states_at
 from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import Graph, Network, random_graph
@@ -367,7 +367,7 @@ def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
     network.close()
     path = tmp_path / "r0.rec"
     assert check(path).difference is None
-    answers = [line for step in replay(Recording(path)) for line in _answers(step.input)]
+    answers = [line for given in Recording(path).inputs() for line in _answers(given)]
     assert sum(line.startswith(f"send through interfaces 1: {sent}") for line in answers) == 1
     if filters == 2:
         replayed = check(tmp_path / "r1.rec")

@@ -18,7 +18,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.registries import SERVICES
 from router.protocol.service import RequestError
 from router.recording.file import Origin, Recorder, Recording
-from router.recording.replay import check, describe, replay
+from router.recording.replay import check, describe
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.sim.simulation import simulate
@@ -69,7 +69,7 @@ def test_a_recording_holds_the_events_of_a_service(tmp_path: Path) -> None:
         recorder.actions(event, router.handle(event, 0.0))
     recorder.end()
     recorder.close()
-    again = [step.input.event for step in replay(Recording(tmp_path / "r5.rec"))]
+    again = [given.event for given in Recording(tmp_path / "r5.rec").inputs()]
     assert again == list(events)
     replayed = check(tmp_path / "r5.rec")
     assert (replayed.difference, replayed.cut) == (None, None)
