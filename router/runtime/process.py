@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -43,8 +43,6 @@ RECORDS_FAILED = "records_failed"
 WINDOWS_LOST = "windows_lost"
 #: Routers that are made before the first of them is forked; each has some ten descriptors.
 _BATCH = 50
-#: A router has fewer descriptors that it closes again while it is made.
-_CLOSED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,32 +268,19 @@ def _in_batches(specs: Sequence[RouterSpec], pages: Mapping[str, ClockPage]) -> 
     for first in range(0, len(specs), _BATCH):
         batch = []
         with returning_to_its_namespace():
-            known = _opened_since(frozenset())
+            known = _open_descriptors()
             for spec in specs[first : first + _BATCH]:
                 prepared = _Prepared(spec, pages)
-                prepared.descriptors = _opened_since(known)
+                prepared.descriptors = _open_descriptors() - known
                 known |= prepared.descriptors
                 batch.append(prepared)
         yield batch
 
 
-def _opened_since(known: Set[int]) -> set[int]:
-    """Returns the open descriptors of this process that are not among `known`.
-
-    The kernel gives each the lowest number that is free, so that behind a row of closed ones there are none.
-    """
-    found: set[int] = set()
-    descriptor = closed = 0
-    while closed < _CLOSED:
-        if descriptor in known:
-            closed = 0
-        elif _is_open(descriptor):
-            found.add(descriptor)
-            closed = 0
-        else:
-            closed += 1
-        descriptor += 1
-    return found
+def _open_descriptors() -> set[int]:
+    """The open descriptors of this process; that of the listing is closed by then."""
+    listed = [int(each.name) for each in Path("/proc/self/fd").iterdir()]
+    return set(filter(_is_open, listed))
 
 
 def _is_open(descriptor: int) -> bool:
