@@ -176,13 +176,17 @@ class DataPlane:
 
     def resume(self, hold: bool) -> bytes | None:
         """As `receive`, for the rest of the batch, behind the frame that the core has handled."""
-        state = self._state
-        state[layout.NEXT] += 1
-        if state[layout.NEXT] == state[layout.COUNT]:
-            # That frame was the last: what a call into compiled code costs at a wake-up is saved.
-            return None
-        self._call(hold, 0)
+        self._go_on(hold)
         return self._undecided(hold)
+
+    def _go_on(self, hold: bool) -> None:
+        """Forwards what is behind the frame at which compiled code has stopped."""
+        state = self._state
+        state[_LOCAL] = 0
+        state[_NEXT] += 1
+        # Without a call if that frame was the last: at a wake-up it costs much.
+        if state[_NEXT] < state[_COUNT]:
+            self._call(hold, 0)
 
     def take_rest(self) -> list[bytes]:
         """The frames of the batch behind the one that the core has handled; they are the caller's."""
@@ -231,11 +235,8 @@ class DataPlane:
         """
         state = self._state
         while local := state[_LOCAL]:
-            number = state[_NEXT]
-            self._deliver(self._buffers.frame(number), local == layout.IS_LOCAL)
-            state[_LOCAL], state[_NEXT] = 0, number + 1
-            if number + 1 < state[_COUNT]:
-                self._call(hold, 0)
+            self._deliver(self._buffers.frame(state[_NEXT]), local == layout.IS_LOCAL)
+            self._go_on(hold)
         return state[_NEXT] == state[_COUNT] and not self.has_unsent
 
     def _deliver(self, frame: bytes, forwarded: bool) -> None:
