@@ -3,8 +3,8 @@
 A real router process on a veth pair; the predicates and messages of `forwarding`. A frame comes every few
 milliseconds, so that each has a wake-up of its own: a message, an RA with a new predicate, or an SR and the
 URs of the other neighbours, which the router sums up for the one that asked; or an application of the router
-sends a message. Three phases: CPU alone, system
-calls (strace), functions (cProfile, whose own cost is in its figures). Needs root.
+sends a message. The bare loop beside the router serves an application as well, if the router does. Three
+phases: CPU alone, system calls (strace), functions (cProfile, whose own cost is in its figures). Needs root.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pstats
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,8 @@ _PERIOD_S = 0.002
 _LATER = 1 << 20
 _TIMEOUT_US = 1_000_000
 _SEND = "send"
+#: Bytes of a request of the default experiment.
+_REQUEST_BYTES = 220
 
 
 def configure(arguments: list[str]) -> dict[str, Any]:
@@ -140,10 +143,11 @@ def _phase(
             tracer = subprocess.Popen(["strace", "-q", "-c", "-o", str(folder / "calls"), "-p", str(pid)])
             time.sleep(0.5)
         costs, bare_costs = [], []
-        with _bare(1) as bare:
+        sends = type_ == _SEND
+        with _bare(1, folder / "bare.sock" if deliver or sends else None) as bare:
             for number, data in enumerate(islice(frames_in, frames)):
                 before = _cpu_s(pid)
-                if type_ == _SEND:
+                if sends:
                     sender.start(send_message(contents[number % len(contents)]))
                 else:
                     wire.inject(0, data)
@@ -154,9 +158,14 @@ def _phase(
                 sent = bool(wire.received[1])
                 wire.received[1].clear()
                 before = _cpu_s(bare.pid)
-                bare.wire.inject(0, data[:-1] + bytes([sent]))
+                if sends and bare.application is not None:
+                    bare.application.send(bytes(_REQUEST_BYTES))
+                else:
+                    bare.wire.inject(0, data[:-1] + bytes([sent]))
                 time.sleep(_PERIOD_S)
                 bare_costs.append(_cpu_s(bare.pid) - before)
+                if bare.application is not None:
+                    bare.application.recv(65_536)
         if tracer is not None:
             tracer.send_signal(signal.SIGINT)
             tracer.wait(10)
@@ -171,15 +180,17 @@ def _phase(
 class _Bare:
     wire: Wire
     pid: int
+    application: socket.socket | None
 
 
 @contextmanager
-def _bare(node: int) -> Iterator[_Bare]:
-    """A process of `tests.bench.bare_hop` on a wire of its own."""
+def _bare(node: int, path: Path | None) -> Iterator[_Bare]:
+    """A process of `tests.bench.bare_hop` on a wire of its own, and its application, if it serves one."""
     wire = Wire("b")
     try:
         wire.up()
-        arguments = [str(wire.namespaces[0]), wire.devices[0], str(node), "1"]
+        served = [] if path is None else [str(path)]
+        arguments = [str(wire.namespaces[0]), wire.devices[0], str(node), "1", *served]
         with subprocess.Popen(
             [sys.executable, "-m", "tests.bench.bare_hop", *arguments],
             stdin=subprocess.PIPE,
@@ -187,7 +198,11 @@ def _bare(node: int) -> Iterator[_Bare]:
         ) as loop:
             assert loop.stdout is not None
             loop.stdout.readline()
-            yield _Bare(wire, loop.pid)
+            application = None
+            if path is not None:
+                application = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                application.connect(str(path))
+            yield _Bare(wire, loop.pid, application)
             loop.communicate(timeout=20)
     finally:
         wire.down()
