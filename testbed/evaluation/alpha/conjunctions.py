@@ -3,12 +3,12 @@
 A conjunction has constraints on different names, so one covers another exactly if each of its constraints is
 implied by a constraint of the other on the same name and type. A conjunction that no other covers is kept; of
 equal ones, one. The result is a property of the set: the order of the conjunctions makes no difference.
-Filters are not merged, and a filter that only several others cover together is kept; both is done by
-`testbed.evaluation.alpha.merging`.
+Filters are not merged, and a filter that only several others cover together is kept; `merged` does both.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns
-from router.predicates.model import Filter, Type
-from router.wire.predicate import encode_filter
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import FilterPool
+from router.predicates.model import Filter, Predicate, Type
+from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.alpha.constraints import (
     CODES,
     FIRST_STRING,
@@ -278,3 +280,31 @@ def alphas(conjunctions: Conjunctions) -> dict[str, float]:
 def alpha(conjunctions: Conjunctions) -> float:
     """Returns the constraints of the disjunction over those of all conjunctions."""
     return float(conjunctions.sizes[kept(conjunctions)].sum() / conjunctions.sizes.sum())
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A disjunction as a router holds it.
+
+    Attributes:
+        constraints, bytes: of the disjunction, over those of all conjunctions, each simplified alone.
+        undecided: searches for several filters that cover another together which were cut off; the filter
+            was kept.
+    """
+
+    constraints: float
+    bytes: float
+    undecided: int
+
+
+def merged(conjunctions: Conjunctions) -> Merged:
+    """Returns alpha of the conjunctions in a `PredicateBuilder`, which takes their order into account."""
+    pool = FilterPool(pairs=sys.maxsize)
+    filters = conjunctions.filters()
+    union = PredicateBuilder(Predicate(tuple(filters)), pool=pool).predicate
+    alone = [PredicateBuilder(Predicate((each,)), pool=pool).predicate for each in filters]
+    return Merged(
+        sum(map(len, union)) / sum(len(each) for predicate in alone for each in predicate),
+        len(encode_predicate(union)) / sum(len(encode_predicate(each)) for each in alone),
+        pool.undecided,
+    )

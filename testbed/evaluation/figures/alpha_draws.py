@@ -10,8 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from testbed.evaluation.alpha import formulas
-from testbed.evaluation.alpha.conjunctions import Conjunctions, alphas, draw, integer_constraints
-from testbed.evaluation.alpha.merging import Merged, merged
+from testbed.evaluation.alpha.conjunctions import (
+    Conjunctions,
+    Merged,
+    alphas,
+    draw,
+    integer_constraints,
+    merged,
+)
 
 GRID = [scale * 10**power for power in range(1, 7) for scale in (1, 2, 5)][:-2]
 #: Conjunctions that are drawn in all, at least: the variance is greatest at some thousand, and falls behind.

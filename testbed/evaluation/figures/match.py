@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, common
-from testbed.evaluation.figures.restored import write_restored
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.generate import generate, match_distribution
+
+_WORDS = 200
+#: Has no factor in common with `_WORDS`: a word for each number below it.
+_STEP = 89
+_ANY_ORDER = ("=", ">", "<", "!=")
+
+
+def write_restored(folder: Path) -> Path:
+    """Writes the distributions of the authors' generator, with the weights that their release has flattened.
+
+    The released `types.dist` gives integers alone, `int_operators.dist` equality alone, `int_values.dist` the
+    value 1 alone: three settings of a later experiment, with which no message of figure 10 can be drawn. The
+    restored distributions give equal weights to the four types, to the four operators of integers and to the
+    values 0 to 99, as the other files of the release do to theirs. Names in messages and in constraints and
+    the values of strings are 200 words each, of which the i-th has the weight floor(200 / i), as released;
+    here the words are numbers behind a letter, in an order that is unrelated to their weights.
+
+    Args:
+        folder: exists, and gets a file for each distribution.
+
+    Returns:
+        The folder.
+    """
+    words = [(_WORDS // rank, f"w{_STEP * rank % _WORDS:03d}") for rank in range(1, _WORDS + 1)]
+    files: dict[str, Iterable[tuple[int, object]]] = {
+        "attr_names": words,
+        "constr_names": words,
+        "types": _equal("isbd"),
+        "int_operators": _equal(_ANY_ORDER),
+        "int_values": _equal(range(100)),
+        "double_operators": _equal(_ANY_ORDER),
+        # 1.0 to 49.75.
+        "double_values": _equal(1 + step / 4 for step in range(196)),
+        "bool_operators": _equal(("=", "!=")),
+        "bool_values": _equal((0, 1)),
+        "string_operators": _equal(("=", ">", "<", "=*", "*=", "**", "!=")),
+        "string_values": words,
+    }
+    for name, values in files.items():
+        text = "".join(f"{weight} {value}\n" for weight, value in values)
+        (folder / f"{name}.dist").write_text(text, encoding="utf-8")
+    return folder
+
+
+def _equal(values: Iterable[object]) -> list[tuple[int, object]]:
+    return [(1, value) for value in values]
+
 
 _WIDTH = 2.5
 #: The sizes of the authors' generator.
@@ -38,7 +84,7 @@ class Match(Reproduction):
         "The distributions behind the figure are not given. The `*.dist` files that the authors released "
         "later give integers, equality and the value 1 alone, and cannot have produced it. `restored` runs "
         "them with equal weights for types, operators and values, the released weights of names "
-        "(`testbed/evaluation/figures/restored.py`) and the default sizes of their generator (0 to 20 "
+        "(`testbed/evaluation/figures/match.py`) and the default sizes of their generator (0 to 20 "
         "filters of 1 to 5 constraints, messages of 1 to 10 attributes, a change in 24 minutes).",
         "The vocabulary of the testbed was tuned to the figure: its case checks that tuning, and nothing "
         "of the protocol.",

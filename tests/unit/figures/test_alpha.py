@@ -17,8 +17,15 @@ from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.alpha import constraints, formulas
-from testbed.evaluation.alpha.conjunctions import Conjunctions, alpha, alphas, draw, integer_constraints, kept
-from testbed.evaluation.alpha.merging import merged
+from testbed.evaluation.alpha.conjunctions import (
+    Conjunctions,
+    alpha,
+    alphas,
+    draw,
+    integer_constraints,
+    kept,
+    merged,
+)
 from testbed.evaluation.figures import alpha as figure
 from testbed.evaluation.figures import alpha_draws
 from testbed.evaluation.figures.alpha import Alpha

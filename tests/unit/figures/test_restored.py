@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from router.predicates.model import Operator, Type
+from testbed.evaluation.figures.match import write_restored
 from testbed.evaluation.figures.reproduction import FIGURES
-from testbed.evaluation.figures.restored import write_restored
 from testbed.experiments.config.model import WorkloadOptions
 from testbed.experiments.drawing.distributions import Distributions
 
