@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Message, Type, type_of
+from router.predicates.model import Message, Type
 from router.wire.format import MAX_DESTINATIONS, DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage, EncodedMessage
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
@@ -41,8 +41,6 @@ _DOUBLE = int(Type.DOUBLE)
 _STRING_MARK = bytes((Type.STRING,))
 _TRUE = bytes((Type.BOOLEAN, 1))
 _FALSE = bytes((Type.BOOLEAN, 0))
-#: `type_of` for values of exactly these types, without a call.
-_TYPE_OF: dict[type, Type] = {str: Type.STRING, int: Type.INTEGER, float: Type.DOUBLE, bool: Type.BOOLEAN}
 
 
 def encode_message(message: Message) -> bytes:
@@ -56,16 +54,15 @@ def encode_message(message: Message) -> bytes:
     for name, value in message.items():
         raw = name.encode()
         size = len(raw)
-        type_ = _TYPE_OF.get(type(value)) or type_of(value)
-        if type_ is Type.STRING:
-            data = value.encode()  # type: ignore[union-attr]
+        if isinstance(value, str):
+            data = value.encode()
             add(_NAMED.pack(_ATTRIBUTE, size + 2 + len(data), size) + raw + _STRING_MARK + data)
-        elif type_ is Type.INTEGER:
-            add(_NAMED.pack(_ATTRIBUTE, size + 10, size) + raw + _TYPED_INTEGER.pack(_INTEGER, value))
-        elif type_ is Type.DOUBLE:
-            add(_NAMED.pack(_ATTRIBUTE, size + 10, size) + raw + _TYPED_DOUBLE.pack(_DOUBLE, value))
-        else:
+        elif isinstance(value, bool):
             add(_NAMED.pack(_ATTRIBUTE, size + 3, size) + raw + (_TRUE if value else _FALSE))
+        elif isinstance(value, int):
+            add(_NAMED.pack(_ATTRIBUTE, size + 10, size) + raw + _TYPED_INTEGER.pack(_INTEGER, value))
+        else:
+            add(_NAMED.pack(_ATTRIBUTE, size + 10, size) + raw + _TYPED_DOUBLE.pack(_DOUBLE, value))
     return b"".join(parts)
 
 
