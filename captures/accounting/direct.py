@@ -123,10 +123,11 @@ class Direct:
         Raises:
             ValueError: the query needs predicates of frames, and the accounting was made without `whole`.
         """
-        for name in () if self._whole else in_order(reads(query), reads_of):
-            # The keys need the step `waves`, without its predicates.
-            of_frames = name != "waves" and not {FRAMES, "waves"}.isdisjoint(reads_of(name))
-            if of_frames and re.search(r"\bpredicate\b", self._steps.written_out(texts()[name])):
+        # The keys need the step `waves`, without its predicates.
+        names = () if self._whole else set(in_order(reads(query), reads_of)) - {"waves"}
+        for name, text in {"query": query, **{each: texts().get(each, "") for each in names}}.items():
+            of_frames = not self._whole and not {FRAMES, "waves"}.isdisjoint(reads(text))
+            if of_frames and re.search(r"\bpredicate\b|select \*", self._steps.written_out(text)):
                 raise ValueError(f"{name}: needs an accounting with `whole`")
         self._steps.make(reads(query))
         return self._engine.database.sql(query).to_arrow_table()

@@ -71,6 +71,10 @@ def test_an_accounting_spills_into_a_temporary_folder_that_goes(run: Path) -> No
         assert Path(row["path"]).is_dir()
         with pytest.raises(ValueError, match="advertised: needs an accounting with `whole`"):
             direct.table("advertised")
+        for of_frames in ("select predicate from frames", "select * from waves"):
+            with pytest.raises(ValueError, match="query: needs an accounting with `whole`"):
+                direct.sql(of_frames)
+        assert direct.sql("select count(*) as n from frames")["n"].to_pylist() > [0]
         with pytest.raises(LookupError, match="no table or step 'nowhere'"):
             direct.sql("select * from nowhere")
         assert direct.table("predicates").num_rows
