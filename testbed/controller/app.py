@@ -57,9 +57,8 @@ from testbed.controller.events import (
 from testbed.controller.framework import loaded
 from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
 from testbed.controller.settings import Settings
-from testbed.controller.subtrees import router_tables
 from testbed.controller.takeover import read_incarnations, read_legacy, write_legacy
-from testbed.controller.trees import LAYERS, spt_trees
+from testbed.controller.trees import LAYERS, router_tables, spt_trees
 
 if TYPE_CHECKING:
     from router.security.guard import Guard

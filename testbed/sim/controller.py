@@ -28,8 +28,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.subtrees import router_tables
-from testbed.controller.trees import LAYERS
+from testbed.controller.trees import LAYERS, router_tables
 from testbed.experiments.events.network import NetworkState
 from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric

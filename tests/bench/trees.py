@@ -41,7 +41,7 @@ def measure(nodes: int) -> None:
     """Prints the line of one network."""
     from router.wire.table import encode_table
     from testbed.controller import trees
-    from testbed.controller.subtrees import with_subtrees
+    from testbed.controller.trees import with_subtrees
     from topos.generators import waxman
 
     trees.broadcast_tables(small := waxman(200), trees.spt_trees(small))

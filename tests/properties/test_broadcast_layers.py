@@ -14,8 +14,7 @@ from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Pred
 from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 from router.wire.frames import BroadcastTable, FrameType
-from testbed.controller.subtrees import router_tables
-from testbed.controller.trees import LAYERS
+from testbed.controller.trees import LAYERS, router_tables
 from tests.support.predicate_cases import SEEDS
 from tests.support.protocol_network import Graph, Network, integer, one, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors

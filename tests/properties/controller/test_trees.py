@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
-from testbed.controller.subtrees import router_tables
 from testbed.controller.trees import (
     LAYERS,
     NO_PARENT,
@@ -21,6 +20,7 @@ from testbed.controller.trees import (
     broadcast_tables,
     hops_on_trees,
     reverse_path_trees,
+    router_tables,
     spanning_trees,
     spt_trees,
 )
