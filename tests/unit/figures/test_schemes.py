@@ -12,7 +12,17 @@ from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job
 from testbed.evaluation.figures.scheme_matching import matching_cost
-from testbed.evaluation.figures.schemes import _COMPARED, _FULL, _NONE, _STATIC, SCHEMES, Schemes, _case
+from testbed.evaluation.figures.schemes import (
+    _COMPARED,
+    _FULL,
+    _NONE,
+    _POINTS,
+    _STATIC,
+    _TABLES,
+    SCHEMES,
+    Schemes,
+    _case,
+)
 from testbed.evaluation.sweeps.job import simulate_job
 from topos.generators import line
 
@@ -115,6 +125,18 @@ def test_a_panel_has_a_curve_for_each_seed_of_a_scheme() -> None:
     filters, crossings = Schemes().panels(results)
     assert filters.curves == {scheme: [[(50, 50)], [(50, 100), (100, 200)]] for scheme in SCHEMES}
     assert crossings.curves == {scheme: [[(50, 50)], [(50, 50), (100, 100)]] for scheme in SCHEMES}
+    (points,) = (each for each in Schemes().tables(results) if each.title.startswith("Points"))
+    medians = {
+        (50, "filters"): "75",
+        (100, "filters"): "200",
+        (50, "crossings"): "50",
+        (100, "crossings"): "100",
+    }
+    assert points.rows == [
+        [str(nodes), what, *[medians.get((nodes, key), "")] * len(SCHEMES)]
+        for nodes in (50, 100)
+        for key, what in _POINTS.items()
+    ]
 
 
 def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> None:
@@ -129,15 +151,18 @@ def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> 
 
 
 def test_the_tables_have_a_row_for_each_case_and_a_winner_for_each_key(results: Results) -> None:
-    memory, covered, traffic, messages, best = Schemes().tables(results)
-    assert [len(each.rows) for each in (memory, covered, traffic, messages)] == [len(SCHEMES)] * 4
-    assert all(len(row) == len(each.columns) for each in (memory, covered, traffic) for row in each.rows)
-    spt = best.rows
-    assert [row[0] for row in spt] == ["spt"] * len(_COMPARED)
-    assert all("1 of 1" in row for row in spt)
-    (filters,) = (row for row in spt if row[1] == _COMPARED["crossings"])
+    *every, points, best = Schemes().tables(results)
+    assert [(each.title, len(each.rows), each.on_page) for each in every] == [
+        (title, len(SCHEMES), False) for title in _TABLES
+    ]
+    assert all(len(row) == len(each.columns) for each in [*every, points, best] for row in each.rows)
+    # The shares of this network are not those of the picture.
+    assert points.rows == []
+    assert [row[:3] for row in best.rows] == [["spt", what, "1"] for what in _COMPARED.values()]
+    assert all("1" in row[3:] for row in best.rows)
+    (crossings,) = (row for row in best.rows if row[1] == _COMPARED["crossings"])
     # The minimal schemes are equal.
-    assert filters[2 + SCHEMES.index("psf")] == filters[2 + SCHEMES.index("drp")] == "1 of 1"
+    assert crossings[3 + SCHEMES.index("psf")] == crossings[3 + SCHEMES.index("drp")] == "1"
 
 
 def _row(interface: int | None, predicate: str, **more: Any) -> TableRow:
