@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ class CoreRouter:
         out: the Ethernet frames that it sent, in order.
         actions: the other actions, in order, encoded.
         received, sent: Ethernet frames by type; `bytes_received`, `bytes_sent` their bytes.
+        after_delivery: is called after each delivery, as an application may leave when it gets a message.
     """
 
     def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
@@ -61,6 +63,7 @@ class CoreRouter:
         self.actions: list[bytes] = []
         self.sent: Counter[str] = Counter()
         self.bytes_sent = 0
+        self.after_delivery: Callable[[], None] = lambda: None
 
     def handle(self, event: Event, now: float, wire: WholeFrame | None = None) -> None:
         self.recorder.event(event, now, wire)
@@ -107,6 +110,8 @@ class CoreRouter:
                     for payload in fragment(action.frame, MTU):
                         head = destination + node_address(self.node) + _ETHERTYPE
                         self.send(action.frame.type.name, head + payload)
+            elif isinstance(action, Deliver):
+                self.after_delivery()
 
 
 class CompiledRouter(CoreRouter):
@@ -114,6 +119,7 @@ class CompiledRouter(CoreRouter):
 
     Attributes:
         decided: messages that compiled code has decided.
+        due: when a delivery has something to do later, `time.monotonic`; None: at no time.
     """
 
     def __init__(self, node: int, options: RouterOptions, recording: Path, descriptor: int = -1) -> None:
@@ -125,6 +131,7 @@ class CompiledRouter(CoreRouter):
             state, self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered
         )
         self.decided = 0
+        self.due: float | None = None
 
     def frames(self, batch: list[bytes], now: float) -> None:
         self.clock.at = now
@@ -143,8 +150,12 @@ class CompiledRouter(CoreRouter):
         self.intake.bytes += octets
         return super().counters()
 
-    def _delivered(self, actions: list[Action]) -> None:
-        self.actions += [encode_delivery(action) for action in actions if isinstance(action, Deliver)]
+    def _delivered(self, actions: list[Action]) -> float | None:
+        for action in actions:
+            assert isinstance(action, Deliver)
+            self.actions.append(encode_delivery(action))
+            self.after_delivery()
+        return self.due
 
     def _send_what_is_left(self) -> None:
         for data in self.plane.unsent():

@@ -6,8 +6,10 @@ import random
 import select
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -125,6 +127,58 @@ def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[floa
         for router in (alone, compiled):
             router.recorder.close()
         assert (Path(folder) / "core").read_bytes() == (Path(folder) / "compiled").read_bytes()
+
+
+def test_an_application_that_leaves_with_a_message_gets_none_of_the_batch_behind_it(tmp_path: Path) -> None:
+    """Its predicate is withdrawn between two records that compiled code writes."""
+    table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
+    message = [
+        ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1)[0] for number in range(1, 6)
+    ]
+    alone = CoreRouter(NODE, RouterOptions(), tmp_path / "core")
+    compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled")
+    for router in (alone, compiled):
+        for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _event(SetPredicate(1, EVERYTHING))):
+            play(router, 0.0)
+        # The first message is the core's, which gives the predicate to the engine.
+        router.frames(message[:1], 0.0)
+        router.after_delivery = partial(router.handle, SetPredicate(1, NOTHING), 1.0)
+        router.frames(message[1:], 1.0)
+        router.recorder.close()
+    assert compiled.actions == alone.actions
+    assert compiled.counters() == alone.counters()
+    assert compiled.counters()["messages_delivered"] == 2
+    # The third is the core's, which gives the change to the engine.
+    assert compiled.decided == 3
+    assert (tmp_path / "core").read_bytes() == (tmp_path / "compiled").read_bytes()
+
+
+def test_a_wait_ends_when_what_a_delivery_has_left_is_due(tmp_path: Path) -> None:
+    """Records of deliveries wait in memory for a while."""
+    first, second = (
+        ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1) for number in (1, 2)
+    )
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    near.setblocking(False)
+    with near, far:
+        compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled", near.fileno())
+        table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
+        for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _event(SetPredicate(1, EVERYTHING))):
+            play(compiled, 0.0)
+        compiled.frames(first, 0.0)
+        compiled.due = time.monotonic()
+        far.send(second[0])
+        timeouts: list[float | None] = []
+
+        def poll(timeout: float | None, _most: int) -> list[tuple[int, int]]:
+            timeouts.append(timeout)
+            assert len(timeouts) <= 2
+            return [(near.fileno(), select.EPOLLIN)]
+
+        compiled.plane.wait(cast(select.epoll, SimpleNamespace(poll=poll)), None, Meter())
+        assert timeouts == [None, 0.0]
+        assert compiled.counters()["messages_delivered"] == 2
+        compiled.recorder.close()
 
 
 def test_most_messages_are_decided_by_compiled_code() -> None:
