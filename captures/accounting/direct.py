@@ -36,6 +36,8 @@ _COLUMNS = (
 )
 #: A column that the keys need not, and that the text of a step names: its values take long to write.
 _UNREAD = SCHEMA.field("predicate")
+#: A query that names this column, or takes all columns of a table that has it.
+_PREDICATES = re.compile(r"\bpredicate\b|\bselect \*[^()]*\bfrom (?:frames|waves)\b")
 
 
 class Direct:
@@ -127,7 +129,7 @@ class Direct:
         names = () if self._whole else set(in_order(reads(query), reads_of)) - {"waves"}
         for name, text in {"query": query, **{each: texts().get(each, "") for each in names}}.items():
             of_frames = not self._whole and not {FRAMES, "waves"}.isdisjoint(reads(text))
-            if of_frames and re.search(r"\bpredicate\b|select \*", self._steps.written_out(text)):
+            if of_frames and _PREDICATES.search(self._steps.written_out(text)):
                 raise ValueError(f"{name}: needs an accounting with `whole`")
         self._steps.make(reads(query))
         return self._engine.database.sql(query).to_arrow_table()
