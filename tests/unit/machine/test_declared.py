@@ -209,7 +209,8 @@ def test_the_digest_of_the_code_follows_what_runs_import(
 ) -> None:
     monkeypatch.setattr(versions, "_ROOT", tmp_path)
     assert code_digest() is None
-    for name in ("router", "topos", "captures/runs/1", "testbed/evaluation/figures", "testbed/cli"):
+    results = "testbed/results/report"
+    for name in ("router", "topos", "captures/runs/1", "testbed/evaluation/figures", "testbed/cli", results):
         (tmp_path / name).mkdir(parents=True)
 
     def changes(name: str, **measured: str) -> bool:
@@ -219,7 +220,13 @@ def test_the_digest_of_the_code_follows_what_runs_import(
 
     assert changes("router/core.py")
     assert changes("testbed/results/conclude.py")
-    for name in ("captures/runs/1/a.py", "testbed/cli/a.py", "testbed/api.py", "testbed/a.md"):
+    for name in (
+        "captures/runs/1/a.py",
+        "testbed/cli/a.py",
+        "testbed/api.py",
+        "testbed/a.md",
+        f"{results}/a.py",
+    ):
         assert not changes(name)
     assert not changes("testbed/evaluation/figures/a.py")
     assert changes("testbed/evaluation/figures/b.py", measure="tests.support.killing:measured")
