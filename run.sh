@@ -179,7 +179,7 @@ run_tests() {
     # pytest ends in order by Ctrl-C, so that the shell would go on with the next command.
     trap 'exit 130' INT HUP
     local failed=() unstable=() real_passed=1 others_passed=1
-    local real=(tests/emulation) others=(tests/conformance tests/properties tests/unit tests/spark)
+    local real=(tests/emulation) others=(tests/bench tests/conformance tests/properties tests/unit tests/spark)
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
     "$venv/bin/ruff" check . || failed+=("ruff check")
     "$venv/bin/mypy" || failed+=(mypy)
