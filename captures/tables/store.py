@@ -49,8 +49,6 @@ def read(run: Path, table: str, columns: Iterable[str] = ()) -> pa.Table | None:
         RunFolderError: a file is damaged or cannot be read, or a column is missing.
     """
     path = folder(run, table)
-    if not path.exists():
-        path = path.with_suffix(".parquet")
     try:
         return pq.read_table(path, columns=list(columns) or None) if path.exists() else None
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -574,7 +574,8 @@ def test_who_sends_and_receives_without_a_workload_is_in_the_figure(tmp_path: Pa
     run = synthetic_run(tmp_path)
     RunLayout(run).workload.write_text("")
     for name, column, nodes in (("messages", "source", [3, 3, 4]), ("subscriptions", "node", [9])):
-        pd.DataFrame({column: nodes}).to_parquet(RunLayout(run).tables / f"{name}.parquet")
+        (folder := RunLayout(run).tables / name).mkdir(exist_ok=True)
+        pd.DataFrame({column: nodes}).to_parquet(folder / "part-0.parquet")
     data = read_run(run)
     assert data.senders == {3, 4}
     assert data.receivers == {9, *data.tables["predicates"]["node"]}
