@@ -38,9 +38,9 @@ class VerbatimPool(NumberedFilters[str]):
         )
 
     def numbers(self, predicate: Predicate) -> tuple[int, ...]:
-        known = self._known.get(id(predicate))
-        if known is not None and known[0]() is predicate:
-            self._last = known[1:]
+        known = predicate.numbered
+        if known is not None and known[0] is self._numbering and known[2] is not None:
+            self._last = known[1], known[2]
         return super().numbers(predicate)
 
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002

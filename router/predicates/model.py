@@ -163,6 +163,11 @@ class Predicate:
     filters: tuple[Filter, ...] = ()
     #: Kept by `covering.budget.total_weight`.
     weight: int = field(default=-1, init=False, repr=False, compare=False)
+    #: Kept by pools of filters: the state of the pool, the numbers of the filters, and their set, simplified
+    #: if the pool simplifies sets; None: the set is not known. The RA of a predicate meets many tables.
+    numbered: tuple[object, tuple[int, ...], int | None] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def __iter__(self) -> Iterator[Filter]:
         return iter(self.filters)

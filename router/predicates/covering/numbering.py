@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Generic
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.canonical_order import CanonicalOrder, K
@@ -16,8 +16,7 @@ from router.predicates.model import Filter, Message, Predicate
 #: A pool is searched for filters that no table holds when it has so many, or twice those that tables held
 #: when it was searched last.
 SWEEP_AT = 4096
-#: Predicates whose filters are remembered, and messages whose matching filters are: one meets the tables
-#: of many routers of a simulation.
+#: Messages whose matching filters are remembered: a message meets the tables of many routers of a simulation.
 _REMEMBERED = 4096
 #: A larger set of filters is put in order by a pass over all filters of the pool.
 _SORTED = 64
@@ -39,8 +38,8 @@ class NumberedFilters(ABC, Generic[K]):
         self._free: list[int] = []
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = SWEEP_AT
-        #: By identity of a predicate: the predicate, the numbers of its filters, and their set.
-        self._known: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...], Bits]] = OrderedDict()
+        #: Another object once numbers stand for other filters.
+        self._numbering = object()
         #: By identity of the message, which is kept with its answer and the state of the pool then.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         self._version = 0
@@ -76,8 +75,8 @@ class NumberedFilters(ABC, Generic[K]):
 
     def numbers(self, predicate: Predicate) -> tuple[int, ...]:
         """See `FilterAlgebra`."""
-        known = self._known.get(id(predicate))
-        if known is not None and known[0]() is predicate:
+        known = predicate.numbered
+        if known is not None and known[0] is self._numbering:
             return known[1]
         if len(self) >= self._sweep_at:
             self.sweep()
@@ -95,12 +94,6 @@ class NumberedFilters(ABC, Generic[K]):
             self._version += 1
         return found
 
-    def _remember(self, predicate: Predicate, numbers: Iterable[int], members: Bits) -> None:
-        known, key = self._known, id(predicate)
-        known[key] = ref(predicate, lambda _: known.pop(key, None)), tuple(numbers), members
-        if len(known) > _REMEMBERED:
-            known.popitem(last=False)
-
     def in_order(self, members: Bits) -> list[int]:
         """The numbers of a set in the canonical order of the filters."""
         if members.bit_count() <= _SORTED:
@@ -111,7 +104,7 @@ class NumberedFilters(ABC, Generic[K]):
         """See `FilterAlgebra`."""
         found = self.in_order(members)
         predicate = self._made(map(self._filters.__getitem__, found))
-        self._remember(predicate, found, members)
+        object.__setattr__(predicate, "numbered", (self._numbering, tuple(found), members))
         return predicate
 
     def filters(self, numbers: Iterable[int]) -> list[Filter]:
@@ -140,7 +133,7 @@ class NumberedFilters(ABC, Generic[K]):
         for holder in self._holders:
             live |= holder.members
         gone = bits_of(tuple(self._filters)) & ~live
-        self._known.clear()
+        self._numbering = object()
         self._matched.clear()
         self._version += 1
         self._order.remove(gone)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
@@ -35,6 +35,8 @@ _SWEEP_AT = 1024
 #: more, the index answers for those with single intervals, and other filters count as not covering, and not
 #: covered: a table then has more filters than it needs, and matches the same messages.
 PAIRS_MAX = 256
+#: Filters of a predicate from which on they are looked up in the index together.
+_TOGETHER = 8
 #: Pairs that it takes to see whether a filter is covered by others together, beside which it is stored.
 _PAIRS_EACH = 16
 #: Intervals of filters that are merged at once.
@@ -115,8 +117,8 @@ class FilterPool:
         self._costly: Bits = 0
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
-        #: By identity of a predicate: the predicate, its filters, and the simplified set, once it is known.
-        self._prepared: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...], Bits | None]] = OrderedDict()
+        #: Another object once numbers stand for other filters.
+        self._numbering = object()
         self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
         #: Filters that match the same as others together.
         self._merges: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
@@ -146,14 +148,14 @@ class FilterPool:
 
         Interns them. Filters that no registered holder has may be removed from the pool first.
         """
-        entry = self._prepared.get(id(predicate))
-        if entry is not None and entry[0]() is predicate:
-            return entry[1]
+        known = predicate.numbered
+        if known is not None and known[0] is self._numbering:
+            return known[1]
         normals = [normal for normal in map(normalise, predicate) if normal is not None]
         if len(self) >= self._sweep_at:
             self._sweep_if_worthwhile()
         found = tuple(dict.fromkeys(map(self.number, sorted(normals, key=lambda normal: normal.key))))
-        self._prepare(predicate, found)
+        object.__setattr__(predicate, "numbered", (self._numbering, found, None))
         return found
 
     def simplified(self, predicate: Predicate) -> Bits:
@@ -163,11 +165,13 @@ class FilterPool:
         filters as `numbers` does.
         """
         numbers = self.numbers(predicate)
-        known = self._prepared[id(predicate)][2]
-        if known is None:
-            known = self.add(0, numbers, jointly=False)
-            self._prepare(predicate, numbers, known)
-        return known
+        known = predicate.numbered
+        assert known is not None
+        if known[2] is not None:
+            return known[2]
+        found = self.add(0, numbers, jointly=False)
+        object.__setattr__(predicate, "numbered", (self._numbering, numbers, found))
+        return found
 
     def number(self, filter_: NormalFilter) -> int:
         """Returns the number of a filter; interns it if it is new."""
@@ -190,18 +194,12 @@ class FilterPool:
         """Returns the disjunction of the filters with these numbers, in canonical order."""
         ordered = self.in_order(members)
         found = Predicate(tuple(map(self._index.canonical.__getitem__, ordered)))
-        self._prepare(found, tuple(ordered), members)
+        object.__setattr__(found, "numbered", (self._numbering, tuple(ordered), members))
         return found
 
     def in_order(self, members: Bits) -> list[int]:
         """Returns the numbers of a set in the canonical order of the filters."""
         return self._index.in_order(members)
-
-    def _prepare(
-        self, predicate: Predicate, numbers: tuple[int, ...], simplified: Bits | None = None
-    ) -> None:
-        key, prepared = id(predicate), self._prepared
-        _store(prepared, key, (ref(predicate, lambda _: prepared.pop(key, None)), numbers, simplified))
 
     # Questions.
 
@@ -253,11 +251,12 @@ class FilterPool:
         Args:
             jointly: as for `covers`.
         """
-        given, searched = tuple(numbers), self._index.members
-        new = [known for known in map(self._relations.__getitem__, given) if known.searched is not searched]
-        if len(new) > 1:
+        given = tuple(numbers)
+        if len(given) >= _TOGETHER:
             whole = members | bits_of(given)
-            self._search([relations for relations in new if whole & ~relations.searched])
+            self._search(
+                [known for known in map(self._relations.__getitem__, given) if whole & ~known.searched]
+            )
         for number in given:
             relations = self._related(number, members)
             near = members & relations.related
@@ -500,7 +499,7 @@ class FilterPool:
         live = self._held()
         gone = self._index.members & ~live
         self._costly &= live
-        self._prepared.clear()
+        self._numbering = object()
         self._covered.clear()
         self._merges.clear()
         self._matched.clear()
@@ -525,7 +524,6 @@ class FilterPool:
 def _store(table: OrderedDict[K, V], key: K, value: V) -> None:
     table[key] = value
     if len(table) > _CACHE_SIZE:
-        # A single operation: between two, garbage collection may remove entries of dead predicates.
         table.popitem(last=False)
 
 
