@@ -58,15 +58,15 @@ class Allowances:
 
     def left(self, sender: int, now: float) -> float:
         """Returns the weight that a sender may send at this time."""
-        left, at = self._buckets.get(sender, (self._burst, now))
+        left, at = self._buckets.get(sender) or (self._burst, now)
         return min(left + (now - at) * self._rate, self._burst) if now > at else left
 
-    def use(self, sender: int, weight: float, now: float) -> None:
-        """Charges a sender; a bucket holds no debt."""
+    def leave(self, sender: int, left: float, now: float) -> None:
+        """Leaves a sender so much weight; a bucket holds no debt."""
         if len(self._buckets) >= self._sweep_at:
             self.keep_only(lambda each: self.left(each, now) < self._burst)
             self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
-        self._buckets[sender] = max(self.left(sender, now) - weight, 0.0), now
+        self._buckets[sender] = max(left, 0.0), now
 
     def keep_only(self, senders: Callable[[int], object]) -> None:
         """Forgets the senders for which `senders` returns nothing true."""
@@ -106,14 +106,16 @@ class Bounds:
         if not content.widens:
             return content.read(body), False
         charges_issuer = frame.type is content.advertisement_frame
-        allowed = self.neighbours.left(sender, now)
+        allowed = of_neighbour = self.neighbours.left(sender, now)
         if charges_issuer:
-            allowed = min(allowed, self.issuers.left(frame.issuer, now))
+            of_issuer = self.issuers.left(frame.issuer, now)
+            allowed = min(of_neighbour, of_issuer)
         left = min(options.predicate_weight, int(allowed))
+        encoded = body.encoded if isinstance(body, EncodedPredicate) else None
         # What a malformed body is charged: all of it may have been read.
-        weight = 1 + len(body.encoded) // _CONSTRAINT_BYTES if isinstance(body, EncodedPredicate) else 1
+        weight = 1 if encoded is None else 1 + len(encoded) // _CONSTRAINT_BYTES
         try:
-            if full or not left or _is_vast(body, options.predicate_filters + MERGED_MAX):
+            if full or not left or (encoded is not None and _is_vast(encoded, options.predicate_filters)):
                 predicate, weight, widened = content.everything, left, True
             else:
                 predicate, weight, widened = content.within(
@@ -122,20 +124,18 @@ class Bounds:
                 # An RA without filters counts too: the number of RAs in a second is bounded.
                 weight = weight or 1
         finally:
-            self.neighbours.use(sender, weight, now)
+            self.neighbours.leave(sender, of_neighbour - weight, now)
             if charges_issuer:
-                self.issuers.use(frame.issuer, weight, now)
+                self.issuers.leave(frame.issuer, of_issuer - weight, now)
         return predicate, widened
 
 
-def _is_vast(body: Predicate | EncodedPredicate, filters: int) -> bool:
-    """Whether a predicate is not even read, since it has too many bytes or filters.
+def _is_vast(encoded: bytes, filters: int) -> bool:
+    """Whether a body is not even read, since it has too many bytes, or more filters than are merged.
 
-    Raises DecodeError: its body breaks a rule of the format.
+    Raises DecodeError: the body breaks a rule of the format.
     """
-    if isinstance(body, Predicate):
-        return len(body.filters) > filters
-    return len(body.encoded) > PREDICATE_BYTES or has_more_than(body.encoded, filters)
+    return len(encoded) > PREDICATE_BYTES or has_more_than(encoded, filters + MERGED_MAX)
 
 
 # --- Messages ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from router.protocol.options import RouterOptions
 def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
     allowances = Allowances(burst=100, rate=10)
     assert allowances.left(1, 5.0) == 100
-    allowances.use(1, 130, 5.0)
+    allowances.leave(1, allowances.left(1, 5.0) - 130, 5.0)
     assert allowances.left(1, 5.0) == 0
     assert allowances.left(1, 7.0) == 20
     assert allowances.left(1, 1e6) == 100
@@ -27,7 +27,7 @@ def test_an_allowance_is_exact_at_every_time() -> None:
         allowances = Allowances(burst=30, rate=7)
         for left in (30, 20, 10):
             assert allowances.left(1, now) == left
-            allowances.use(1, 10, now)
+            allowances.leave(1, left - 10, now)
 
 
 @pytest.mark.parametrize(
