@@ -15,6 +15,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from router.predicates.covering.bitset import Bits
 from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.frames import BroadcastTable
 from router.wire.tree_classes import CHILD_MAX, TreeClasses
@@ -34,7 +35,8 @@ class Branch:
     their trees hold the same nodes below this router. `on_tree` are those children beyond which the tree goes
     on: they alone answer an SR. `depth` is a bound on how many hops any node of a tree is below this router:
     subpaths agree, so whatever a tree holds beyond a child is beyond it on this router's own tree as well;
-    and a path crosses each node once. `sender` is the node beyond `parent`; None: there is none.
+    and a path crosses each node once. `sender` is the node beyond `parent`; None: there is none. `advertised`
+    is kept by the RA ingress filter: F of the class by hops (`router.protocol.advertising.ingress`).
     """
 
     parent: int
@@ -44,6 +46,7 @@ class Branch:
     on_tree: frozenset[int]
     depth: int = 0
     sender: int | None = field(default=None, compare=False)
+    advertised: dict[int, Bits] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 class Branches(Sequence[Branch]):

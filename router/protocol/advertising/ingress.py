@@ -5,17 +5,14 @@ The paper's own, and one that loses no receiver (docs/adr/0002-ingress-filter-by
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Iterator
 
 from router.content.base import Content
 from router.predicates.covering.bitset import Bits
 from router.predicates.model import Predicate
-from router.protocol.broadcast import Branch
+from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.pull.reply_rules import Report
 from router.protocol.routing import RoutingTable
-
-#: F of a class by hops; an entry holds what is in the entries of more hops as well.
-Levels: TypeAlias = dict[int, Bits]
 
 
 class CoveringFilter:
@@ -33,8 +30,8 @@ class CoveringFilter:
         self._routing.widen(branch.parent, predicate)
         self._widened.add(branch.parent)
 
-    def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
-        """Takes an RA that came in on `branch.parent` in `epoch` into the table.
+    def accept(self, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
+        """Takes an RA that came in on `branch.parent` into the table.
 
         Args:
             hops: how many hops below this router it may still go; never more than the subtree can be deep.
@@ -50,9 +47,6 @@ class CoveringFilter:
         Args:
             report: is not changed.
         """
-
-    def retire(self, epochs: frozenset[int]) -> None:
-        """Only these epochs are still in use."""
 
 
 class SubtreeFilter(CoveringFilter):
@@ -109,17 +103,17 @@ class SubtreeFilter(CoveringFilter):
     not. With more than `most` filters F is forgotten, and later RAs go on as if none had come before.
 
     Args:
+        tables: their branches keep F: the controller numbers the classes of each router and epoch.
         most: filters of F over all its classes.
     """
 
-    __slots__ = ("_advertised", "_limit", "_most", "_pool")
+    __slots__ = ("_limit", "_most", "_pool", "_tables")
 
-    def __init__(self, routing: RoutingTable, content: Content, most: int) -> None:
+    def __init__(self, routing: RoutingTable, content: Content, tables: BroadcastTables, most: int) -> None:
         super().__init__(routing)
         self._limit = most
         self._pool = content.pool
-        #: Epoch -> interface -> class -> F; the controller numbers the classes of each router and epoch.
-        self._advertised: dict[int, dict[int, dict[int, Levels]]] = {}
+        self._tables = tables
         #: How many filters all F have at most.
         self._most = 0
         self._pool.register(self)
@@ -129,12 +123,17 @@ class SubtreeFilter(CoveringFilter):
     def members(self) -> Bits:
         """All filters of all F."""
         found: Bits = 0
-        for interfaces in self._advertised.values():
-            for classes in interfaces.values():
-                for levels in classes.values():
-                    for known in levels.values():
-                        found |= known
+        for _, branch in self.branches():
+            for known in branch.advertised.values():
+                found |= known
         return found
+
+    def branches(self) -> Iterator[tuple[int, Branch]]:
+        """The classes that have F, of all epochs in use, each with its epoch."""
+        for table in self._tables.held():
+            for branch in table.classes.made:
+                if branch is not None and branch.advertised:
+                    yield table.epoch, branch
 
     def has_as_many(self, filters: int) -> bool:
         """Whether all F together have so many filters."""
@@ -143,26 +142,20 @@ class SubtreeFilter(CoveringFilter):
         self._most = self.members.bit_count()
         return self._most >= filters
 
-    def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
+    def accept(self, branch: Branch, predicate: Predicate, hops: int) -> bool:
         self._routing.widen(branch.parent, predicate)
-        return self.widened(epoch, branch, predicate, hops)
+        return self.widened(branch, predicate, hops)
 
-    def widened(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
+    def widened(self, branch: Branch, predicate: Predicate, hops: int) -> bool:
         """Widens F by an RA; returns whether F did not cover it."""
         if self._most >= self._limit and self.has_as_many(self._limit):
-            self._advertised.clear()
+            for _, each in self.branches():
+                each.advertised.clear()
             self._most = 0
-        interfaces = self._advertised.get(epoch)
-        if interfaces is None:
-            interfaces = self._advertised[epoch] = {}
-        classes = interfaces.get(branch.parent)
-        if classes is None:
-            classes = interfaces[branch.parent] = {}
-        levels = classes.get(branch.subtree_id)
-        if levels is None:
-            levels = classes[branch.subtree_id] = {}
         numbers = self._pool.numbers(predicate)
         self._most += len(numbers)
+        # An entry holds what is in the entries of more hops as well.
+        levels = branch.advertised
         known = levels.get(hops)
         if known is None:
             known = levels[min(above)] if (above := [level for level in levels if level > hops]) else 0
@@ -178,16 +171,12 @@ class SubtreeFilter(CoveringFilter):
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:  # noqa: ARG002
         """Intersects F with the report in every class of the interface: any may hold the SR's issuer."""
         bound = report[interface].members
-        for interfaces in self._advertised.values():
-            for levels in interfaces.get(interface, {}).values():
-                self._restrict(levels, bound)
+        for _, branch in self.branches():
+            if branch.parent == interface:
+                self._restrict(branch, bound)
 
-    def _restrict(self, levels: Levels, bound: Bits) -> None:
-        for hops, known in levels.items():
+    def _restrict(self, branch: Branch, bound: Bits) -> None:
+        for hops, known in branch.advertised.items():
             if not self._pool.covers_all(bound, known):
-                levels[hops] = restricted = self._pool.restricted(known, bound)
+                branch.advertised[hops] = restricted = self._pool.restricted(known, bound)
                 self._most += restricted.bit_count()
-
-    def retire(self, epochs: frozenset[int]) -> None:
-        for epoch in self._advertised.keys() - epochs:
-            del self._advertised[epoch]

@@ -68,7 +68,9 @@ class PerClass(Scheme):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self._classes = ClassTable(context, routing)
-        self._ingress = ClassFilter(routing, context.content, 2 * context.options.table_filters)
+        self._ingress = ClassFilter(
+            routing, context.content, context.tables, 2 * context.options.table_filters
+        )
         rules = ClassReplyRules(context, routing, self._classes)
         self._pull = pull_routing(context, rules, self._ingress.restrict_to)
         self._advertising = Advertising(context, routing, self)
@@ -88,7 +90,7 @@ class PerClass(Scheme):
         if frame.widened:
             return None  # F must not claim what does not go on
         hops = min(frame.hop_limit - 1, branch.depth)
-        widened = self._ingress.widened(frame.epoch, branch, predicate, hops)
+        widened = self._ingress.widened(branch, predicate, hops)
         return None if widened else Drop.RA_COVERED
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
@@ -104,7 +106,6 @@ class PerClass(Scheme):
         return sorted((child, entry) for entry, child in interfaces.items())
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
-        self._ingress.retire(self.context.tables.epochs())
         self._classes.epoch_changed()
         return []
 
@@ -133,13 +134,13 @@ class ClassFilter(SubtreeFilter):
     """F by classes, which a UR bounds class by class."""
 
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
-        for held, interfaces in self._advertised.items():
-            if held != epoch:
-                interfaces.pop(interface, None)
+        for held, branch in self.branches():
+            if branch.parent != interface:
                 continue
-            for number, levels in interfaces.get(interface, {}).items():
-                if number in report:
-                    self._restrict(levels, report[number].members)
+            if held != epoch:
+                branch.advertised.clear()
+            elif branch.subtree_id in report:
+                self._restrict(branch, report[branch.subtree_id].members)
 
 
 class ClassReplyRules(ReplyRules):

@@ -39,7 +39,9 @@ class PerInterface(Scheme):
 
     def ingress_filter(self) -> CoveringFilter:
         """Which RAs go on."""
-        return SubtreeFilter(self.routing, self.context.content, 2 * self.context.options.table_filters)
+        context = self.context
+        most = 2 * context.options.table_filters
+        return SubtreeFilter(self.routing, context.content, context.tables, most)
 
     def reply_rules(self) -> ReplyRules:
         """The effect of URs on the table."""
@@ -60,7 +62,7 @@ class PerInterface(Scheme):
             self._ingress.accept_widened(branch, predicate)
             return None
         hops = frame.hop_limit - 1 if frame.hop_limit <= branch.depth else branch.depth
-        accepted = self._ingress.accept(frame.epoch, branch, predicate, hops)
+        accepted = self._ingress.accept(branch, predicate, hops)
         return None if accepted else Drop.RA_COVERED
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
@@ -73,7 +75,6 @@ class PerInterface(Scheme):
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         tables = self.context.tables
-        self._ingress.retire(tables.epochs())
         self.routing.keep_only(tables.interfaces_in_use())
         return []
 
