@@ -116,8 +116,10 @@ def naming_a_full_disk(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL:
             folders = (folder, *(path for path in sorted(folder.iterdir()) if path.is_dir()))
-            for full in filter(_is_full, folders):
-                raise MachineError(f"{full}: {os.strerror(errno.ENOSPC)}") from error
+            full = next(filter(_is_full, folders), None)
+            # What has filled it may be removed by now.
+            if full is not None or error.filename is None:
+                raise MachineError(f"{full or folder}: {os.strerror(error.errno)}") from error
         raise
 
 
