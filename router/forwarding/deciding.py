@@ -64,8 +64,8 @@ _TYPE, _FLAGS, HOP_LIMIT, _ISSUER, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, LE
         "reserved",
     )
 )
-#: Steps of searches in a batch, some 1 ms, from which on the rest of the batch is the core's: it looks at the
-#: clock between two messages.
+#: Steps of searches in a call of `forward`, some 1 ms, from which on the rest of the batch is the core's: it
+#: looks at the clock between two messages.
 _BATCH_STEPS = 100_000
 #: Pages of an output set that is empty, and of one that one frame cannot address.
 _NO_PAGE, SEVERAL = -1, -2

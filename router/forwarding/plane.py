@@ -62,6 +62,7 @@ class DataPlane:
         log: takes records; None: nothing is recorded.
         perform: performs deliveries, and returns when the caller has something to do (`time.monotonic`; None:
             at no time).
+        turn_s: seconds of deliveries after which the rest of a batch is the core's, which the caller bounds.
 
     Attributes:
         log: see above.
@@ -79,13 +80,14 @@ class DataPlane:
         mtu: int,
         log: Recorder | None,
         perform: Callable[[list[Action]], float | None],
+        turn_s: float,
     ) -> None:
         self.log = log
         self.log_error: OSError | None = None
         self._source = state
         self._clock = clock
         self._buffers = buffers
-        self._perform = perform
+        self._perform, self._turn_s = perform, turn_s
         #: `time.monotonic` at which `wait` returns.
         self._end = math.inf
         assert isinstance(state.routing.matcher, CompiledMatcher)
@@ -142,8 +144,10 @@ class DataPlane:
                 log_until, log_most = self._reserve(at)
             reals[_NOW] = at
             if forward(address, 1):
-                log_until = -math.inf
-                if not self._delivered(hold=False):
+                log_until, began_cpu = -math.inf, time.thread_time()
+                is_done = self._delivered(hold=False)
+                meter.turn(monotonic() - began, COMPILED, clock, time.thread_time() - began_cpu)
+                if not is_done:
                     self.has_stopped = True
                     break
                 self._lay_out()
@@ -181,12 +185,15 @@ class DataPlane:
 
     def _go_on(self, hold: bool) -> None:
         """Forwards what is behind the frame at which compiled code has stopped."""
-        state = self._state
-        state[_LOCAL] = 0
-        state[_NEXT] += 1
-        # Without a call if that frame was the last: at a wake-up it costs much.
-        if state[_NEXT] < state[_COUNT]:
+        self._pass()
+        # A call into compiled code is slow after a wake-up: none is made behind the last frame.
+        if self._state[_NEXT] < self._state[_COUNT]:
             self._call(hold, 0)
+
+    def _pass(self) -> None:
+        """Passes the frame at which compiled code has stopped."""
+        self._state[_LOCAL] = 0
+        self._state[_NEXT] += 1
 
     def take_rest(self) -> list[bytes]:
         """The frames of the batch behind the one that the core has handled; they are the caller's."""
@@ -228,15 +235,18 @@ class DataPlane:
         return lag / 1e9
 
     def _delivered(self, hold: bool) -> bool:
-        """Delivers the message that compiled code has stopped at, if any, and goes on behind it.
+        """Delivers the message that compiled code has stopped at, if any, and goes on behind it, for a turn.
 
         Returns:
             Whether the batch is done: all of it is decided and sent.
         """
-        state = self._state
+        state, until = self._state, time.monotonic() + self._turn_s
         while local := state[_LOCAL]:
             self._deliver(self._buffers.frame(state[_NEXT]), local == layout.IS_LOCAL)
-            self._go_on(hold)
+            if time.monotonic() < until:
+                self._go_on(hold)
+            else:
+                self._pass()
         return state[_NEXT] == state[_COUNT] and not self.has_unsent
 
     def _deliver(self, frame: bytes, forwarded: bool) -> None:
@@ -356,7 +366,7 @@ def warm() -> None:
     router = Router(0, RouterOptions(), factory(COMPILED), 0, random.Random(0))
     state = router.forwarding()
     assert state is not None
-    plane = DataPlane(state, FixedClock(), FrameBuffers(1, 64), -1, 64, None, lambda _actions: None)
+    plane = DataPlane(state, FixedClock(), FrameBuffers(1, 64), -1, 64, None, lambda _actions: None, math.inf)
     left = plane.put([bytes(60)])
     # No descriptor is valid: nothing is received.
     if left != bytes(60) or plane.receive(hold=False) is not None:

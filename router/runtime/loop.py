@@ -119,7 +119,7 @@ class RouterLoop:
 
             descriptor = sockets.messages.fileno()
             self._plane = DataPlane(
-                state, self._clock, sockets.buffers, descriptor, sockets.mtu, recorder, self._deliver
+                state, self._clock, sockets.buffers, descriptor, sockets.mtu, recorder, self._deliver, _TURN_S
             )
         self._guard = guard
         self._link = Link(core.node, sockets, log, plane=self._plane, guard=guard, neighbours=core.neighbours)

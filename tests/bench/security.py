@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -180,7 +181,7 @@ def _compiled(arrivals: list[bytes], messages: int) -> float:
     state = router.forwarding()
     assert state is not None
     plane = DataPlane(
-        state, FixedClock(), FrameBuffers(_BATCH, MTU + 14), -1, MTU, None, lambda _actions: None
+        state, FixedClock(), FrameBuffers(_BATCH, MTU + 14), -1, MTU, None, lambda _actions: None, math.inf
     )
     # The core gives the matcher the predicates with the first message.
     router.handle(FrameReceived(11, _message(2**32)), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
@@ -122,13 +123,20 @@ class CompiledRouter(CoreRouter):
         due: when a delivery has something to do later, `time.monotonic`; None: at no time.
     """
 
-    def __init__(self, node: int, options: RouterOptions, recording: Path, descriptor: int = -1) -> None:
+    def __init__(
+        self,
+        node: int,
+        options: RouterOptions,
+        recording: Path,
+        descriptor: int = -1,
+        turn_s: float = math.inf,
+    ) -> None:
         super().__init__(node, options, recording)
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
         self.plane = DataPlane(
-            state, self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered
+            state, self.clock, self.buffers, descriptor, MTU, self.recorder, self._delivered, turn_s
         )
         self.decided = 0
         self.due: float | None = None

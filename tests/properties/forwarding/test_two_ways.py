@@ -181,6 +181,33 @@ def test_a_wait_ends_when_what_a_delivery_has_left_is_due(tmp_path: Path) -> Non
         compiled.recorder.close()
 
 
+def test_a_batch_of_deliveries_ends_with_the_turn_and_the_core_gets_the_rest(tmp_path: Path) -> None:
+    """The turn is over behind the first delivery; its CPU time is measured."""
+    batch = [ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1)[0] for number in range(5)]
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    near.setblocking(False)
+    with near, far:
+        compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled", near.fileno(), turn_s=0.0)
+        table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
+        for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _event(SetPredicate(1, EVERYTHING))):
+            play(compiled, 0.0)
+        # The first message is the core's, which gives the predicate to the engine.
+        compiled.frames(batch[:1], 0.0)
+        for frame in batch[1:]:
+            far.send(frame)
+        meter, ready = Meter(), [(near.fileno(), select.EPOLLIN)]
+        compiled.plane.wait(cast(select.epoll, SimpleNamespace(poll=lambda *_: ready)), None, meter)
+        assert compiled.plane.has_stopped
+        assert compiled.counters()["messages_delivered"] == 2
+        assert meter.measured().turn_cpu_s > 0
+        left = compiled.plane.receive(hold=True)
+        assert left == batch[2]
+        compiled.take(left, 0.0)
+        assert compiled.plane.take_rest() == batch[3:]
+        assert compiled.counters()["messages_delivered"] == 3
+        compiled.recorder.close()
+
+
 def test_most_messages_are_decided_by_compiled_code() -> None:
     """Otherwise the equality above would say little."""
     rng = random.Random(1)

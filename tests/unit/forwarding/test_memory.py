@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from router.clock.clock import FixedClock
@@ -26,7 +27,9 @@ def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_co
     received(router, 12, ra(12, "a = 1"))
     state = router.forwarding()
     assert state is not None
-    plane = DataPlane(state, FixedClock(), FrameBuffers(1, MTU + 14), -1, MTU, None, lambda _actions: None)
+    plane = DataPlane(
+        state, FixedClock(), FrameBuffers(1, MTU + 14), -1, MTU, None, lambda _actions: None, math.inf
+    )
     longest, long = long_message(1, 15_000), long_message(1, 14_000)
     (data,) = ethernet(long, 11, MTU)
     received(router, 11, longest)
