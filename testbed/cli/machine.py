@@ -12,7 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from captures.spark.folder import remove_abandoned
-from testbed.cli.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
+from testbed.cli.wireshark import (
+    PROFILE,
+    Installation,
+    act_as_caller,
+    folders,
+    read_sources,
+    why_not_for_root,
+)
 from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.machine.checks import check_machine, compiled_code
 from testbed.support.errors import InputError, MachineError, RunError
@@ -122,6 +129,8 @@ def wireshark_command(arguments: Namespace) -> int:
     else:
         if "same" in done.values():
             put("what was the same already, without us, is not recorded as ours: uninstall asks first")
+        if (reason := why_not_for_root()) is not None:
+            put(f"note: {reason}", file=sys.stderr)
         put(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
     return 0
 

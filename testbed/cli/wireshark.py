@@ -36,6 +36,8 @@ RECORD = "installed.json"
 _TOPOLOGY = RunLayout(Path()).topology.name
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
+#: The line of Wireshark's global init.lua with which root's own Lua files run.
+ALLOW_ROOT = "run_user_scripts_when_superuser = true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +83,7 @@ def folders() -> Folders:
     Raises:
         MachineError: tshark is missing or does not name them.
     """
-    try:
-        done = subprocess.run(
-            ["tshark", "-G", "folders"],
-            capture_output=True,
-            text=True,
-            timeout=_TSHARK_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineError(f"cannot run tshark ({error}): apt-get install -y tshark") from error
-    named = {}
-    for line in done.stdout.splitlines():
-        name, _, path = line.partition(":")
-        named[name.strip()] = path.strip()
+    named = _named_folders()
     try:
         configuration = Path(named["Personal configuration"])
         plugins = Path(named.get("Personal Lua Plugins") or named["Personal Plugins"])
@@ -103,6 +92,38 @@ def folders() -> Folders:
             f"`tshark -G folders` names no {error}; is this Wireshark built without Lua?"
         ) from error
     return Folders(plugins, configuration / "profiles" / PROFILE)
+
+
+def why_not_for_root() -> str | None:
+    """Says why root's Wireshark does not load the installed dissector; None: it does, or the user is another.
+
+    From Wireshark 4.4 on, root's own Lua files are passed over in silence.
+
+    Raises:
+        MachineError: tshark is missing.
+    """
+    if os.geteuid() != 0 or "\tcbcb\t" in _tshark("-G", "protocols").replace("\n", "\t"):
+        return None
+    allowing = Path(_named_folders().get("Global Lua Plugins", "")) / "init.lua"
+    return (
+        f"this Wireshark runs no Lua files of root: `{ALLOW_ROOT}` in {allowing} allows them; "
+        "or start Wireshark as another user, and install the files for that user"
+    )
+
+
+def _named_folders() -> dict[str, str]:
+    """The folders of `tshark -G folders`, by name."""
+    lines = (line.partition(":") for line in _tshark("-G", "folders").splitlines())
+    return {name.strip(): path.strip() for name, _, path in lines}
+
+
+def _tshark(*arguments: str) -> str:
+    try:
+        return subprocess.run(
+            ["tshark", *arguments], capture_output=True, text=True, timeout=_TSHARK_TIMEOUT_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"cannot run tshark ({error}): apt-get install -y tshark") from error
 
 
 def act_as_caller() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
-from tests.support.wire_tshark import DISSECTOR
+from tests.support.wire_tshark import DISSECTOR, for_root
 
 pytestmark = pytest.mark.emulation
 
@@ -65,7 +65,7 @@ def test_tshark_reads_the_captures_back(run_dir: Path, summary: dict[str, Any]) 
     for file in files:
         if not file.name.startswith("link-"):
             continue
-        command = ["tshark", "-X", f"lua_script:{DISSECTOR}", "-r", str(file)]
+        command = [*for_root(), "tshark", "-X", f"lua_script:{DISSECTOR}", "-r", str(file)]
         printed = subprocess.run(
             [*command, "-T", "fields", "-e", "eth.type", "-e", "cbcb.type"],
             capture_output=True,

@@ -12,7 +12,7 @@ import pytest
 
 from testbed.cli.wireshark import Folders, Installation, Sources
 from tests.support.paths import DISSECTOR_FOLDER, ROOT
-from tests.support.wire_tshark import needs_tshark
+from tests.support.wire_tshark import for_root, needs_tshark
 
 SOURCES = Sources({"cbcb.lua": b"-- new"}, {"colorfilters": b"@a", "preferences": b"b"})
 
@@ -160,9 +160,12 @@ def test_from_the_command_line(tmp_path: Path) -> None:
 
     assert cbcb("install", "--print").stdout.count("missing") == 7
     assert not any(tmp_path.iterdir())
-    assert cbcb("install").returncode == 0
+    installed = cbcb("install")
+    assert installed.returncode == 0
+    # Where root's Wireshark runs no Lua files of root, the command says so.
+    assert ("runs no Lua files of root" in installed.stderr) == bool(for_root())
     named = subprocess.run(
-        ["tshark", "-G", "protocols"],
+        [*for_root(), "tshark", "-G", "protocols"],
         env=environment_of(tmp_path),
         capture_output=True,
         text=True,

@@ -29,7 +29,8 @@ def test_a_folder_of_a_dead_process_of_this_user_is_removed(folder: Path) -> Non
     assert not folder.exists()
 
 
-def test_a_folder_deeper_than_the_recursion_of_python_is_left(folder: Path) -> None:
+def test_a_folder_deeper_than_the_recursion_of_python_fails_nothing(folder: Path) -> None:
+    """Up to Python 3.12 it is left; later versions remove folders without recursion."""
     inside = os.open(folder, os.O_DIRECTORY)
     for _ in range(3_000):
         os.mkdir("d", dir_fd=inside)
@@ -38,8 +39,8 @@ def test_a_folder_deeper_than_the_recursion_of_python_is_left(folder: Path) -> N
         inside = below
     os.close(inside)
     try:
-        assert remove_abandoned() == (0, 0)
-        assert folder.exists()
+        removed = remove_abandoned()
+        assert (removed, folder.exists()) in (((0, 0), True), ((1, 0), False))
     finally:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
 

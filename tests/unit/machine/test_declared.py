@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +25,8 @@ from testbed.machine.versions import (
     source_version,
 )
 from tests.support.paths import ROOT
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 
 def test_required_packages_are_those_of_pyproject() -> None:
@@ -182,6 +185,7 @@ def test_a_process_asks_for_the_versions_of_tools_once(monkeypatch: pytest.Monke
         versions.versions.cache_clear()
 
 
+@needs_git
 def test_the_commit_of_a_checkout_of_another_user_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +199,7 @@ def test_the_commit_of_a_checkout_of_another_user_is_known(
     assert commit_of(tmp_path) == (head.strip(), False)
 
 
+@needs_git
 def test_a_checkout_without_a_known_commit_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
