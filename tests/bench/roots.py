@@ -73,7 +73,7 @@ def main(
     if experiment:
         steps.append(("experiment", f"./run.sh run {shlex.quote(experiment)}", False))
     if tests:
-        quiet = "-q -p no:cacheprovider --no-header"
+        quiet = "-q -p no:cacheprovider --no-header -n auto --dist loadfile"
         steps.append(("tests", f".venv/bin/python -m pytest {quiet} {shlex.quote(tests)}", False))
     for name, text, network in steps:
         _timed(name, _inside(place, text, network), network)
