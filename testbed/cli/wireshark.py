@@ -36,8 +36,6 @@ RECORD = "installed.json"
 _TOPOLOGY = RunLayout(Path()).topology.name
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
-#: The line of Wireshark's global init.lua with which root's own Lua files run.
-ALLOW_ROOT = "run_user_scripts_when_superuser = true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +95,17 @@ def folders() -> Folders:
 def why_not_for_root() -> str | None:
     """Says why root's Wireshark does not load the installed dissector; None: it does, or the user is another.
 
-    From Wireshark 4.4 on, root's own Lua files are passed over in silence.
+    From Wireshark 4.4 on, Lua files in root's own folders are passed over in silence.
 
     Raises:
         MachineError: tshark is missing.
     """
     if os.geteuid() != 0 or "\tcbcb\t" in _tshark("-G", "protocols").replace("\n", "\t"):
         return None
-    allowing = Path(_named_folders().get("Global Lua Plugins", "")) / "init.lua"
+    everybody = _named_folders().get("Global Lua Plugins", "the folder of global Lua plugins")
     return (
-        f"this Wireshark runs no Lua files of root: `{ALLOW_ROOT}` in {allowing} allows them; "
-        "or start Wireshark as another user, and install the files for that user"
+        f"this Wireshark reads no Lua files in root's folders: copy the two to {everybody}, "
+        "or start it as another user, and install the files for that user"
     )
 
 

@@ -437,7 +437,9 @@ def test_a_body_of_too_many_items_is_checked_and_partly_shown(tmp_path: Path) ->
         for index, piece in enumerate(pieces)
     ]
     capture = write_capture(tmp_path / "many.pcap", frames, snaplen=262_144)
-    found = rows(capture, ["cbcb.note.too_many_items", "cbcb.decode_error", "_ws.lua.error"])
+    # From 4.4 on, tshark makes no items below a field that nobody asked for: the predicate's.
+    columns = ["cbcb.note.too_many_items", "cbcb.decode_error", "_ws.lua.error", "cbcb.predicate"]
+    found = [{name: row[name] for name in row if name != "predicate"} for row in rows(capture, columns)]
     assert found == [{}] * (len(pieces) - 1) + [{"note.too_many_items": ["1"]}]
 
 

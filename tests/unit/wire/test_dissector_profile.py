@@ -30,6 +30,7 @@ from tests.support.wire_tshark import (
     ETHERNET,
     needs_tshark,
     rows,
+    skip_without_own_plugins,
     tshark,
     unescaped,
     write_capture,
@@ -106,6 +107,7 @@ def test_the_buttons_of_the_profile_are_filters(vectors: Path) -> None:
 
 
 def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
+    skip_without_own_plugins()
     home = tmp_path / "home"
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
     Installation(read_sources(), where).install(lambda _target: False)
@@ -145,6 +147,7 @@ def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) ->
 
 
 def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> None:
+    skip_without_own_plugins()
     names = {3: 'a "b" ] }\\', 7: "Zürich"}
     nodes = [Node(number, 1.0, 2.0, names.get(number)) for number in range(9)]
     network = build("nodes", nodes, [LinkSpec(number, number + 1) for number in range(8)])
