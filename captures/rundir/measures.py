@@ -35,7 +35,7 @@ class PartLag(TypedDict):
         Annotated[
             str,
             "what that turn of a router did last: type of a frame, `deadline`, `request`, or `compiled` "
-            "(messages and requests in compiled code alone); empty: nothing, or another part",
+            "(messages in compiled code, with their deliveries); empty: nothing, or another part",
         ]
     ]
     turn_at_s: NotRequired[Annotated[float, "experiment second at which that turn ended"]]

@@ -20,7 +20,7 @@ _RECENT, _LAG, _LAG_WALL, _LAG_AT, _TURN, _TURN_OF, _TURN_AT, _TURN_CPU = range(
 
 
 #: What a turn did last, beside the types of frames (below 256): nothing, a deadline, an application's
-#: request, messages or requests in compiled code alone.
+#: request, messages in compiled code with their deliveries.
 NOTHING, DEADLINE, REQUEST, COMPILED = 0, 256, 257, 258
 _WORK = {DEADLINE: "deadline", REQUEST: "request", COMPILED: "compiled"}
 

@@ -76,9 +76,13 @@ def forward(state: Address, fresh: I64) -> Flag:
         state: the router.
         fresh: 1: receive a batch first; 0: go on at frame `layout.NEXT`.
 
-    `layout.NEXT` is afterwards the first frame that was not decided, which is the core's; a frame that was
-    decided, and that applications get (`layout.LOCAL`); or `layout.COUNT`. Frames that an earlier call could
-    not send are sent first.
+    `layout.NEXT` is afterwards
+
+    - the first frame that was not decided, which is the core's,
+    - or a frame that was decided, and that applications get (`layout.LOCAL`),
+    - or `layout.COUNT`.
+
+    The call first sends the frames that an earlier call could not send.
 
     Returns:
         Whether frames are left: not decided, not delivered, or not sent.

@@ -114,8 +114,9 @@ class DataPlane:
     def wait(self, epoll: select.epoll, until: float | None, meter: Meter) -> list[tuple[int, int]]:
         """Waits, and forwards batches of messages for as long as nothing else is ready.
 
-        The core has no part in it, so what compiled code works on is laid out once. Few lines of Python stand
-        between a wait and its batch: caches are cold then, and each line costs more than compiled code.
+        Deliveries alone ask the core, and the layout of the tables is brought up to date after each. Few
+        lines of Python are between a wait and its batch: caches are cold then, and each line costs more than
+        compiled code.
 
         Args:
             epoll: what to wait for; the plane's own socket is in it, for input.
@@ -184,7 +185,7 @@ class DataPlane:
         return self._undecided(hold)
 
     def _go_on(self, hold: bool) -> None:
-        """Forwards what is behind the frame at which compiled code has stopped."""
+        """Forwards the frames behind the frame at which compiled code has stopped."""
         self._pass()
         # A call into compiled code is slow after a wake-up: none is made behind the last frame.
         if self._state[_NEXT] < self._state[_COUNT]:

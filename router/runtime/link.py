@@ -343,7 +343,7 @@ class Link:
             self._put_off.extend(self._plane.take_rest())
 
     def note_waiting(self) -> None:
-        """Called after messages: frames that are partly received, or wait to be sent, are waited for."""
+        """Marks the link changed if frames wait to be sent, or an incomplete frame expires earlier."""
         deadline = self._intake.reassembler.next_deadline()
         earlier = deadline is not None and (self._known is None or deadline < self._known)
         # The core may have answered a message by an SR.

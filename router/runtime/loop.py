@@ -294,7 +294,7 @@ class RouterLoop:
         if ready is not None:
             self._others_ready(ready, until)
         self._applications.serve(until)
-        self._look_at_some_deadlines()
+        self._look_up_deadlines_after_messages()
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
         """Waits for input or until the timeout; compiled code forwards messages while nothing else is ready.
@@ -326,8 +326,8 @@ class RouterLoop:
             return True
         return self._due is not None and self._clock.now() >= self._due
 
-    def _look_at_some_deadlines(self) -> None:
-        """Looks at the deadlines that a message may change; the link says so if its own are others."""
+    def _look_up_deadlines_after_messages(self) -> None:
+        """Looks up the deadlines that a message may change; the link marks itself changed if its own do."""
         self._link.note_waiting()
         self._look_up_due()
         self._wake_earlier(self._applications.next_deadline())
@@ -411,7 +411,7 @@ class RouterLoop:
                 if time.monotonic() - now > _TURN_S:
                     link.put_off_messages()
                     break
-            self._look_at_some_deadlines()
+            self._look_up_deadlines_after_messages()
 
     def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:
         """Notes how long the frame has waited that is read next."""

@@ -278,7 +278,7 @@ def _in_batches(specs: Sequence[RouterSpec], pages: Mapping[str, ClockPage]) -> 
 
 
 def _open_descriptors() -> set[int]:
-    """The open descriptors of this process; that of the listing is closed by then."""
+    """Returns the open descriptors of this process, without the descriptor that lists them."""
     listed = [int(each.name) for each in Path("/proc/self/fd").iterdir()]
     return set(filter(_is_open, listed))
 

@@ -27,7 +27,7 @@ MAX_DESTINATIONS = 65_536
 
 
 class FrameType(IntEnum):
-    """Numbers of the frame types; `FRAMES` describes them."""
+    """Numbers of the frame types; `format_frames.FRAMES` describes them."""
 
     MSG = 1
     RA = 2
@@ -48,7 +48,7 @@ class FrameType(IntEnum):
 
 
 class Tlv(IntEnum):
-    """Numbers of the TLV types; `TLVS` describes them. 0 is never valid: zero bytes are not read as TLVs."""
+    """Numbers of the TLV types; `format_tlvs.TLVS` describes them. 0 is invalid: zero bytes are no TLVs."""
 
     ATTRIBUTE = 1
     FILTER = 2
@@ -216,7 +216,7 @@ class FrameFormat:
 class TlvFormat:
     """A TLV type: the layout of its value.
 
-    `FRAMES` says in which frames it occurs.
+    `format_frames.FRAMES` lists the frames in which it occurs.
     """
 
     type: Tlv

@@ -353,7 +353,7 @@ BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
 def _marks(path: Path, name: str) -> tuple[str, str]:
     """The lines around a block."""
     if path.suffix == ".lua":
-        source = "made from router/wire/format.py by `python -m router.wire.generate`"
+        source = "made from router/wire/format*.py by `python -m router.wire.generate`"
         return f"-- BEGIN {name}, {source}\n", f"-- END {name}\n"
     return f"<!-- BEGIN {name}, made by `python -m router.wire.generate` -->\n", f"<!-- END {name} -->\n"
 

@@ -69,9 +69,10 @@ _handles = _FRAMEWORK.handles
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
 #: Connections that may wait to be accepted: all switches of a network connect at once.
 _BACKLOG = 1024
-#: Shortest time between echo requests to a switch, most requests a second to all switches, and how many may
-#: go unanswered before a switch counts as gone. With os-ken each takes three native threads: 200 a second,
-#: beside 1,000 routers on 2 processors, were answered so late that switches counted as gone.
+#: Shortest time between echo requests to a switch, most requests a second to all switches on average, and
+#: how many may go unanswered before a switch counts as gone: after some four intervals, 80 s with 1,000
+#: switches. os-ken has three native threads for each switch: 200 requests a second, beside 1,000 routers on
+#: 2 processors, were answered so late that switches counted as gone.
 _ECHO_INTERVAL_S, _ECHOES_PER_S = 5.0, 50
 _ECHO_LIMIT = 3
 

@@ -1,4 +1,6 @@
-"""Shortest paths and classes of subtrees in compiled code; `tests.support.plain_trees` is the oracle.
+"""Shortest paths and classes of subtrees in compiled code.
+
+tests/properties/controller/test_trees.py has the plain form of both.
 
 A network is given by the arrays of `testbed.controller.classes`.
 """

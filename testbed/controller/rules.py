@@ -158,7 +158,7 @@ class SentRules:
         self._sent: dict[int, Mapping[int, Rule]] = {}
 
     def forget(self, node: int) -> None:
-        """Takes it that a switch may have any rules for IP, for example after a restart."""
+        """Assumes that the switch may hold any IP rules, for example after a restart."""
         self._sent.pop(node, None)
 
     def changes(self, epoch: int, node: int, rules: Mapping[int, Rule]) -> Iterator[tuple[Rule, bool]]:

@@ -78,7 +78,7 @@ def test_changes_wait_for_a_point_of_a_poisson_process() -> None:
 
 
 def test_fixed_timers_keep_advertisements_apart() -> None:
-    """The rate of `figures.advertisements.issued`: 200 + 300 exp(-2/3) = 354 s from RA to RA."""
+    """The rate of `evaluation.figures.advertisements.issued`: 200 + 300 exp(-2/3) = 354 s from RA to RA."""
     issued = _advertised(RouterOptions(ra_min_interval_s=200.0), 300.0, 5e6)
     assert 5e6 / len(issued) == pytest.approx(354.0, rel=0.02)
     assert min(b - a for a, b in pairwise(issued)) == pytest.approx(200.0)
