@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import testbed.controller.paths  # noqa: F401  # Numba is there before memory is measured.
 from captures.rundir.capture_list import Kept
@@ -46,9 +45,6 @@ from testbed.support.errors import InputError, RunError, naming_a_full_disk
 from testbed.support.memory import resident_bytes
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
-
-if TYPE_CHECKING:
-    pass
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
