@@ -45,6 +45,7 @@ HEAVY = {
     "scapy": ("router.wire.layers",),
     "ryu": ("testbed.controller.framework",),
     "eventlet": ("testbed.controller.framework",),
+    "os_ken": ("testbed.controller.framework",),
     "mininet": ("testbed.emulation.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
     "duckdb": ("captures.tables.query", "captures.accounting.engines"),

@@ -107,7 +107,7 @@ def _commented(line: str, comment: str) -> Iterator[str]:
     """A line with a comment beside it, wrapped."""
     column = max(_COLUMN, len(line) + 1)
     head = line.ljust(column)
-    for part in wrap(comment, _WIDTH - column - 2):
+    for part in wrap(comment, _WIDTH - column - 2, break_on_hyphens=False):
         yield f"{head}# {part}\n"
         head = " " * column
 

@@ -33,6 +33,9 @@ _REQUEST = b'{"id":0,"method":"version","params":[]}'
 class SwitchProbe:
     """Asks each daemon for its version, one question at a time.
 
+    The main thread of ovs-vswitchd answers between two rounds of forwarding (with the kernel datapath, of
+    frames without a flow): an answer takes as long as a frame waits for its round.
+
     A daemon that is not there counts nothing: its supervision reports that.
 
     Args:

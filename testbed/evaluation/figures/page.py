@@ -36,7 +36,7 @@ _ROWS, _VALUES = 24, 12
 #: More statements that differ in subject and numbers alone are a row of the page together; more subjects of
 #: which a claim does not hold are counted.
 _APART, _NAMED = 2, 6
-_DIGITS = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+_DIGITS = r"(?:(?<!\d)[-+])?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 #: A number of a cell, or a range; the quantiles beside a median.
 _NUMBER = re.compile(rf"({_DIGITS})(?: to ({_DIGITS}))?")
 _BAND = re.compile(r" \[[^\]]*\]")
