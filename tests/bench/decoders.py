@@ -122,7 +122,7 @@ def _by_spark(capture: Path, columns: Sequence[str], compiled: bool) -> list[dic
 
 def _by_counting(capture: Path, compiled: bool) -> list[dict[str, Any]]:
     """View `traffic`, each frame in a time bin of its own."""
-    view = View(TRAFFIC, ("bin_ns", "type", "frames", "undecodable"), bin_ns=1)
+    view = View(TRAFFIC, ("bin_ns", "type", "frames", "frames_undecodable"), bin_ns=1)
     rows = _read(view, capture, compiled)
     return sorted(rows, key=lambda row: int(row["bin_ns"]))
 
@@ -214,7 +214,7 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
             if table[number]["undecodable"] != outcome[0]:
                 tell(number, "Spark, headers only", table[number])
         for table in counted:
-            found = (table[number]["type"], table[number]["frames"], table[number]["undecodable"])
+            found = (table[number]["type"], table[number]["frames"], table[number]["frames_undecodable"])
             if found != (headers[0][number]["type"], 1, outcome[0] is not None):
                 tell(number, "Spark, traffic", found)
         if _dissector_differs(shown[number], outcome):
