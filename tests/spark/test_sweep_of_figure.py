@@ -61,7 +61,7 @@ def test_runs_that_fail_are_on_the_page_and_in_the_status(
     finally:
         FIGURES.unregister("broken")
     page = (tmp_path / "broken-small.md").read_text()
-    assert "| at once: runs | 2 | 2 | shown |\n| kept back: runs | 2 | 0 | shown |\n" in page
+    assert "| runs | at once | 2 | 2 | shown |\n| runs | kept back | 2 | 0 | shown |\n" in page
     assert "\n- kept back: 0 of 2 runs\n" in page
     assert "at once: 2 of 2" not in page
     listed = page.split("Runs that failed, and are in no number of this page:\n\n")[1].splitlines()[:2]
