@@ -7,6 +7,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +22,20 @@ from testbed.support.errors import RunError
 
 @pytest.fixture
 def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two processes in the place of routers."""
-    started = [subprocess.Popen(["sleep", "3600"]) for _ in range(2)]
-    yield started
-    for process in started:
-        process.kill()
-        process.wait()
+    """Two processes in the place of routers; each has answered, so that its loader has closed its files."""
+    with ExitStack() as stack:
+        started = []
+        for _ in range(2):
+            cat = stack.enter_context(
+                subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            stack.callback(cat.kill)
+            assert cat.stdin is not None and cat.stdout is not None
+            cat.stdin.write(b"\n")
+            cat.stdin.flush()
+            assert cat.stdout.readline() == b"\n"
+            started.append(cat)
+        yield started
 
 
 @pytest.fixture
