@@ -6,6 +6,8 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 
 import networkx as nx
 import pytest
@@ -67,12 +69,21 @@ HEAVY = {
 }
 
 
-def _modules(packages: tuple[str, ...] = PACKAGES) -> Iterator[tuple[str, ast.Module]]:
-    for package in packages:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if "runs" not in path.parts:
-                name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-                yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+def _files(package: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        if "runs" not in path.parts:
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _imports_of(package: str) -> dict[str, list[str]]:
+    return {name: list(_imports(tree)) for name, tree in _files(package)}
+
+
+def _modules(packages: tuple[str, ...] = PACKAGES) -> Iterator[tuple[str, list[str]]]:
+    """Yields each module and what it imports, at whatever time."""
+    return chain.from_iterable(_imports_of(package).items() for package in packages)
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -88,8 +99,8 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 def test_packages_import_only_what_they_may() -> None:
     wrong = [
         f"{name} imports {imported}"
-        for name, tree in _modules()
-        for imported in _imports(tree)
+        for name, imports in _modules()
+        for imported in imports
         if (top := imported.split(".")[0]) in PACKAGES and top not in ALLOWED[name.split(".")[0]]
     ]
     assert wrong == []
@@ -100,9 +111,9 @@ def test_captures_take_only_what_describes_frames_records_and_time_from_the_rout
     allowed = {"predicates", "wire", "native", "records", "registry", "clock", "system"}
     wrong = [
         f"{name} imports {imported}"
-        for name, tree in _modules()
+        for name, imports in _modules()
         if name.startswith("captures")
-        for imported in _imports(tree)
+        for imported in imports
         if imported.startswith("router.") and imported.split(".")[1] not in allowed
     ]
     assert wrong == []
@@ -112,15 +123,15 @@ def test_topologies_take_only_the_registry_and_the_options_from_the_router() -> 
     """Both need the standard library alone, so that plain Mininet can load the topologies."""
     taken = {
         (name, imported)
-        for name, tree in _modules()
+        for name, imports in _modules()
         if name.startswith("topos")
-        for imported in _imports(tree)
+        for imported in imports
         if imported.startswith("router.")
     }
     modules = {imported for _, imported in taken if imported.count(".") == 1}
     assert modules == {"router.registry", "router.options"}
     standard = {
-        imported.split(".")[0] for name, tree in _modules() if name in modules for imported in _imports(tree)
+        imported.split(".")[0] for name, imports in _modules() if name in modules for imported in imports
     }
     assert standard <= sys.stdlib_module_names
 
@@ -138,8 +149,8 @@ def test_packages_are_acyclic() -> None:
     """No two packages import each other, directly or through others, at whatever time."""
     rooms = _rooms()
     graph = nx.DiGraph()
-    for name, tree in _modules():
-        for imported in _imports(tree):
+    for name, imports in _modules():
+        for imported in imports:
             room = rooms.get(imported)
             if room is not None and room != rooms[name]:
                 graph.add_edge(rooms[name], room, by=f"{name} imports {imported}")
@@ -156,8 +167,8 @@ def test_files_are_acyclic() -> None:
     modules = dict(_modules())
     graph = nx.DiGraph(
         (name, imported)
-        for name, tree in modules.items()
-        for imported in _imports(tree)
+        for name, imports in modules.items()
+        for imported in imports
         if imported in modules and name != imported
     )
     assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
@@ -168,10 +179,10 @@ def _rooms_of(package: str) -> dict[str, set[str]]:
     names = {name for name, _ in _modules()}
     depth = package.count(".") + 1
     found: dict[str, set[str]] = {}
-    for name, tree in _modules((package.split(".")[0],)):
+    for name, imports in _modules((package.split(".")[0],)):
         if name.startswith(f"{package}."):
             room = name.split(".")[depth]
-            imported = {each for each in _imports(tree) if each in names and each.startswith(f"{package}.")}
+            imported = {each for each in imports if each in names and each.startswith(f"{package}.")}
             found.setdefault(room, set()).update({each.split(".")[depth] for each in imported} - {room})
     return found
 
@@ -192,8 +203,8 @@ def test_rooms_of_the_testbed_import_those_below_them() -> None:
 def test_heavy_libraries_stay_in_their_rooms() -> None:
     wrong = [
         f"{name} imports {imported}"
-        for name, tree in _modules()
-        for imported in _imports(tree)
+        for name, imports in _modules()
+        for imported in imports
         if (homes := HEAVY.get(imported.split(".")[0])) is not None
         and not any(name == home or name.startswith(home + ".") for home in homes)
     ]
@@ -203,9 +214,9 @@ def test_heavy_libraries_stay_in_their_rooms() -> None:
 def test_the_oracle_shares_no_code_with_the_router() -> None:
     wrong = [
         f"{name} imports {imported}"
-        for name, tree in _modules()
+        for name, imports in _modules()
         if name.startswith("testbed.results.oracle")
-        for imported in _imports(tree)
+        for imported in imports
         if imported.split(".")[0] == "router"
     ]
     assert wrong == []
@@ -216,9 +227,9 @@ def test_modules_that_are_left_out_of_the_digest_of_the_code_change_no_result() 
     left_out = tuple(name.removesuffix(".py").replace("/", ".") for name in SHOWING)
     users = {
         name
-        for name, tree in _modules(("captures", "router", "topos", "testbed"))
+        for name, imports in _modules(("captures", "router", "topos", "testbed"))
         if not name.startswith((*left_out, "testbed.evaluation.figures"))
-        and any(imported.startswith(left_out) for imported in _imports(tree))
+        and any(imported.startswith(left_out) for imported in imports)
     }
     assert users == {
         *(
@@ -246,8 +257,8 @@ def test_no_test_module_imports_another() -> None:
     """Code that several tests use is in tests/support."""
     wrong = [
         f"{name} imports {imported}"
-        for name, tree in _modules(("tests",))
-        for imported in _imports(tree)
+        for name, imports in _modules(("tests",))
+        for imported in imports
         if imported.startswith("tests.")
         and any(part == "conftest" or part.startswith("test_") for part in imported.split(".")[1:])
     ]
@@ -257,7 +268,7 @@ def test_no_test_module_imports_another() -> None:
 def test_no_test_module_changes_where_modules_are_found() -> None:
     wrong = [
         f"{name}, line {node.lineno}"
-        for name, tree in _modules(("tests",))
+        for name, tree in _files("tests")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path"
     ]
