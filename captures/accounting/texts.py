@@ -6,7 +6,8 @@ A text says of a run:
 
 - `$name`: a value of `captures.accounting.steps.values`, as a literal;
 - `experiment_s(time_ns)`: the experiment second of a time, ns since 1970 UTC;
-- `bin_wall_s(second)`: the wall seconds of the time bin that begins at an experiment second.
+- `bin_wall_s(second)`: the wall seconds of the time bin that begins at an experiment second;
+- `incarnation(seq)`, `number(seq)`: the high and the low 32 bits of a sequence number.
 
 To add a table: a text, and a row in `captures.tables.catalogue`. Both engines must give the same bits: a sum
 of whole numbers is cast to bigint, numbers that are not whole are never summed, and an order names columns
@@ -25,11 +26,12 @@ from router.clock.page import NS
 
 #: Window of the paper's figures 12 to 14, and the step by which it moves; experiment seconds.
 WINDOW_S, STEP_S = 120.0, 2.0
+_LOW_BITS = (1 << 32) - 1
 _COMMENT = re.compile(r"--[^\n]*")
 _READ = re.compile(r"\b(?:from|join)\s+(\w+)\b(?!\s*\()")
 _DEFINED = re.compile(r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)\s+as\s*\(")
 _VALUE = re.compile(r"\$(\w+)")
-_TIME = re.compile(r"\b(experiment_s|bin_wall_s)\(([^()]+)\)")
+_FUNCTION = re.compile(r"\b(experiment_s|bin_wall_s|incarnation|number)\(([^()]+)\)")
 
 
 @cache
@@ -42,7 +44,7 @@ def texts() -> dict[str, str]:
 
 def reads(text: str) -> frozenset[str]:
     """The names of the tables that a text reads."""
-    code = _COMMENT.sub("", text)
+    code = _COMMENT.sub("", text).lower()
     return frozenset(_READ.findall(code)) - frozenset(_DEFINED.findall(code))
 
 
@@ -66,19 +68,24 @@ def in_order(names: Iterable[str], read_by: Callable[[str], Iterable[str]]) -> l
 
 
 def written_out(text: str, clock: Clock, values: Mapping[str, str]) -> str:
-    """A text for the engines: with the values of a run, and without the functions of time.
+    """A text for the engines: with the values of a run, and without the functions of texts.
 
     Raises:
         KeyError: a value is missing.
     """
 
-    def time(found: re.Match[str]) -> str:
-        function, column = found.groups()
-        if function == "experiment_s":
-            return experiment_seconds(clock, column)
-        return wall_seconds(clock, column, float(values["bin_s"]))
+    def expression(found: re.Match[str]) -> str:
+        function, given = found.groups()
+        match function:
+            case "experiment_s":
+                return experiment_seconds(clock, given)
+            case "bin_wall_s":
+                return wall_seconds(clock, given, float(values["bin_s"]))
+            case "incarnation":
+                return f"(({given} >> 32) & {_LOW_BITS})"
+        return f"({given} & {_LOW_BITS})"
 
-    code = _TIME.sub(time, _COMMENT.sub("", text))
+    code = _FUNCTION.sub(expression, _COMMENT.sub("", text))
     return _VALUE.sub(lambda found: values[found[1]], code)
 
 

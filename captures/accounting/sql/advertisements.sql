@@ -7,7 +7,7 @@ with caused as (
         row_number() over (partition by issuer, epoch order by first_ns, seq) as place
     from waves
 )
-select placed.issuer, placed.seq, (placed.seq >> 32) & 4294967295 as incarnation, placed.seq & 4294967295 as number,
+select placed.issuer, placed.seq, incarnation(placed.seq) as incarnation, number(placed.seq) as number,
     epoch, predicate,
     case when changes is not null then 'predicate' when later and place = 1 then 'epoch' end as cause,
     coalesce(changes, 0) as changes, experiment_s(first_ns) as t_s, first_ns, last_ns,

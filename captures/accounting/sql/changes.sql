@@ -25,8 +25,8 @@ with timeline as (
     from changed
 ), issued as (
     select issuer, seq, first_ns, predicate, predicate like 'encoded, %' as encoded,
-        lag(predicate) over (partition by issuer, seq >> 32 order by first_ns, seq) as former,
-        row_number() over (partition by issuer, seq >> 32 order by first_ns, seq) = 1 as opens
+        lag(predicate) over (partition by issuer, incarnation(seq) order by first_ns, seq) as former,
+        row_number() over (partition by issuer, incarnation(seq) order by first_ns, seq) = 1 as opens
     from waves
 ), wave as (
     select issuer, first_ns, min(seq) as seq, min_by(predicate, seq) as advertised,

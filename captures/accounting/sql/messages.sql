@@ -10,7 +10,8 @@ with counted as (
     from outcomes
     group by source, seq
 )
-select source, seq, (seq >> 32) & 4294967295 as incarnation, seq & 4294967295 as number, experiment_s(sent_ns) as sent_s, message,
+select source, seq, incarnation(seq) as incarnation, number(seq) as number,
+    experiment_s(sent_ns) as sent_s, message,
     coalesce(deliveries_expected, 0) as deliveries_expected,
     coalesce(delivered, 0) as delivered,
     coalesce(missed, 0) as missed,

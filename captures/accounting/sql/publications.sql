@@ -6,8 +6,8 @@ with got as (
     where event = 'deliver'
     group by source, seq
 )
-select service.source, service.seq, (service.seq >> 32) & 4294967295 as incarnation,
-    service.seq & 4294967295 as number, experiment_s(t_ns) as uploaded_s, message,
+select service.source, service.seq, incarnation(service.seq) as incarnation,
+    number(service.seq) as number, experiment_s(t_ns) as uploaded_s, message,
     coalesce(deliveries, 0) as deliveries, coalesce(deliveries_remote, 0) as deliveries_remote,
     coalesce(homes, 0) as homes
 from service left join got on got.source = service.source and got.seq = service.seq

@@ -67,15 +67,17 @@ def test_reads_are_the_names_that_a_text_does_not_define() -> None:
     text = """-- from nowhere
     with recursive a as (select 1 from b), c as (select * from a join d using (x))
     select * from c left join e on e.x = c.x cross join (values (1)) as f (y) cross join range(3)"""
-    assert reads(text) == {"b", "d", "e"}
+    assert reads(text) == reads(text.upper()) == {"b", "d", "e"}
 
 
 def test_values_and_times_are_written_out() -> None:
-    text = "select experiment_s(t_ns), bin_wall_s(s), $bins from x -- $unknown"
+    text = (
+        "select experiment_s(t_ns), bin_wall_s(s), incarnation(x.seq), number(seq), $bins from x -- $unknown"
+    )
     found = written_out(text, Clock.steady(5, 2.0), {"bins": "7", "bin_s": "1.0"})
     assert found == (
         "select ((t_ns - 5) * 2.0000000000000000e+00 / 1.0000000000000000e+09 + 0.0000000000000000e+00),"
-        " 5.0000000000000000e-01, 7 from x "
+        " 5.0000000000000000e-01, ((x.seq >> 32) & 4294967295), (seq & 4294967295), 7 from x "
     )
     with pytest.raises(KeyError, match="unknown"):
         written_out("$unknown", Clock.steady(5, 2.0), {})
