@@ -18,7 +18,7 @@ import pyarrow as pa
 from captures.accounting.conclusion import ANSWERS, conclusion, judged
 from captures.accounting.engines import DuckDB
 from captures.accounting.inputs import Inputs, read_inputs
-from captures.accounting.steps import Sources, Steps, reads_of
+from captures.accounting.steps import KNOWN, Sources, Steps, reads_of
 from captures.accounting.texts import in_order, reads, texts
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
@@ -28,16 +28,16 @@ from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
 from captures.tables.store import FRAMES
 
-#: The columns of frames that the keys of the summary need.
-_COLUMNS = (
-    *("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type", "time_ns", "length"),
-    *("issuer", "seq", "epoch", "undecodable", "fragment", "fragment_index", "total_length"),
-    *("attributes", "attention"),
+#: The columns of frames that the texts of the summary name.
+_COLUMNS = tuple(
+    name
+    for name in COLUMNS
+    if any(
+        FRAMES in reads(text) and re.search(rf"\b{name}\b", text)
+        for each in in_order(ANSWERS, reads_of)
+        if (text := texts().get(each))
+    )
 )
-#: A column that the keys need not, and that the text of a step names: its values take long to write.
-_UNREAD = SCHEMA.field("predicate")
-#: A query that names this column, or takes all columns of a table that has it.
-_PREDICATES = re.compile(r"\bpredicate\b|\bselect \*[^()]*\bfrom (?:frames|waves)\b")
 
 
 class Direct:
@@ -45,8 +45,8 @@ class Direct:
 
     Args:
         run_dir: a run folder with the oracle's answers.
-        whole: whether all columns of the frames are decoded, as `write_tables` and tables about predicates
-            need.
+        whole: whether the table of frames has all columns, as `write_tables` needs, or those of which the
+            summary is made.
         threads: of DuckDB; None: as many as the machine has processors.
         spill: folder for what does not fit into memory; None: the system's for temporary files.
 
@@ -58,17 +58,11 @@ class Direct:
     def __init__(
         self, run_dir: Path, *, whole: bool = False, threads: int | None = 1, spill: Path | None = None
     ) -> None:
-        self._whole = whole
         self.inputs: Inputs = read_inputs(RunLayout(run_dir))
         captures = {run_dir / each.file: each.identity for each in self.inputs.captures}
         columns = tuple(COLUMNS) if whole else _COLUMNS
-        frames, schema = (
-            decoded_frames(captures, columns),
-            pa.schema([SCHEMA.field(name) for name in columns]),
-        )
-        if not whole:
-            frames, schema = _without_predicates(frames), schema.append(_UNREAD)
-        self._engine = DuckDB(frames, schema, threads, spill)
+        schema = pa.schema([SCHEMA.field(name) for name in columns])
+        self._engine = DuckDB(decoded_frames(captures, columns), schema, threads, spill)
         sources = Sources(self.inputs, {each.name: path for path, each in captures.items()})
         self._steps = Steps(self._engine, sources)
         try:
@@ -123,15 +117,10 @@ class Direct:
         """Returns the answer to a query over tables and steps (`captures.accounting.texts`), and inputs.
 
         Raises:
-            ValueError: the query needs predicates of frames, and the accounting was made without `whole`.
+            captures.tables.query.DatabaseError: the query is wrong, or names a column of frames that the
+                summary does not need, and the accounting was made without `whole`.
         """
-        # The keys need the step `waves`, without its predicates.
-        names = () if self._whole else set(in_order(reads(query), reads_of)) - {"waves"}
-        for name, text in {"query": query, **{each: texts().get(each, "") for each in names}}.items():
-            of_frames = not self._whole and not {FRAMES, "waves"}.isdisjoint(reads(text))
-            if of_frames and _PREDICATES.search(self._steps.written_out(text)):
-                raise ValueError(f"{name}: needs an accounting with `whole`")
-        self._steps.make(reads(query))
+        self._steps.make(KNOWN & {*re.findall(r"\w+", query.lower())})
         return self._engine.database.sql(query).to_arrow_table()
 
 
@@ -151,11 +140,6 @@ def decoded_frames(
         decoder = FrameDecoder(identity, tuple(columns))
         for block in PcapReader(path, growing=growing).blocks():
             yield decoder.decode(block)
-
-
-def _without_predicates(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.append_column(_UNREAD, pa.nulls(batch.num_rows, _UNREAD.type))
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

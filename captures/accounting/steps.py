@@ -294,5 +294,7 @@ def reads_of(name: str) -> Collection[str]:
     return reads(texts()[name]) if name in texts() else ()
 
 
+#: Every table and step.
+KNOWN = frozenset((*texts(), *INPUTS, *MADE))
 #: Name -> number of the texts and steps that read it.
 _READERS = Counter(read for name in (*texts(), *MADE) for read in reads_of(name))
