@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from captures.datasource.options import OptionError, ReadOptions, read_options
+from captures.datasource.options import OptionError, ReadOptions, read_columns, read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View, view_of
 from captures.frames.identity import CaptureIdentity
@@ -97,21 +97,17 @@ def open_captures(
 
 def _flows(paths: Any, columns: Sequence[str] | None, options: Mapping[str, object]) -> pa.RecordBatchReader:
     # DuckDB takes a tenth of a second to load.
-    from captures.tables.query import new_database
+    from captures.tables.query import new_database, reading
 
     packets = open_captures(paths, PACKETS, FLOWS_READ, **options)
     with new_database() as database:
         database.register("packets", packets.schema.empty_table())
         schema = database.sql(FLOWS_SQL).to_arrow_table().schema
-    unknown = sorted(set(columns or ()) - set(schema.names))
-    if unknown:
-        known = ", ".join(schema.names)
-        raise OptionError(f"flows: option columns: no column {unknown[0]!r}; expected some of {known}")
-    schema = pa.schema([schema.field(name) for name in columns or schema.names])
+    names = read_columns(FLOWS, None if columns is None else ",".join(columns), schema.names)
+    schema = pa.schema([schema.field(name) for name in names])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with new_database() as database:
-            database.register("packets", packets)
+        with new_database() as database, reading(database, "packets", packets):
             for batch in database.sql(FLOWS_SQL).to_arrow_reader():
                 yield batch.select(schema.names)
 

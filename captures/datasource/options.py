@@ -185,7 +185,7 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
     return ReadOptions(
         paths=paths,
         view=view,
-        columns=_columns(source, options.get("columns"), list(views[view])),
+        columns=read_columns(source, options.get("columns"), list(views[view])),
         skip_bad_files=truth("ignoreCorruptFiles"),
         skip_missing_files=truth("ignoreMissingFiles"),
         bin_ns=_nanoseconds(source, options.get("binseconds", "1")),
@@ -279,7 +279,12 @@ def _paths(source: str, options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _columns(source: str, value: str | None, known: Sequence[str]) -> tuple[str, ...]:
+def read_columns(source: str, value: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    """Checks the option `columns`; None names all.
+
+    Raises:
+        OptionError: a name is not of `known`, or is there twice.
+    """
     if value is None:
         return tuple(known)
     names = [name.strip() for name in value.split(",")]

@@ -163,6 +163,27 @@ def batches(database: Database, relation: Relation, rows: int) -> Iterator[pa.Re
             yield batch
 
 
+@contextmanager
+def reading(database: Database, name: str, reader: pa.RecordBatchReader) -> Iterator[None]:
+    """Names the rows of a reader for queries; its error replaces that which DuckDB makes of it."""
+    failed: list[Exception] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from reader
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    database.register(name, pa.RecordBatchReader.from_batches(reader.schema, rows()))
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if failed:
+            raise failed[0] from error
+        raise
+
+
 def _check(sql: str) -> None:
     """Raises QueryError for a statement that would write a file, which the run's own folder would permit."""
     for statement in duckdb.extract_statements(sql):

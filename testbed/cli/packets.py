@@ -7,7 +7,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,7 +61,15 @@ def packets_command(arguments: Namespace) -> int:
     from captures.datasource.options import OptionError
     from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS
     from captures.pcap.formats import PcapError
-    from captures.tables.query import CLOSED, DatabaseError, interruptible, new_database, restrict, statements
+    from captures.tables.query import (
+        CLOSED,
+        DatabaseError,
+        interruptible,
+        new_database,
+        reading,
+        restrict,
+        statements,
+    )
     from testbed.terminal.answers import csv_texts, put_texts
 
     known = {**PCAP_VIEWS, **CBCB_VIEWS}.get(arguments.view)
@@ -79,7 +87,6 @@ def packets_command(arguments: Namespace) -> int:
     if view == FLOWS:
         question = f"with captures as ({FLOWS_SQL}) {question}"
         view, table, read = PACKETS, "packets", FLOWS_READ
-    failed: list[Exception] = []
 
     def batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         rows = 0
@@ -89,9 +96,7 @@ def packets_command(arguments: Namespace) -> int:
                 status.update(foreign(f"{rows:,} rows read"))
                 yield batch
         except (PcapError, OSError) as error:
-            # DuckDB makes an error of its own of it.
-            failed.append(error)
-            raise
+            raise InputError(str(error)) from error
 
     try:
         with (
@@ -99,9 +104,11 @@ def packets_command(arguments: Namespace) -> int:
             _warnings_in_one_line(),
             TemporaryDirectory(prefix=".cbcb-packets-", dir=folder) as made,
             new_database(**CLOSED) as database,
+            ExitStack() as opened,
         ):
             reader = open_captures(arguments.files, view, read)
-            database.register(table, pa.RecordBatchReader.from_batches(reader.schema, batches(reader)))
+            counted = pa.RecordBatchReader.from_batches(reader.schema, batches(reader))
+            opened.enter_context(reading(database, table, counted))
             restrict(database, made)
             if len(statements(question)) != 1:
                 raise InputError(f"--where {condition}: expected a condition, without ';'")
@@ -118,8 +125,6 @@ def packets_command(arguments: Namespace) -> int:
     except (OptionError, PcapError, FileNotFoundError) as error:
         raise InputError(str(error)) from error
     except DatabaseError as error:
-        if failed:
-            raise InputError(str(failed[0])) from failed[0]
         raise InputError(f"--columns, --where: {error}") from error
     return 0
 

@@ -90,10 +90,13 @@ def test_flows_are_the_conversations_of_tshark(tmp_path: Path) -> None:
 
 def test_wrong_input_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"no capture")
-    with pytest.raises(PcapError, match=r"a\.pcap: starts with"):
-        captures.open(tmp_path).read_all()
-    with pytest.raises(OptionError, match="no column 'x'"):
-        captures.open(tmp_path, columns=["x"])
+    for view in ("packets", "flows", "frames"):
+        with pytest.raises(PcapError, match=r"a\.pcap: starts with"):
+            captures.open(tmp_path, view).read_all()
+        for columns, error in ((["x"], "no column 'x'"), ([], "no column ''"), (["time_ns"] * 2, "twice")):
+            names = ["first_ns" if name == "time_ns" and view == "flows" else name for name in columns]
+            with pytest.raises(OptionError, match=error):
+                captures.open(tmp_path, view, names)
     with pytest.raises(OptionError, match=r"unknown option fromns2"):
         captures.open(tmp_path, fromNs2=5)
     with pytest.raises(FileNotFoundError, match=r"b\.pcap"):
