@@ -134,7 +134,7 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "incarnation": (
         pa.int64(),
         "bigint",
-        "of a HELLO: incarnation of the router, greater at each start; seconds since 1970 in an emulation",
+        "of a HELLO: start of its router, as in `seq` of its MSG and RA; seconds since 1970 in an emulation",
     ),
     "oldest_epoch": (pa.int64(), "bigint", "of a COMMIT: the oldest epoch that is still forwarded"),
     "acknowledged": (
@@ -154,7 +154,8 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "undecodable": (
         pa.string(),
         "string",
-        "why the frame does not decode; null: it decodes, or is a fragment",
+        "why the frame does not decode; null: it decodes, or is a fragment. With `bad_source`, other columns "
+        "are those of the frame",
     ),
 }
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.

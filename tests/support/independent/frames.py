@@ -283,10 +283,13 @@ class Capture:
         try:
             header, body = self._header(row, data[14:])
             row |= header
-            if row["from_node"] is None:
-                raise MalformedError("bad_source")
-            content = None if body is None else content_of(body)
-            return row | ({} if content is None else _columns(data[15], content)), content
+            try:
+                content = None if body is None else content_of(body)
+                row |= {} if content is None else _columns(data[15], content)
+            finally:
+                if row["from_node"] is None:
+                    raise MalformedError("bad_source")
+            return row, content
         except MalformedError as error:
             return {**row, "undecodable": str(error)}, None
 

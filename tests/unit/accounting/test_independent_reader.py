@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from testbed.experiments.config.shipped import find_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.capture_files import pcap
 from tests.support.independent import tables
+from tests.support.independent.frames import packets
 from tests.support.paths import ROOT
 
 _SMALL = {
@@ -78,21 +80,95 @@ def _plain(value: object) -> object:
     return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-@pytest.mark.parametrize("kind", _RUNS)
-def test_a_reader_of_the_documents_finds_the_same_tables(tmp_path: Path, kind: str) -> None:
-    name, overrides, (column, value) = _RUNS[kind]
+def _simulated(folder: Path, kind: str) -> Path:
+    """A run with the oracle's answers, not accounted for."""
+    name, overrides, _ = _RUNS[kind]
     experiment = load_experiment(find_experiment(name), overrides)
-    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)), "all")
+    run = simulate(experiment, folder, Progress(Console(quiet=True)), "all")
     judge_run(RunLayout(run), experiment)
+    return run
+
+
+def _agreed(run: Path) -> tuple[tables.Run, set[str]]:
+    """The run as the reader finds it, and the tables that have rows; the accounting writes the same."""
     account_directly(run, lambda _: None)
     read = tables.Run(run)
-    assert any(row.get(column) == value for row in read.frames)
+    with_rows = set()
     for table, recomputed in tables.TABLES.items():
         path = store.folder(run, table)
         written = pa.table({}) if store.is_empty(run, table) else pq.read_table(path)
         columns = TABLES[table].schema.names
         found, expected = _rows(recomputed(read), columns), _rows(written.to_pylist(), columns)
         assert (table, list(found - expected)[:3]) == (table, list(expected - found)[:3])
+        if found:
+            with_rows.add(table)
+    return read, with_rows
+
+
+@pytest.mark.parametrize("kind", _RUNS)
+def test_a_reader_of_the_documents_finds_the_same_tables(tmp_path: Path, kind: str) -> None:
+    column, value = _RUNS[kind][2]
+    read, with_rows = _agreed(_simulated(tmp_path, kind))
+    assert any(row.get(column) == value for row in read.frames)
+    of_service = {"publications", "publication_deliveries"}
+    of_messages = {"advertised", "messages", "arrivals", "deliveries", "processed", "trees"}
+    assert with_rows == tables.TABLES.keys() - (of_messages if kind == "publications" else of_service)
+    # `incarnation` has one meaning: the starts of routers in HELLOs are those in sequence numbers.
+    starts = {(row["issuer"], row["incarnation"]) for row in read.frames if row.get("incarnation")}
+    numbers = {
+        (row["issuer"], row["seq"] >> 32) for row in read.frames if row["type"] in ("MSG", "RA", "PUB")
+    }
+    assert numbers and numbers <= starts
+
+
+def _damaged(frame: bytes) -> Iterator[tuple[str, bytes]]:
+    """Reason and bytes of malformed frames, made of a MSG frame (docs/reference/wire-format.md)."""
+
+    def header(reason: str, at: int, data: bytes) -> tuple[str, bytes]:
+        return reason, frame[: 14 + at] + data + frame[14 + at + len(data) :]
+
+    def body(reason: str, data: bytes) -> tuple[str, bytes]:
+        size = len(data)
+        fields = size.to_bytes(4, "big") + frame[38:42] + size.to_bytes(2, "big") + bytes(2)
+        return reason, frame[:34] + fields + data
+
+    yield header("bad_version", 0, b"\x09")
+    yield header("bad_type", 1, b"\x63")
+    yield header("bad_reserved", 30, b"\x00\x01")
+    yield header("too_large", 20, (2**24 + 1).to_bytes(4, "big"))
+    yield header("bad_fragment", 24, b"\x00\x05")
+    yield header("bad_length", 20, b"\x00\x00\x00\x01")
+    yield header("bad_length", 20, b"\x00\x00\x00\x01\x00\x00\x00\x02")
+    yield "truncated", frame[:-1]
+    yield "truncated", frame[:30]
+    yield "bad_source", frame[:8] + b"\xee" * 4 + frame[12:]
+    yield body("bad_tlv", b"\x01\x00\x00")
+    yield body("bad_tlv", b"\x01\x00\x00\x00\x09a")
+    yield body("bad_tlv", bytes(5))
+    yield body("bad_value", b"\x01\x00\x00\x00\x04\x01a\x09\x01")
+
+
+def test_the_reader_and_the_accounting_refuse_the_same_frames(tmp_path: Path) -> None:
+    run = _simulated(tmp_path, "destinations")
+    refused = list[str]()
+    for path in [*(run / "pcap").glob("link-*")][:1] + [*(run / "pcap").glob("host-*")][:1]:
+        time_ns, _, frame = next(each for each in packets(path) if each[2][15] == 1)
+        made = [
+            (reason, data)
+            for reason, data in _damaged(frame)
+            if reason != "bad_source" or path.name.startswith("link-")
+        ]
+        with path.open("ab") as file:
+            file.write(
+                pcap([(time_ns, data) for _, data in made], nano=b"\x4d\x3c" in path.read_bytes()[:4])[24:]
+            )
+        refused += [reason for reason, _ in made]
+    read, _ = _agreed(run)
+    found = [row["undecodable"] for row in read.frames if row.get("undecodable")]
+    assert Counter(found) == Counter(refused)
+    source = (ROOT / "tests" / "support" / "independent" / "frames.py").read_text()
+    source = (ROOT / "tests" / "support" / "independent" / "frames.py").read_text()
+    assert {*re.findall(r'"(bad_\w+|truncated|too_large)"', source)} == {*refused}
 
 
 def test_the_reader_imports_nothing_of_the_project() -> None:
