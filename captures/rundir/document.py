@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -127,7 +128,8 @@ FILES: tuple[RunFile, ...] = (
 )
 #: More records of a file are in one table, with their fields in another.
 _FEW = 3
-_FIELDS = "| field | value | meaning |\n|---|---|---|\n"
+#: The greatest length of a line of a page.
+_WIDTH = 160
 _HEAD = """# The run folder
 
 A run writes one folder, `captures/runs/<id>/`. `captures.rundir` names its files, and reads and writes them.
@@ -137,8 +139,6 @@ Of the values below, `node` is the number of a node (at least 0 and below 2e+09)
 clock in ns since 1970 UTC (at least 0 and below 4e+18); an optional field may be absent. In a log with
 several records, the field `event` names the record.
 
-| file | content |
-|---|---|
 """
 
 
@@ -162,42 +162,54 @@ def records_of(file: RunFile) -> tuple[tuple[str, type], ...]:
 
 def _rows() -> Iterator[str]:
     for file in FILES:
-        yield f"| {names_of(file)} | {_cell(file.sentence)} |"
+        yield bullet(f"{names_of(file)}: {file.sentence}")
 
 
 def _records() -> Iterator[str]:
     for file in FILES:
         records = records_of(file)
         if records:
-            yield f"\n## {names_of(file)}\n"
+            yield f"\n## {textwrap.shorten(names_of(file), _WIDTH - 3, placeholder=' ...')}\n"
         if len(records) > _FEW:
             yield from _events(records)
             continue
         for heading, record in records:
             if heading:
                 yield f"\n### {heading}\n"
-            yield f"\n{_sentence(record)}\n\n{_FIELDS}"
+            yield f"\n{filled(_sentence(record))}\n\n"
             for field in fields(record):
-                yield f"| `{field.name}` | {_value(field)} | {_cell(field.meaning)} |\n"
+                yield bullet(f"`{field.name}`, {_value(field)}: {field.meaning}") + "\n"
 
 
 def _events(records: Sequence[tuple[str, type]]) -> Iterator[str]:
     """The records of a log: each with its fields, and each field once with what all records say of it."""
-    yield "\n| record | fields | meaning |\n|---|---|---|\n"
+    yield "\n"
     meanings: dict[str, dict[str, list[str]]] = {}
     for heading, record in records:
         names = heading.removeprefix("Event ")
         own = [field for field in fields(record) if field.name != "event"]
         listed = ", ".join(f"`{field.name}`" for field in own)
-        yield f"| {names} | {listed} | {_cell(_sentence(record))} |\n"
+        yield bullet(f"{names} ({listed}): {_sentence(record)}") + "\n"
         for field in own:
-            cells = f"{_value(field)} | {_cell(field.meaning)}"
-            meanings.setdefault(field.name, {}).setdefault(cells, []).append(names)
-    yield f"\n{_FIELDS}"
+            meaning = f"{_value(field)}: {field.meaning}"
+            meanings.setdefault(field.name, {}).setdefault(meaning, []).append(names)
+    yield "\nFields:\n\n"
     for name, variants in meanings.items():
-        for cells, of in variants.items():
+        for meaning, of in variants.items():
             records_with = f" ({', '.join(of)})" if len(variants) > 1 else ""
-            yield f"| `{name}`{records_with} | {cells} |\n"
+            yield bullet(f"`{name}`{records_with}, {meaning}") + "\n"
+
+
+def bullet(text: str) -> str:
+    """An item of a list, in lines of a page."""
+    return filled(f"- {text}", indent="  ")
+
+
+def filled(text: str, *, indent: str = "") -> str:
+    """A paragraph, in lines of a page."""
+    return textwrap.fill(
+        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _sentence(record: type) -> str:
@@ -207,7 +219,3 @@ def _sentence(record: type) -> str:
 def _value(field: Field) -> str:
     words = field.expected.replace(expected(TimeNs), "time").replace(expected(NodeNumber), "node")
     return words.removeprefix("an ").removeprefix("a ") + ("" if field.required else ", optional")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

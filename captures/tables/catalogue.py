@@ -36,7 +36,7 @@ CLOCKS = {
 #: A name has one type and one unit in all tables.
 NAMES = {
     "arrived_ns": "time at which a message arrived, that of its first frame",
-    "bytes": "bytes on the wire of the frames that the row counts",
+    "bytes": "bytes on the wire of the frames that the row counts, Ethernet headers included",
     "cost": "cost of a link, or of the links of a path",
     "crossings": "crossings of links by the frames of the row",
     "decided": "the oracle decides on the delivery",
@@ -46,24 +46,24 @@ NAMES = {
     "expected": "the oracle expects the delivery",
     "filters": "filters of the predicate",
     "frames": "Ethernet frames that the row counts; each fragment is one",
-    "from_node": "the node that the row's frames or message came from",
+    "from_node": "the node that the row's frames or message came from; null: an unknown address",
     "hops": "links of a path",
-    "incarnation": "start of a router: greater at each; in a `seq` with it, the high 32 bits",
+    "incarnation": "start of a router, greater at each: the high 32 bits of `seq` of its messages and RAs",
     "issuer": "`issuer` of a frame's header",
     "last_ns": "time of the last event or frame that the row is about",
     "last_s": "time of the last event or frame that the row is about",
     "link": "index of the link",
     "message": "attributes of a message, in the readable notation",
-    "node": "the node that the row is about",
+    "node": "the node that the row is about; of a row with `app`, the node of that application",
     "part": "part of a router's state",
-    "predicate": "a predicate, in the readable notation",
+    "predicate": "predicate, in the readable notation",
     "requested_ns": "time at which a router read a request",
     "seq": "`seq` of a frame's header: 64 unsigned bits, stored as a signed number",
     "source": "node that sent the message, or whose messages the row is about",
     "t_ns": "time that the row is about",
     "t_s": "time that the row is about; of a curve, the end of the window",
-    "to_node": "the node that the row's frames or message went to",
-    "type": "frame type; a private frame has the type of the frame in whose place it is",
+    "to_node": "the node that the row's frames or message went to; null as `from_node`",
+    "type": "frame type; `undecodable`: the header does not decode",
     "u": "an end of a link",
     "v": "the other end of a link",
 }
@@ -109,35 +109,33 @@ class Table:
 _INT, _LONG, _DOUBLE = pa.int32(), pa.int64(), pa.float64()
 _TEXT, _FLAG, _INTS = pa.string(), pa.bool_(), pa.list_(pa.int32())
 
-_LINK = Column("link", _INT, "index of the link")
-_FROM = Column("from_node", _INT, "sending end; null: the source address names no end of the link")
-_TO = Column("to_node", _INT, "receiving end; null as `from_node`")
-_TYPE = Column("type", _TEXT, "frame type; `undecodable`: the header does not decode")
+
+def _shared(name: str, type_: pa.DataType, unit: str = "") -> Column:
+    """A column with the meaning that all tables share."""
+    return Column(name, type_, NAMES[name], unit)
+
+
+_LINK = _shared("link", _INT)
+_FROM, _TO, _TYPE = _shared("from_node", _INT), _shared("to_node", _INT), _shared("type", _TEXT)
 _DIRECTION = (_LINK, _FROM, _TO)
-_FRAMES = Column("frames", _LONG, "Ethernet frames; each fragment counts", "frames")
-_BYTES = Column("bytes", _LONG, "bytes on the wire, Ethernet header included", "bytes")
+_FRAMES, _BYTES = _shared("frames", _LONG, "frames"), _shared("bytes", _LONG, "bytes")
 _COUNTS = (_FRAMES, _BYTES)
 _BIN = Column("bin_s", _DOUBLE, "start of the bin", EXPERIMENT_S)
 _RATES = (
     Column("frames_per_s", _DOUBLE, "frames in the bin / length of the bin", "frames / experiment s"),
     Column("bytes_per_s", _DOUBLE, "bytes in the bin / length of the bin", "bytes / experiment s"),
 )
-_POINT = Column("t_s", _DOUBLE, "end of the window", EXPERIMENT_S)
-_CURVE = (_POINT, Column("fraction", _DOUBLE, "share in the window, 0 to 1", "1"))
-_SOURCE = Column("source", _LONG, "node that sent the message")
-_SEQ = Column("seq", _LONG, "sequence number: 64 unsigned bits, stored as a signed number")
+_TIME_S, _TIME_NS = _shared("t_s", _DOUBLE, EXPERIMENT_S), _shared("t_ns", _LONG, UNIX_NS)
+_CURVE = (_TIME_S, Column("fraction", _DOUBLE, "share in the window, 0 to 1", "1"))
+_SOURCE, _SEQ = _shared("source", _LONG), _shared("seq", _LONG)
 _MESSAGE = (_SOURCE, _SEQ)
 _PARTS_OF_SEQ = (
-    Column("incarnation", _LONG, "high 32 bits of `seq`: the start of the router"),
+    _shared("incarnation", _LONG),
     Column("number", _LONG, "low 32 bits of `seq`: the router's count since that start"),
 )
-_NODE = Column("node", _INT, "node of the application")
+_NODE, _EPOCH, _PREDICATE = _shared("node", _INT), _shared("epoch", _LONG), _shared("predicate", _TEXT)
 _APP = Column("app", _TEXT, "name of the application")
 _SENT = Column("sent_s", _DOUBLE, "time at which the application requested the sending", EXPERIMENT_S)
-_EVENT_TIME = (
-    Column("t_s", _DOUBLE, "time of the event", EXPERIMENT_S),
-    Column("t_ns", _LONG, "time of the event", UNIX_NS),
-)
 _SHORTEST = (
     Column(
         "shortest_hops",
@@ -260,7 +258,7 @@ _ROWS = (
         "talkers",
         "router and frame type, on the links between routers and their switches",
         (
-            Column("node", _INT, "the router"),
+            _NODE,
             _TYPE,
             _count("frames_sent", "frames sent; a frame to several neighbours leaves once", "frames"),
             _count("bytes_sent", "bytes of the frames sent", "bytes"),
@@ -284,8 +282,7 @@ _ROWS = (
             ),
             _count("dropped_by_kernel", "frames that the device had and the capture lost", "frames"),
             Column("defect", _TEXT, "where and how the file ends inside a record; null: the file is whole"),
-            _count("frames", "frames in the file", "frames"),
-            _BYTES,
+            *_COUNTS,
             _count("frames_undecodable", "frames that do not decode", "frames"),
             Column("first_s", _DOUBLE, "time of the first frame; null: the file holds none", EXPERIMENT_S),
             Column("last_s", _DOUBLE, "time of the last frame; null: the file holds none", EXPERIMENT_S),
@@ -296,7 +293,7 @@ _ROWS = (
         "message sent",
         (
             *(*_MESSAGE, *_PARTS_OF_SEQ, _SENT),
-            Column("message", _TEXT, "attributes of the message, in the readable notation"),
+            _shared("message", _TEXT),
             _count("deliveries_expected", "applications that should receive the message", "applications"),
             _count("delivered", "applications that received the message", "applications"),
             _count("missed", "applications where it was expected and not delivered", "applications"),
@@ -311,7 +308,7 @@ _ROWS = (
         "arrival on the tree of the source, else the first",
         (
             _SOURCE,
-            Column("node", _INT, "the router"),
+            _NODE,
             _SEQ,
             Column("from_node", _INT, "the neighbour that sent the message"),
             _LINK,
@@ -369,7 +366,7 @@ _ROWS = (
         "message at a router, from a neighbour or from an application of its own; empty unless all host "
         "links were captured",
         (
-            Column("node", _INT, "the router"),
+            _NODE,
             *_MESSAGE,
             Column("t_s", _DOUBLE, "time of the first frame, or of the request to send", EXPERIMENT_S),
             _count("t_ns", "time of the first frame, or of the request to send", UNIX_NS),
@@ -408,8 +405,7 @@ _ROWS = (
                 WALL_S,
             ),
             _count("times", "deliveries to the application; more than 1 is a fault", "deliveries"),
-            Column("expected", _FLAG, "the oracle expects the delivery"),
-            Column("decided", _FLAG, "the oracle decides on the delivery"),
+            *(_shared("expected", _FLAG), _shared("decided", _FLAG)),
             Column(
                 "hops", _INT, "links on the path taken, 0 at the sending node; null as in `arrivals`", "links"
             ),
@@ -422,8 +418,8 @@ _ROWS = (
         "predicate that an application had in force",
         (
             *(_NODE, _APP),
-            Column("predicate", _TEXT, "in the readable notation"),
-            Column("filters", _INT, "filters of the predicate", "filters"),
+            _PREDICATE,
+            _shared("filters", _INT, "filters"),
             Column("from_s", _DOUBLE, "time at which the router had confirmed it", EXPERIMENT_S),
             Column(
                 "until_s",
@@ -467,7 +463,7 @@ _ROWS = (
         (
             Column("issuer", _LONG, "router that issued the RA"),
             *(_SEQ, *_PARTS_OF_SEQ),
-            Column("epoch", _LONG, "version of the broadcast tables"),
+            _EPOCH,
             Column(
                 "predicate",
                 _TEXT,
@@ -488,8 +484,7 @@ _ROWS = (
                 "routers that it reached, by the captures of host links; null unless all were captured",
                 "routers",
             ),
-            Column("frames", _LONG, "its frames on links; each fragment counts", "frames"),
-            Column("bytes", _LONG, "bytes of these frames", "bytes"),
+            *(replace(_FRAMES, meaning="its frames on links; each fragment is one"), _BYTES),
         ),
     ),
     Table(
@@ -497,7 +492,7 @@ _ROWS = (
         "predicate and type (RA or UR) on links; the fragments of a frame count as one frame",
         (
             Column("type", _TEXT, "`RA` or `UR`"),
-            Column("predicate", _TEXT, "in the readable notation"),
+            _PREDICATE,
             _count("issuers", "nodes that issued the predicate", "nodes"),
             _count("crossings", "crossings of links", "frames"),
             _count("body_bytes", "bytes of the bodies, over all crossings", "bytes"),
@@ -533,7 +528,7 @@ _ROWS = (
         "control_rate_curve",
         "point, every 2 s: rate of frames on links, mean over 120 s (paper, figure 14)",
         (
-            _POINT,
+            _TIME_S,
             Column("msg_per_s", _DOUBLE, "MSG frames", "frames / experiment s"),
             Column("ra_per_s", _DOUBLE, "RA frames", "frames / experiment s"),
             Column("sr_ur_per_s", _DOUBLE, "SR and UR frames together", "frames / experiment s"),
@@ -544,7 +539,7 @@ _ROWS = (
         "message that a router delivered to a member of a private network",
         (
             *_MESSAGE,
-            Column("node", _INT, "node of the application"),
+            _NODE,
             _APP,
             Column("t_s", _DOUBLE, "when the application had read the message", EXPERIMENT_S),
             Column(
@@ -561,7 +556,7 @@ _ROWS = (
             _APP,
             _SUBSCRIPTION,
             Column("round", _INT, "number of the round, from 0"),
-            Column("predicate", _TEXT, "in the readable notation"),
+            _PREDICATE,
             _count("max", "greatest number of publications of the round", "publications"),
             Column("begin_s", _DOUBLE, "registration or refresh", EXPERIMENT_S),
             Column("lifetime_s", _DOUBLE, "length of the round", EXPERIMENT_S),
@@ -585,7 +580,7 @@ _ROWS = (
         (
             *(*_MESSAGE, *_PARTS_OF_SEQ),
             Column("uploaded_s", _DOUBLE, "time of the upload", EXPERIMENT_S),
-            Column("message", _TEXT, "its attributes, in the readable notation"),
+            _shared("message", _TEXT),
             _count("deliveries", "deliveries to subscriptions, each at most once", "deliveries"),
             _count("deliveries_remote", "of them, those whose router got it from another", "deliveries"),
             _count("homes", "routers that delivered it", "routers"),
@@ -620,8 +615,8 @@ _ROWS = (
         "change of the index of a router that references a publication; with `record_caches` alone",
         (
             *_MESSAGE,
-            Column("node", _INT, "the router"),
-            Column("t_s", _DOUBLE, "time of the change", EXPERIMENT_S),
+            _NODE,
+            _TIME_S,
             Column("before", _TEXT, "`ppt`, `dpt` or `opt`; null: in no index"),
             Column("after", _TEXT, "as `before`"),
             Column("transition", _TEXT, "row of the table of transitions, or `evicted`, `flushed`"),
@@ -631,7 +626,7 @@ _ROWS = (
         "cache_bins",
         "router, index and time bin in which the index changed or was used; with `record_caches` alone",
         (
-            Column("node", _INT, "the router"),
+            _NODE,
             Column("index", _TEXT, "`ppt`, `dpt` or `opt`"),
             _BIN,
             _count("size", "publications in the index at the end of the bin", "publications"),
@@ -645,7 +640,7 @@ _ROWS = (
         "attention_curve",
         "point: the attention-limited service in the time bin that ends there",
         (
-            _POINT,
+            _TIME_S,
             Column("publications_per_s", _DOUBLE, "uploads", "publications / experiment s"),
             Column("registrations_per_s", _DOUBLE, "registrations and refreshes", "1 / experiment s"),
             Column("deliveries_per_s", _DOUBLE, "deliveries to subscriptions", "deliveries / experiment s"),
@@ -664,7 +659,7 @@ _ROWS = (
         "applications",
         "event of an application (logs/applications/)",
         (
-            *_EVENT_TIME,
+            *(_TIME_S, _TIME_NS),
             Column(
                 "requested_ns",
                 _LONG,
@@ -705,7 +700,7 @@ _ROWS = (
         "schemes",
         "router, part of its memory and unit, at the end of the run",
         (
-            Column("node", _INT, "the router"),
+            _NODE,
             Column("scheme", _TEXT, "routing scheme of the experiment"),
             Column(
                 "part",
@@ -725,8 +720,8 @@ _ROWS = (
         "controller",
         "event of the controller (logs/controller.jsonl)",
         (
-            *_EVENT_TIME,
-            Column("event", _TEXT, "name of the event"),
+            *(_TIME_S, _TIME_NS),
+            _shared("event", _TEXT),
             Column("epoch", _LONG, "epoch that the event is about; null: none"),
             Column("node", _INT, "node that the event is about; null: none"),
             Column("u", _INT, "an end of the link that the event is about; null: no link"),
@@ -739,8 +734,8 @@ _ROWS = (
         "epoch, router and source of messages: the router's part in the tree of the source, from the "
         "captured TABLE frame",
         (
-            Column("epoch", _LONG, "version of the broadcast tables"),
-            Column("node", _INT, "the router"),
+            _EPOCH,
+            _NODE,
             Column("source", _LONG, "root of the tree"),
             Column("parent", _INT, "neighbour towards the source; null at the source"),
             Column("parent_interface", _INT, "interface towards the source; 0 at the source"),
@@ -761,7 +756,7 @@ _ROWS = (
         "routing_tables",
         "row of the routing table of a router at the end of the run (logs/tables.json)",
         (
-            Column("node", _INT, "the router"),
+            _NODE,
             Column(
                 "interface",
                 _INT,
@@ -786,8 +781,7 @@ _ROWS = (
         "link of the topology",
         (
             _LINK,
-            Column("u", _INT, "an end of the link"),
-            Column("v", _INT, "the other end of the link"),
+            *(_shared("u", _INT), _shared("v", _INT)),
             Column("u_port", _INT, "interface of the link at `u`"),
             Column("v_port", _INT, "interface of the link at `v`"),
             Column("cost", _LONG, "cost, of which broadcast trees minimise the sum", "link cost"),
@@ -802,7 +796,7 @@ _ROWS = (
         "nodes",
         "node of the topology",
         (
-            Column("node", _INT, "number of the node"),
+            _NODE,
             Column("x", _DOUBLE, "abscissa on the generator's plane; null: the topology gives no places"),
             Column("y", _DOUBLE, "ordinate on the generator's plane; null: the topology gives no places"),
             Column("name", _TEXT, "name of the node; null: it has none"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from captures.rundir.document import bullet, filled
 from captures.tables.catalogue import CLOCKS, NAMES, TABLES, Column
 
 #: Questions about runs, and the SQL that answers them, on DuckDB.
@@ -129,11 +130,9 @@ def document() -> str:
         "`type = 'MSG'`.",
         "",
         "A name has one type and one unit in all tables. These columns are in several tables; where a name",
-        "means more in a table, the table has a row for it. A unit in parentheses is given where neither the",
+        "means more in a table, the table describes it. A unit in parentheses is given where neither the",
         "end of the name nor the meaning says it.",
         "",
-        "| column | type | meaning |",
-        "|---|---|---|",
         *(_row(column) for column in shared.values()),
         "",
         "`cbcb query RUN --tables` lists the tables, `cbcb query RUN 'SELECT ...'` answers questions in SQL.",
@@ -143,29 +142,26 @@ def document() -> str:
     for question, sql in EXAMPLES:
         lines += ["", question, "", "```sql", sql, "```"]
     for table in TABLES.values():
-        lines += ["", f"## {table.name}", "", f"One row for each {table.grain}.", ""]
+        lines += ["", f"## {table.name}", "", filled(f"One row for each {table.grain}."), ""]
         above = [f"`{column.name}`" for column in table.columns if column == shared.get(column.name)]
         own = [_row(column) for column in table.columns if column != shared.get(column.name)]
-        lines += [f"Columns described above: {', '.join(above)}.", ""] * bool(above)
-        lines += ["| column | type | meaning |", "|---|---|---|", *own, ""] * bool(own)
+        lines += [filled(f"Columns described above: {', '.join(above)}."), ""] * bool(above)
+        lines += [*own, ""] * bool(own)
         lines.pop()
     return "\n".join(lines) + "\n"
 
 
 def _shared() -> dict[str, Column]:
-    """Returns by name the columns that several tables have: as most of them, or as they have in common."""
-    counts = Counter(column for table in TABLES.values() for column in table.columns)
-    found: dict[str, Column] = {}
-    for column, count in sorted(counts.items(), key=lambda each: (each[0].name, -each[1])):
-        if count == 1 and column.name in NAMES:
-            column = replace(column, meaning=NAMES[column.name])
-        if count > 1 or column.name in NAMES:
-            found.setdefault(column.name, column)
-    return found
+    """Returns by name the columns that several tables have, with the meaning that the tables share."""
+    columns = [column for table in TABLES.values() for column in table.columns]
+    counts = Counter(column.name for column in columns)
+    shared = (column for column in columns if counts[column.name] > 1)
+    named = (replace(column, meaning=NAMES.get(column.name, column.meaning)) for column in shared)
+    return {column.name: column for column in sorted(named, key=lambda column: column.name)}
 
 
 def _row(column: Column) -> str:
     ends = (end for end in CLOCKS if column.name.endswith(end))
     known = next(ends, None) or column.unit in column.meaning or column.unit in column.name
     unit = "" if known else f" ({'ratio' if column.unit == '1' else column.unit})"
-    return f"| `{column.name}` | {column.type} | {column.meaning}{unit} |"
+    return bullet(f"`{column.name}`, {column.type}: {column.meaning}{unit}")

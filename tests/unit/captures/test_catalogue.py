@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+import captures.rundir.document as rundir
 from captures.datasource.opening import FLOWS, open_captures
 from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
 from captures.tables.catalogue import CLOCKS, NAMES, TABLES
-from captures.tables.document import EXAMPLES
+from captures.tables.document import EXAMPLES, document
 from tests.support.capture_files import pcap
 
 _COLUMNS = [(table.name, column) for table in TABLES.values() for column in table.columns]
@@ -59,7 +61,15 @@ def test_the_meaning_of_a_name_in_several_tables_is_written_down() -> None:
     meanings = defaultdict(set)
     for _, column in _COLUMNS:
         meanings[column.name].add(column.meaning)
-    assert {name for name, found in meanings.items() if len(found) > 1} == set(NAMES)
+    assert {name for name, found in meanings.items() if len(found) > 1} <= set(NAMES)
+    above = document().partition("## run")[0].replace("\n  ", " ")
+    for name, meaning in NAMES.items():
+        assert re.search(rf"^- `{name}`, \w+: {re.escape(meaning)}( \(.*\))?$", above, re.MULTILINE), name
+
+
+def test_generated_pages_of_tables_and_of_the_run_folder_have_no_long_line() -> None:
+    for page in (document(), rundir.document()):
+        assert [line for line in page.splitlines() if len(line) > 160] == []
 
 
 def test_the_ten_questions_of_an_analyst_are_there() -> None:
