@@ -1,11 +1,13 @@
 """The catalogue of mutations: changes of one piece of evidence of a run, and the reasons that they give.
 
-`python -m tests.support.mutations` writes docs/reference/mutations.md from it. Tests of the accounting make
-the changes in simulations, tests of the emulation in emulations.
+`python -m tests.support.mutations` writes docs/reference/mutations.md and mutations.csv from it. Tests of the
+accounting make the changes in simulations, tests of the emulation in emulations.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -611,20 +613,24 @@ NO_EVIDENCE: dict[RunFile, str] = {
 }
 _HEAD = """# Mutations of evidence
 
-Each change is of one piece of the evidence of a finished run. A row has changes, each made by itself, on
-which the accounting of the changed run has the same verdict. The last column is a part of a reason that the
-verdict gives, with "…" for what differs between runs; of a change that is not noticed it says why nothing
-can notice the change. The tests make every change in emulations of the three services (messages, private,
-attention), and in simulations of the first and the last. Of the runs, *plain* are the emulation and the
-simulation with messages, *messaging* these and the private emulation, *pulled* the emulation and the
-simulation with attention. `refused` is an error in place of an accounting; *replay* is the verdict of
-`cbcb replay`.
+[mutations.csv](mutations.csv) has a row for each change of one piece of the evidence of a finished run,
+with the verdict of the accounting of the changed run, and a part of a reason that the verdict gives: "…"
+stands for what differs between runs. The tests make every change by itself in emulations of the three
+services (messages, private, attention), and in simulations of messages and attention. Of the runs, *plain*
+are the emulation and the simulation with messages, *messaging* these and the private emulation, *pulled*
+the emulation and the simulation with attention. `refused` is an error in place of an accounting; *replay*
+is the verdict of `cbcb replay`.
 
-Nothing notices that the record of a planned fault is gone from `logs/faults.jsonl`: a part that is away
-already gets no second record.
+`python -m tests.support.mutations` makes this page and the CSV file. Tests hold that both are current, that
+each verdict and reason is that of the runs, and that no file of a [run folder](run-folder.md) is left out.
 
-This document is made by `python -m tests.support.mutations`. Tests hold that it is current, that each verdict
-and reason is that of the runs, and that no file of a [run folder](run-folder.md) is left out.
+## Not noticed
+
+Nothing notices these changes, nor that the record of a planned fault is gone from `logs/faults.jsonl`: a part
+that is away already gets no second record.
+
+| file | change | runs | why |
+|---|---|---|---|
 """
 _GROUPS = {
     ALL: "all",
@@ -663,27 +669,38 @@ def noticed(mutation: Mutation, run_dir: Path, folder: Path) -> None:
 
 def page() -> str:
     """The text of docs/reference/mutations.md."""
-    return _HEAD + "".join(_sections())
+    unnoticed = [
+        f"| {names_of(file)} | {each.name} | {_runs(each)} | {each.named} |"
+        for file, each in _rows()
+        if each.verdict == HOLDS
+    ]
+    none = [f"| {names_of(file)} | {why} |" for file, why in NO_EVIDENCE.items()]
+    return _HEAD + "\n".join([*unnoticed, "\n## No evidence\n", "| file | why |", "|---|---|", *none, ""])
 
 
-def _sections() -> Iterator[str]:
-    for file, mutations in CATALOGUE.items():
-        yield f"\n## {names_of(file)}\n\n| change | runs | verdict | reason |\n|---|---|---|---|\n"
-        alike: dict[str, list[str]] = {}
-        for each in mutations:
-            runs = _GROUPS.get(each.runs, ", ".join(each.runs))
-            verdict = f"`{each.verdict}`" + (" (replay)" if each.by is replayed else "")
-            if each.verdict == HOLDS:
-                verdict = "not noticed"
-            elif each.pending:
-                verdict = "not noticed yet"
-            reason = each.named.replace("|", "\\|")
-            alike.setdefault(f"{runs} | {verdict} | {'' if each.pending else reason}", []).append(each.name)
-        yield from (f"| {'; '.join(changes)} | {rest} |\n" for rest, changes in alike.items())
-    yield "\n## No evidence\n\n| file | why |\n|---|---|\n"
-    for file, why in NO_EVIDENCE.items():
-        yield f"| {names_of(file)} | {why} |\n"
+def table() -> str:
+    """The text of docs/reference/mutations.csv."""
+    written = io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(("file", "change", "runs", "verdict", "reason"))
+    for file, each in _rows():
+        verdict = "not noticed" if each.verdict == HOLDS else each.verdict
+        if each.pending:
+            verdict = "not noticed yet"
+        replay = " (replay)" if each.by is replayed else ""
+        reason = "" if each.pending else each.named
+        rows.writerow((names_of(file).replace("`", ""), each.name, _runs(each), verdict + replay, reason))
+    return written.getvalue()
+
+
+def _rows() -> Iterator[tuple[Any, Mutation]]:
+    return ((file, each) for file, mutations in CATALOGUE.items() for each in mutations)
+
+
+def _runs(mutation: Mutation) -> str:
+    return _GROUPS.get(mutation.runs, ", ".join(mutation.runs))
 
 
 if __name__ == "__main__":
     (DOCS / "reference/mutations.md").write_text(page(), encoding="utf-8")
+    (DOCS / "reference/mutations.csv").write_text(table(), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from tests.support.mutations import (
     noticed,
     of_runs,
     page,
+    table,
 )
 from tests.support.paths import DOCS, ROOT
 
@@ -60,5 +61,6 @@ def test_every_file_of_a_run_folder_has_mutations_or_is_no_evidence() -> None:
     assert all(CATALOGUE.values())
 
 
-def test_the_page_is_that_of_the_catalogue() -> None:
-    assert (DOCS / "reference/mutations.md").read_text() == page(), "run `python -m tests.support.mutations`"
+@pytest.mark.parametrize(("name", "made"), [("mutations.md", page), ("mutations.csv", table)])
+def test_the_documents_are_those_of_the_catalogue(name: str, made: Callable[[], str]) -> None:
+    assert (DOCS / "reference" / name).read_text() == made(), "run `python -m tests.support.mutations`"
