@@ -466,7 +466,7 @@ def _points(results: Results) -> Table:
         here = {case.facts["scheme"]: case for case in cases if case.facts["nodes"] == nodes}
         for key, what in _POINTS.items():
             rows.append([str(nodes), what, *(_number(results.median(here[each], key)) for each in SCHEMES)])
-    return Table("Points of the picture (medians)", ("n", "quantity", *SCHEMES), rows)
+    return Table("Points of the picture (medians)", ("n", "quantity", *SCHEMES), rows, on_page=False)
 
 
 def _best(results: Results) -> Table:
