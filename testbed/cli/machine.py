@@ -112,25 +112,22 @@ def wireshark_command(arguments: Namespace) -> int:
         for target in installation.files:
             put(f"{installation.state(target):9} {target}")
         return 0
-    if uninstall:
-        done = installation.uninstall(lambda target: _may(arguments, target, "remove"))
-    else:
-        done = installation.install(lambda target: _may(arguments, target, "overwrite"))
+    act, verb = (installation.uninstall, "remove") if uninstall else (installation.install, "overwrite")
+    done = act(lambda target: _may(arguments, target, verb))
     for target, what in done.items():
         put(f"{what:9} {target}")
     kept = [target for target, what in done.items() if what == "kept"]
     if kept:
         raise InputError(
-            f"not what we installed, and kept: {', '.join(map(str, kept))};"
-            f" --force {'removes' if uninstall else 'overwrites'} them"
+            f"not what we installed, and kept: {', '.join(map(str, kept))}; --force {verb}s them"
         )
+    if "same" in done.values():
+        put("what was the same already, without us, is not recorded as ours: uninstall asks first")
     if uninstall:
         put("removed" if done else "nothing was installed")
+    elif (reason := why_not_for_root()) is not None:
+        put(f"note: {reason}", file=sys.stderr)
     else:
-        if "same" in done.values():
-            put("what was the same already, without us, is not recorded as ours: uninstall asks first")
-        if (reason := why_not_for_root()) is not None:
-            put(f"note: {reason}", file=sys.stderr)
         put(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
     return 0
 

@@ -146,6 +146,32 @@ def test_the_end_of_input_is_a_no(tmp_path: Path) -> None:
     assert plugin.read_text() == "-- mine"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose files Wireshark passes over from 4.4 on")
+@pytest.mark.parametrize("protocols", ["", "CBCB\tCBCB\tcbcb"])
+def test_install_prints_success_only_where_wireshark_reads_the_files(tmp_path: Path, protocols: str) -> None:
+    stub = tmp_path / "bin/tshark"
+    stub.parent.mkdir()
+    stub.write_text(
+        f"""#!/bin/sh
+[ "$2" = folders ] || exec echo '{protocols}'
+echo 'Personal configuration: {tmp_path}/configuration'
+echo 'Personal Lua Plugins: {tmp_path}/plugins'
+echo 'Global Lua Plugins: /for/everybody'
+"""
+    )
+    stub.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli.main", "wireshark", "install"],
+        env={**environment_of(tmp_path), "PATH": f"{stub.parent}:{os.environ['PATH']}"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ("Wireshark shows CBCB frames" in done.stdout) == bool(protocols)
+    assert ("copy the two to /for/everybody" in done.stderr) != bool(protocols)
+
+
 @needs_tshark
 def test_from_the_command_line(tmp_path: Path) -> None:
     def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
