@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -19,8 +21,6 @@ DISSECTOR = DISSECTOR_FOLDER / "cbcb.lua"
 STATISTICS = DISSECTOR.with_name("cbcb_statistics.lua")
 #: From node 3 to its port 1.
 ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
-#: Stands between the values of a field that occurs more than once.
-BETWEEN = "\x1f"
 Row = dict[str, list[str]]
 _ALLOW_ROOT = "run_user_scripts_when_superuser = true"
 #: How versions from 4.4 on print bits -> how earlier versions do.
@@ -51,16 +51,21 @@ def for_root() -> tuple[str, ...]:
     """
     if os.geteuid() != 0 or "cbcb" in _protocols():
         return ()
+    return _over_global_plugins(f'mount -t tmpfs tmpfs "$0" && echo "{_ALLOW_ROOT}" > "$0/init.lua"')
+
+
+def with_plugins(folder: Path) -> tuple[str, ...]:
+    """The words before a command of tshark by which it reads the Lua files of a folder for root, too.
+
+    The folder is the user's own, and from 4.4 on, root's tshark reads the folder for all users alone.
+    """
+    return for_root() and _over_global_plugins(f'mount --bind {shlex.quote(str(folder))} "$0"')
+
+
+def _over_global_plugins(mount: str) -> tuple[str, ...]:
     named = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=True).stdout
     (plugins,) = re.findall(r"^Global Lua Plugins:\s*(.+)$", named, re.M)
-    write = 'mount -t tmpfs tmpfs "$0" && echo "$1" > "$0/init.lua" && shift && exec "$@"'
-    return ("unshare", "--mount", "sh", "-c", write, plugins, _ALLOW_ROOT)
-
-
-def skip_without_own_plugins() -> None:
-    """Skips a test where tshark reads no Lua files in the user's own folders."""
-    if for_root():
-        pytest.skip("this Wireshark reads no Lua files in root's folders")
+    return ("unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', plugins)
 
 
 def _protocols() -> str:
@@ -96,23 +101,27 @@ def all_fields() -> str:
 
 def rows(capture: Path, columns: Sequence[str], *arguments: str) -> list[Row]:
     """One row a frame: the values of each column that it has, without the prefix `cbcb.`."""
-    printed = tshark(
-        capture,
-        *arguments,
-        *("-T", "fields", "-E", "separator=/t", "-E", f"aggregator={BETWEEN}"),
-        *(word for column in columns for word in ("-e", column)),
-    )
-    names = [column.removeprefix("cbcb.") for column in columns]
+    return rows_of(tshark(capture, *arguments, *as_json(columns)))
+
+
+def as_json(columns: Sequence[str]) -> list[str]:
+    """Arguments for output that `rows_of` reads.
+
+    From 4.4 on, `-T fields` escapes backslashes; JSON means the same in each version.
+    """
+    return ["-T", "json", *(word for column in columns for word in ("-e", column))]
+
+
+def rows_of(printed: str) -> list[Row]:
+    """One row a frame.
+
+    Names are in lower case, as versions from 4.4 on have those of columns.
+    """
     return [
         {
-            name: [_BITS.get(value, value) for value in unescaped(text).split(BETWEEN)]
-            for name, text in zip(names, line.split("\t"), strict=True)
-            if text
+            name.removeprefix("cbcb.").lower(): [_BITS.get(value, value) for value in values]
+            for name, values in packet["_source"]["layers"].items()
+            if values != [""]
         }
-        for line in printed.split("\n")[:-1]
+        for packet in json.loads(printed)
     ]
-
-
-def unescaped(text: str) -> str:
-    """Some versions of tshark double backslashes in their output; compare without that."""
-    return re.sub(r"\\+", r"\\", text)

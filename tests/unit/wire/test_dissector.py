@@ -42,7 +42,6 @@ from tests.support.wire_tshark import (
     needs_tshark,
     rows,
     tshark,
-    unescaped,
     write_capture,
 )
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
@@ -195,8 +194,8 @@ def body_fields(frame: Frame) -> Row:
         return {
             "attribute_name": list(body),
             "value_type": [str(int(type_of(value))) for value in body.values()],
-            "value": [unescaped(shown(value)) for value in body.values()],
-            "attribute": [unescaped(f"{shown_name(name)}={shown(value)}") for name, value in body.items()],
+            "value": [shown(value) for value in body.values()],
+            "attribute": [f"{shown_name(name)}={shown(value)}" for name, value in body.items()],
         }
     if isinstance(body, ClassifiedPredicate):
         nodes = {"class_node": [str(node) for node, _ in body.classes]}
@@ -272,7 +271,7 @@ def header_fields(payload: bytes) -> Row:
 def test_shows_each_vector_field_by_field(vector: Whole, shown_rows: dict[bytes, Row]) -> None:
     row = dict(shown_rows[vector.payload])
     row.pop("_ws.expert.message", None)
-    assert row.pop("_ws.col.Info") == [unescaped(vector.info)]
+    assert row.pop("_ws.col.info") == [vector.info]
     padding = len(vector.payload) - HEADER_LENGTH - decode_header(vector.payload).payload_length
     assert row.pop("padding", [""])[0] == vector.payload[len(vector.payload) - padding :].hex()
     texts = {name: row.pop(name, []) for name in ("predicate", "filter")}
@@ -301,7 +300,7 @@ def test_shows_fragments_and_the_whole_with_the_last(
     for payload, info in zip(vector.payloads, vector.info, strict=True):
         row = dict(shown_rows[payload])
         row.pop("_ws.expert.message", None)
-        assert row.pop("_ws.col.Info") == [info]
+        assert row.pop("_ws.col.info") == [info]
         expected = header_fields(payload) | {"load": [payload[HEADER_LENGTH:].hex()]}
         if payload is vector.payloads[-1]:
             for name in ("predicate", "filter", "_ws.expert.message"):
@@ -343,7 +342,7 @@ def as_pdml(field: ElementTree.Element) -> str | None:
         return str(int(text in ("1", "True")))
     if name in OCTETS:
         return text.replace(":", "")
-    return None if name in ("tlvs", "constraints", "children", "destinations", "sources") else unescaped(text)
+    return None if name in ("tlvs", "constraints", "children", "destinations", "sources") else text
 
 
 def documented_additions() -> set[str]:
@@ -356,10 +355,7 @@ def test_tree_equals_scapy_s_packet_in_order(
 ) -> None:
     additions = documented_additions()
     packet = layers.CBCB(vector.payload)
-    expected = [
-        (name, unescaped(text) if (text := as_shown(name, value)) is not None else None)
-        for name, value in of_scapy(packet)
-    ]
+    expected = [(name, as_shown(name, value)) for name, value in of_scapy(packet)]
     fields = [
         (field.get("name", "").removeprefix("cbcb."), as_pdml(field)) for field in trees[vector.payload]
     ]
@@ -392,7 +388,7 @@ def test_marks_malformed_frames_with_the_codec_s_reason(
 ) -> None:
     row = shown_rows[vector.payload]
     assert row["decode_error"] == [vector.reason]
-    assert row["_ws.col.Info"][0].startswith(f"Undecodable: {vector.reason}: ")
+    assert row["_ws.col.info"][0].startswith(f"Undecodable: {vector.reason}: ")
     assert any(message.startswith(f"{vector.reason}: ") for message in row["_ws.expert.message"])
 
 

@@ -28,11 +28,12 @@ from testbed.cli.wireshark import Folders, Installation, read_sources
 from tests.support.wire_conversation import MS, frame, of_controller, of_router, to_controller
 from tests.support.wire_tshark import (
     ETHERNET,
+    as_json,
     needs_tshark,
     rows,
-    skip_without_own_plugins,
+    rows_of,
     tshark,
-    unescaped,
+    with_plugins,
     write_capture,
 )
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
@@ -107,13 +108,12 @@ def test_the_buttons_of_the_profile_are_filters(vectors: Path) -> None:
 
 
 def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
-    skip_without_own_plugins()
     home = tmp_path / "home"
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
     Installation(read_sources(), where).install(lambda _target: False)
     environment = {**os.environ, "HOME": str(home), "COLORTERM": "truecolor"}
     environment.pop("XDG_CONFIG_HOME", None)
-    command = ["tshark", "-C", "CBCB", "-n", "-r", str(vectors), "--color"]
+    command = [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-n", "-r", str(vectors), "--color"]
     done = subprocess.run(
         [
             *command,
@@ -147,7 +147,6 @@ def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) ->
 
 
 def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> None:
-    skip_without_own_plugins()
     names = {3: 'a "b" ] }\\', 7: "Zürich"}
     nodes = [Node(number, 1.0, 2.0, names.get(number)) for number in range(9)]
     network = build("nodes", nodes, [LinkSpec(number, number + 1) for number in range(8)])
@@ -160,15 +159,17 @@ def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> Non
     home = tmp_path / "home"
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
     Installation(read_sources(network), where).install(lambda _target: False)
+    command = [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-N", "m", "-r", str(capture)]
     shown = subprocess.run(
-        f"tshark -C CBCB -N m -r {capture} -T fields -e eth.src_resolved -e cbcb.sender_name".split(),
+        [*command, *as_json(["eth.src_resolved", "cbcb.sender_name"])],
         env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")},
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    assert unescaped(shown.stdout).splitlines() == [f'a_"b"_]_}}\\\t{names[3]}'] * 3
+    resolved = 'a_"b"_]_}\\'
+    assert rows_of(shown.stdout) == [{"eth.src_resolved": [resolved], "sender_name": [names[3]]}] * 3
     assert rows(capture, columns, *preference) == [
         {"sender_name": [names[3]], "issuer_name": [names[7]]},
         {"sender_name": [names[3]], "issuer_name": [names[3]]},
