@@ -32,7 +32,7 @@ from topos import loaders as _loaders
 from topos.model import Link as _ModelLink
 from topos.model import Topology as _Topology
 
-#: The switch port of a node's own host; equal to `router.wire.addresses.HOST_PORT`.
+#: The switch port of a node's own host; equal to `router.wire.header.HOST_PORT`.
 CBCB_HOST_PORT = 65_000
 
 

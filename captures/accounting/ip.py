@@ -17,7 +17,7 @@ from captures.pcap.blocks import Block
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile, read_ip_captures
 from captures.rundir.layout import RunLayout
-from router.wire.addresses import ETHERNET_HEADER_LENGTH, HOST_PORT, node_address
+from router.wire.header import ETHERNET_HEADER_LENGTH, HOST_PORT, node_address
 from topos.model import Link
 
 _RECEIVED, _SENT = "rx_packets", "tx_packets"

@@ -18,7 +18,7 @@ from typing import Any
 
 from captures.frames.columns import FROM_ROUTER, type_of
 from captures.rundir.capture_list import CapturedFile
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from topos.model import Link
 
 Reconciliation = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 from captures.accounting.reconcile import Total
 from captures.frames.columns import TYPES, type_of
 from captures.rundir.capture_list import CapturedFile
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from topos.model import Link
 
 CONTROL_TYPES = ("RA", "SR", "UR")

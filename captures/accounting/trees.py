@@ -13,10 +13,9 @@ from captures.accounting.inputs import Inputs
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
 from captures.tables.catalogue import TABLES
-from router.wire.addresses import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.fragments import Reassembler
 from router.wire.frames import BroadcastTable, FrameType
-from router.wire.header import DecodeError
+from router.wire.header import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE, DecodeError
+from router.wire.intake import Reassembler
 from router.wire.table import decode_table
 
 TREES = TABLES["trees"].schema

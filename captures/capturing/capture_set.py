@@ -17,7 +17,7 @@ from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile, write_captures
 from captures.rundir.layout import RunLayout
 from router.system import start_module
-from router.wire.addresses import ETHERTYPE, IPV4_ETHERTYPE
+from router.wire.header import ETHERTYPE, IPV4_ETHERTYPE
 
 
 @dataclass(frozen=True, slots=True)

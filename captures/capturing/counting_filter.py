@@ -14,7 +14,7 @@ import socket
 import struct
 from collections.abc import Collection
 
-from router.wire.addresses import ETHERTYPE
+from router.wire.header import ETHERTYPE
 
 _SYSTEM_CALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _PROGRAM_LOAD = 0, 1, 2, 5

@@ -30,7 +30,7 @@ from router.clock.clock import SharedClock
 from router.clock.meter import NOTHING, Meter
 from router.clock.page import ClockPage
 from router.system import die_with, enter_network_namespace
-from router.wire.addresses import ETHERTYPE
+from router.wire.header import ETHERTYPE
 
 #: Bytes of all rings together, and of one ring at least: 32 blocks last for 8 s in which this process does
 #: not run, if there are few frames, or for some 12,000 frames of 150 bytes.

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from fcntl import ioctl
 
 from captures.capturing.counting_filter import WHOLE_FRAMES, CountingFilter
-from router.wire.addresses import ETHERTYPE
+from router.wire.header import ETHERTYPE
 
 #: A block, and the time after which a partly filled block is passed on.
 BLOCK_BYTES = 64 << 10

@@ -19,7 +19,7 @@ from captures.pcap.links import VLAN_TAGS
 from captures.pcap.opening import is_compressed
 from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME
-from router.wire.addresses import ETHERNET_HEADER_LENGTH
+from router.wire.header import ETHERNET_HEADER_LENGTH
 
 #: Values of `undecodable`.
 NOT_ETHERNET, TRUNCATED = "not_ethernet", "truncated"

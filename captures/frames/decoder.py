@@ -42,9 +42,17 @@ from captures.pcap import compiling
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
 from captures.pcap.formats import LINKTYPE_ETHERNET
 from captures.pcap.walk import NO_TIME
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import HEADER, STANDS_FOR, VERSION, FrameType
-from router.wire.header import HEADER_LENGTH, SIZES, DecodeError, decode_header
+from router.wire.header import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ETHERNET_HEADER_LENGTH,
+    ETHERTYPE,
+    HEADER_LENGTH,
+    SIZES,
+    DecodeError,
+    decode_header,
+)
 
 _FRAME_DTYPE = np.dtype(
     [

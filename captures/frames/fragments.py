@@ -9,9 +9,8 @@ from typing import Any
 
 from captures.pcap.opening import open_bytes
 from captures.pcap.walk import NO_TIME
-from router.wire.addresses import ETHERNET_HEADER_LENGTH
-from router.wire.fragments import Key, Reassembler, frame_key
-from router.wire.header import DecodeError, Header, decode_header
+from router.wire.header import ETHERNET_HEADER_LENGTH, DecodeError, Header, decode_header
+from router.wire.intake import Key, Reassembler, frame_key
 
 #: A packet that is read again: offset of its first byte in the file, bytes captured, time in ns.
 Carried = tuple[int, int, int]

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from captures.frames.fragments import CapturedFragments, Carried
 from captures.pcap.blocks import Block
 from captures.pcap.formats import LINKTYPE_ETHERNET
-from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.header import HEADER_OFFSETS, DecodeError
+from router.wire.header import ETHERNET_HEADER_LENGTH, ETHERTYPE, HEADER_OFFSETS, DecodeError
 
 _TYPE, _FRAGMENT_COUNT = HEADER_OFFSETS["type"], HEADER_OFFSETS["fragment_count"]
 

@@ -53,7 +53,7 @@ CAPTURE_INDEX = RunFile(
 CONTROLLER_PROCESS = RunFile(
     lambda run: [run.controller_config, run.controller_state, run.controller_errors],
     "The configuration of the controller process (`testbed.controller.settings`), what it leaves for a "
-    "controller that takes over (`testbed.controller.takeover`), and its standard error.",
+    "controller that takes over (`testbed.controller.liveness`), and its standard error.",
 )
 ROUTERS_PROCESS = RunFile(
     lambda run: [run.routers_specs, run.routers_log, run.routers_errors],

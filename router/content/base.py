@@ -1,4 +1,4 @@
-"""The interface between the protocol core and the content of messages and predicates, and its plain form.
+"""The interface between the protocol core and the content of messages and predicates, and its plain forms.
 
 The protocol core moves predicates between frames and tables. It asks whether a predicate is empty, whether it
 covers another, for their union, for a predicate within two others, and which predicates a message matches.
@@ -7,6 +7,11 @@ predicates (compared literally, encoded) replaces the plain one without a change
 
 Sets of filters are kept as sets of numbers (`Bits`), which a pool gives to filters: an operation on two large
 predicates is then an operation on two integers.
+
+`Verbatim` (`[protocol] covering = "none"`) keeps predicates exactly as declared. A predicate is a set of
+filters. It covers another when it contains each of its filters, letter by letter; nothing is simplified. A
+routing table then holds exactly the filters that were declared beyond each interface, as the formulas for the
+memory of routing schemes assume.
 """
 
 from __future__ import annotations
@@ -15,13 +20,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from router.matching.engines import Matcher, factory
-from router.predicates import semantics
-from router.predicates.covering.bitset import Bits
-from router.predicates.covering.budget import total_weight, weight_of, widen
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
+from router.predicates.covering.bitset import Bits, bits_of
+from router.predicates.covering.numbering import NumberedFilters
 from router.predicates.covering.pool import POOL, FilterAlgebra
-from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
+from router.predicates.covering.widening import total_weight, weight_of, widen
+from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate, matches, matches_filter
 from router.predicates.parser import Most, parse_message, parse_predicate
+from router.predicates.printer import format_predicate
 from router.registry import Registry
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
@@ -104,7 +110,7 @@ class Content:
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:
         """A predicate of at most so many filters that covers `predicate` (section 3.5.6)."""
-        from router.predicates.covering.oversimplify import oversimplify
+        from router.predicates.covering.widening import oversimplify
 
         return oversimplify(predicate, filters)
 
@@ -122,7 +128,7 @@ class Content:
     ) -> tuple[Predicate, int, bool]:
         """A predicate that covers that of a body, within bounds; its weight; whether it was widened.
 
-        See `router.predicates.covering.budget.widen`. A predicate that was widened has no classes of nodes:
+        See `router.predicates.covering.widening.widen`. A predicate that was widened has no classes of nodes:
         filters of several of them may be merged.
 
         Raises DecodeError: the body breaks a rule of the format, at a filter that was read.
@@ -161,7 +167,7 @@ class Content:
 
     def selects(self, predicate: Predicate, message: Message) -> bool:
         """Whether an application that declared `predicate` gets the message."""
-        return semantics.matches(predicate, message)
+        return matches(predicate, message)
 
     def refusal(self, message: Message) -> str | None:  # noqa: ARG002
         """The reason for which routers do not pass on a message of this form; None: they do."""
@@ -218,7 +224,7 @@ class Plain(Content):
 CONTENTS: Registry[type[Content]] = Registry("covering")
 CONTENTS.register("full", Plain, "Predicates are simplified, and filters that others cover are dropped.")
 CONTENTS.register_lazily(
-    "none", "router.content.verbatim:Verbatim", "Filters are kept as declared, in tables and advertisements."
+    "none", "router.content.base:Verbatim", "Filters are kept as declared, in tables and advertisements."
 )
 
 DEFAULT_CONTENT = "full"
@@ -237,3 +243,55 @@ def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
         UnknownNameError: no content has the name of the covering.
     """
     return CONTENTS[covering] if privacy == "off" else _ENCODED[privacy]
+
+
+class VerbatimPool(NumberedFilters[str]):
+    """Filters under numbers, in the order of their texts; see `FilterAlgebra`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Numbers that were asked for last, and their set.
+        self._last: tuple[tuple[int, ...], Bits] = (), 0
+
+    def _key(self, filter_: Filter) -> str:
+        return format_predicate(Predicate((filter_,)))
+
+    def _made(self, filters: Iterable[Filter]) -> Predicate:
+        return Predicate(tuple(filters))
+
+    def _matching(self, message: Message) -> Bits:
+        return bits_of(
+            [number for number, filter_ in self._filters.items() if matches_filter(filter_, message)]
+        )
+
+    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
+        known = predicate.numbered
+        if known is not None and known[0] is self._numbering and known[2] is not None:
+            self._last = known[1], known[2]
+        return super().numbers(predicate)
+
+    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002
+        return members | (self._last[1] if numbers is self._last[0] else bits_of(tuple(numbers)))
+
+    def unite(self, members: Bits, others: Bits) -> Bits:
+        return members | others
+
+    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
+        return bool(members >> number & 1)
+
+    def covers_all(self, members: Bits, others: Bits) -> bool:
+        return not others & ~members
+
+    def restricted(self, members: Bits, bound: Bits) -> Bits:
+        return members & bound
+
+
+class Verbatim(Content):
+    """Filters are kept as they were declared."""
+
+    pool = VerbatimPool()
+    widens: ClassVar[bool] = False
+
+    def widened(self, predicate: Predicate, filters: int) -> Predicate:  # noqa: ARG002
+        """Raises ValueError: the options exclude it."""
+        raise ValueError('filters are kept as declared (covering = "none"): nothing is over-simplified')

@@ -28,16 +28,15 @@ from router.native.memory import (
     real_at,
     short_at,
 )
-from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.addresses import node_address
 from router.wire.format import MAX_BODY_LENGTH, VERSION, Flags, FrameType
-from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS
+from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, node_address
 
 #: Matching is compiled into the data plane.
 COMPILER = Compiler(
     "forwarding",
     "router.forwarding",
-    "router.wire.addresses",
+    "router.wire.header",
     "router.wire.header",
     "router.recording.contents",
     "router.system",

@@ -56,9 +56,8 @@ from router.recording.contents import (
     TIME_BYTES,
 )
 from router.system import SIOCGSTAMPNS
-from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.addresses import ETHERTYPE, PORTS_PER_PAGE
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.header import ETHERTYPE, HEADER_LENGTH, PORTS_PER_PAGE
 
 _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
 _RECEIVE_FLAGS, _SEND_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC), int(MSG_DONTWAIT)

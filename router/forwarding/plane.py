@@ -25,8 +25,7 @@ from router.protocol.counters import Counters
 from router.protocol.events import Action, Deliver
 from router.recording.actions import encode_delivery
 from router.recording.file import Recorder
-from router.wire.addresses import ETHERNET_HEADER_LENGTH, node_address
-from router.wire.header import HEADER, HEADER_LENGTH
+from router.wire.header import ETHERNET_HEADER_LENGTH, HEADER, HEADER_LENGTH, node_address
 from router.wire.message import decode_message
 
 # Names of this module are read faster than those of another.

@@ -15,8 +15,8 @@ from router.forwarding.layout import (
 from router.native.memory import address_of
 from router.protocol.broadcast import EpochTable
 from router.protocol.core.router import ForwardingState
-from router.wire.addresses import LOCAL_INTERFACE, PORTS_PER_PAGE
 from router.wire.frames import CLASS_DTYPE
+from router.wire.header import LOCAL_INTERFACE, PORTS_PER_PAGE
 
 _Longs = npt.NDArray[np.int64]
 

@@ -4,14 +4,20 @@ Source: protocol paper, section 2. A message is a set of typed, named attributes
 disjunction of filters, each a conjunction of constraints on single attributes. All values here are
 immutable and hashable; the order of constraints in a filter and of filters in a predicate is kept
 as given; `router.predicates.covering.algebra` makes canonical forms.
+
+`matches` is the definition to which every matching engine is compared. A message matches a constraint if it
+has an attribute of the same name *and type* whose value satisfies the operator: the integer 3 does not match
+a constraint on the double 3.0. Strings are compared by the bytes of their UTF-8 form, and false orders before
+true.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 #: A value of an attribute or constraint. The Python type is the CBCB type: `bool` is boolean (and
 #: never integer), `int` is a 64-bit signed integer, `float` a finite double, `str` a string.
@@ -161,7 +167,7 @@ class Predicate:
     """
 
     filters: tuple[Filter, ...] = ()
-    #: Kept by `covering.budget.total_weight`.
+    #: Kept by `covering.widening.total_weight`.
     weight: int = field(default=-1, init=False, repr=False, compare=False)
     #: Kept by pools of filters: the state of the pool, the numbers of the filters, and their set, simplified
     #: if the pool simplifies sets; None: the set is not known. The RA of a predicate meets many tables.
@@ -221,3 +227,36 @@ class Message(dict[str, Value]):
     def unreadable(self) -> str | None:
         """A text in the place of attributes that cannot be read; None: they can."""
         return None
+
+
+#: For each operator except `any`: whether a value (first argument) satisfies it with the constraint's value.
+#: The order of Python's strings (by code point) is that of their UTF-8 bytes.
+TESTS: dict[Operator, Callable[[Any, Any], bool]] = {
+    Operator.EQ: lambda value, bound: bool(value == bound),
+    Operator.NE: lambda value, bound: bool(value != bound),
+    Operator.LT: lambda value, bound: bool(value < bound),
+    Operator.GT: lambda value, bound: bool(value > bound),
+    Operator.LE: lambda value, bound: bool(value <= bound),
+    Operator.GE: lambda value, bound: bool(value >= bound),
+    Operator.PREFIX: lambda value, bound: bool(value.startswith(bound)),
+    Operator.SUFFIX: lambda value, bound: bool(value.endswith(bound)),
+    Operator.SUBSTRING: lambda value, bound: bound in value,
+}
+
+
+def matches_constraint(constraint: Constraint, message: Message) -> bool:
+    """Whether the message has the attribute, in the constraint's type, with a value that satisfies it."""
+    value = message.get(constraint.name)
+    if value is None or type_of(value) is not constraint.type:
+        return False
+    return constraint.operator is Operator.ANY or TESTS[constraint.operator](value, constraint.value)
+
+
+def matches_filter(filter_: Filter, message: Message) -> bool:
+    """Whether the message matches every constraint of the filter."""
+    return all(matches_constraint(constraint, message) for constraint in filter_)
+
+
+def matches(predicate: Predicate, message: Message) -> bool:
+    """Whether the message matches at least one filter of the predicate."""
+    return any(matches_filter(filter_, message) for filter_ in predicate)

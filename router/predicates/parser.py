@@ -61,7 +61,8 @@ TYPE_NAMES = {
 class Most(NamedTuple):
     """The most that the text of a predicate may have; the text behind the first excess is not read.
 
-    Each filter has a weight of at least 1, and so has each constraint (`router.predicates.covering.budget`).
+    Each filter has a weight of at least 1, and so has each constraint
+    (`router.predicates.covering.widening`).
 
     Attributes:
         filters: filters.

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from router.predicates.covering.bitset import Bits
-from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.frames import BroadcastTable
+from router.wire.header import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.tree_classes import CHILD_MAX, TreeClasses
 
 #: A router refuses a table whose epoch is farther ahead of the newest known one. The controller counts epochs

@@ -11,8 +11,8 @@ from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Parts
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import COUNTER_BITS, Body, Flags, Frame, FrameType
+from router.wire.header import LOCAL_INTERFACE
 
 _CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
 

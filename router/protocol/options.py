@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from router.content.base import CONTENTS, DEFAULT_CONTENT, PrivacyMode
 from router.options import SECONDS_MAX, Unit, check, option
-from router.predicates.covering.budget import FILTER_WEIGHT_MAX
+from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 
 RequestPolicyName = Literal["never", "periodic", "count"]

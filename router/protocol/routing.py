@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Set
 
 from router.content.base import Content
 from router.matching.engines import Matcher
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message, Predicate
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
+from router.wire.header import LOCAL_INTERFACE
 
 
 class RoutingTable:

@@ -23,8 +23,8 @@ from router.protocol.events import Action, Send
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.wire import private
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Frame
+from router.wire.header import LOCAL_INTERFACE
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
 

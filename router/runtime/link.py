@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any
 from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, FrameReceived
 from router.runtime.packet_socket import PacketSocket, PacketSockets, SendResult
-from router.wire.addresses import (
+from router.wire.codec import WholeFrame, forwarded_frame, fragments
+from router.wire.format import DATA
+from router.wire.frames import Frame, FrameType
+from router.wire.header import (
     CONTROLLER,
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
@@ -28,9 +31,6 @@ from router.wire.addresses import (
     port_addresses,
     ports_of,
 )
-from router.wire.codec import WholeFrame, forwarded_frame, fragments
-from router.wire.format import DATA
-from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
 
 if TYPE_CHECKING:  # it comes with Numba

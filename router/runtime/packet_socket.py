@@ -18,8 +18,8 @@ from enum import Enum
 
 from router.forwarding.layout import FrameBuffers
 from router.system import LIBC, SIOCGSTAMPNS
-from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import DATA
+from router.wire.header import ETHERNET_HEADER_LENGTH, ETHERTYPE
 
 # Linux constants that the socket module does not name.
 _SOL_PACKET = 263

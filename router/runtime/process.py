@@ -32,7 +32,7 @@ from router.runtime.lines import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
 from router.system import die_with, enter_network_namespace, returning_to_its_namespace
-from router.wire.addresses import node_address
+from router.wire.header import node_address
 
 if TYPE_CHECKING:
     from router.security.guard import Guard

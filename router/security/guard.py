@@ -13,16 +13,14 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from router.security.pairs import PairKeyFile, PairKeys
+from router.security.pairs import PairKeyFile, PairKeys, Windows
 from router.security.signatures import Signer, read_signer
-from router.security.windows import Windows
-from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_of
-from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.authentication import HEAD, is_tagged, marked, trailer_length, unmarked
 from router.wire.codec import fragments
 from router.wire.format import DATA, TAG_BYTES
 from router.wire.frames import COUNTER_BITS, Frame
-from router.wire.header import Header, length_with_signature
+from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, Header, length_with_signature, node_of
+from router.wire.header import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.intake import RefusedError
 
 _SOURCE = slice(6, 12)

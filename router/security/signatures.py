@@ -17,12 +17,12 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from router.privacy.keys import KeyFileError, read_secret, write_secret
-from router.privacy.sealing import derived
-from router.wire.addresses import CONTROLLER
+from router.privacy.member import derived
 from router.wire.authentication import covered
 from router.wire.codec import encode_body
 from router.wire.format import MESSAGES, OF_CONTROLLER, REPLIES, SIGNED_TYPES
 from router.wire.frames import Frame
+from router.wire.header import CONTROLLER
 
 #: Bytes of a key, private or public.
 KEY_BYTES = 32

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.predicates.model import STRING_MAX_BYTES, STRING_ONLY, SYMBOLS, Operator, Type
-from router.wire.addresses import ETHERTYPE
 from router.wire.format import (
     BITS,
     CONFIRMED,
@@ -39,7 +38,7 @@ from router.wire.format import (
 )
 from router.wire.format_frames import FRAMES, REASONS
 from router.wire.format_tlvs import OPERATORS, RECORDS, TLVS, VALUES
-from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
+from router.wire.header import ETHERTYPE, HEADER_LENGTH, HEADER_OFFSETS, SIZES, masks_of
 from router.wire.tlv import TLV_HEADER_LENGTH
 
 _ROOT = Path(__file__).parents[2]

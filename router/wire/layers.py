@@ -33,13 +33,12 @@ from scapy.packet import Packet, Padding, Raw, bind_layers
 
 from router.predicates.model import Operator, Type, Value
 from router.wire import format
-from router.wire.addresses import ETHERTYPE
 from router.wire.authentication import HEAD as TRAILER_HEAD
 from router.wire.authentication import trailer_length
 from router.wire.format import MAX_BODY_LENGTH, SIGNATURE_BYTES, TAG_BYTES, Flags, FrameType, Layout, Tlv
 from router.wire.format_frames import FRAMES
 from router.wire.format_tlvs import TLVS
-from router.wire.header import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, DecodeError
+from router.wire.header import ETHERTYPE, HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS, DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, decode_value, encode_value, tlvs
 
 _NUMBERS = {Layout.U8: ByteField, Layout.U16: ShortField, Layout.U32: IntField, Layout.U64: LongField}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from router import wire
-from router.wire.addresses import (
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ROUTER_DESTINATION,

@@ -26,16 +26,16 @@ from captures.rundir.controller import (
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import NOTHING, Meter
 from router.clock.page import ClockPage
-from router.wire.addresses import (
+from router.wire.codec import DEFAULT_MTU, fragment, read_frame
+from router.wire.format import DecodeReason
+from router.wire.frames import BroadcastTable, Frame
+from router.wire.header import (
     CONTROLLER_SOURCE,
     ETHERTYPE,
     HOST_PORT,
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.codec import DEFAULT_MTU, fragment, read_frame
-from router.wire.format import DecodeReason
-from router.wire.frames import BroadcastTable, Frame
 from router.wire.intake import FrameIntake
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
@@ -55,9 +55,9 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.framework import loaded
+from testbed.controller.liveness import read_incarnations, read_legacy, write_legacy
 from testbed.controller.rules import Rule, SentRules, ip_rules, pipeline
 from testbed.controller.settings import Settings
-from testbed.controller.takeover import read_incarnations, read_legacy, write_legacy
 from testbed.controller.trees import LAYERS, router_tables, spt_trees
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ short, a router that did not answer, and a router that has restarted. Readers of
 (`captures.rundir.epochs`). A COMMIT lets routers forget the epochs before the last one that was committed
 everywhere, since no router can still originate in those epochs.
 
-A controller that is started after another one takes over (`testbed.controller.takeover`). It knows the starts
+A controller that is started after another one takes over (`testbed.controller.liveness`). It knows the starts
 of the routers that sent a HELLO to the other, since a router that has a table sends none. It waits until the
 switches have connected that were up, and then goes on in the epoch of the other, unless something has changed
 meanwhile. It cannot know of a link that went down and came up again while there was no controller: RAs that
@@ -78,8 +78,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.liveness import Change, LinkChange, Liveness
-from testbed.controller.takeover import Legacy
+from testbed.controller.liveness import Change, Legacy, LinkChange, Liveness
 from topos.model import Topology
 
 _EPOCH_MAX = 0xFFFF_FFFF

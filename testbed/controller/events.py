@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from router.wire.frames import BroadcastTable, Frame
-from testbed.controller.takeover import Legacy
+from testbed.controller.liveness import Legacy
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Rules are values: the Ryu application turns them into flow modifications, and tests run frames through them
 without a switch. The pipeline depends on the switch's ports alone, so it is installed once and does not
-change when trees do. See docs/explanation/emulated-network.md, "Switch pipeline", and `router.wire.addresses`
+change when trees do. See docs/explanation/emulated-network.md, "Switch pipeline", and `router.wire.header`
 for the addresses.
 
 IPv4 between hosts goes along shortest paths (`ip_rules`). Each switch acts as an IP router does: it forwards
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from router.wire.addresses import (
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ETHERTYPE,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from captures.rundir.controller import ControllerLog
 from router.protocol.core.layers import Verifier
-from router.wire.addresses import HOST_PORT
 from router.wire.frames import Frame
+from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     Bequeath,

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from captures.rundir.counters import SwitchCounters
 from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, Event, FrameReceived
-from router.wire.addresses import (
+from router.wire.codec import DEFAULT_MTU, fragment
+from router.wire.frames import Frame
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ETHERNET_HEADER_LENGTH,
     ROUTER_DESTINATION,
+    decode_header,
     node_address,
     port_addresses,
     ports_of,
 )
-from router.wire.codec import DEFAULT_MTU, fragment
-from router.wire.frames import Frame
-from router.wire.header import decode_header
 from router.wire.intake import RefusedError
 from testbed.sim.captures import Captures, record
 from testbed.sim.clock import Agenda

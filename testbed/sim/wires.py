@@ -21,9 +21,8 @@ from typing import Any
 
 from router.protocol.counters import Counters
 from router.records.counters import router_counters
-from router.wire.addresses import ETHERTYPE, HOST_PORT, node_address
 from router.wire.frames import FrameType
-from router.wire.header import TYPE_NAMES
+from router.wire.header import ETHERTYPE, HOST_PORT, TYPE_NAMES, node_address
 from testbed.sim.captures import Capture, record
 from testbed.sim.clock import NS
 from topos.model import TBF_BURST_BYTES, TBF_LATENCY_S, Link

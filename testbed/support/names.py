@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from testbed.support.errors import InputError
 from topos.model import Topology
 from topos.suggest import unknown

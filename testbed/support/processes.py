@@ -1,20 +1,119 @@
-"""The process of a command: its signals, its standard streams, and its children, apart from the terminal."""
+"""The process of a command: its signals, its standard streams, and its children, apart from the terminal.
+
+Also the memory of processes, conditions that a run waits for, and the independent steps of a clean-up.
+"""
 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
 import sys
 import termios
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
-from typing import IO
+from types import FrameType, FunctionType, ModuleType
+from typing import IO, ParamSpec, TypeVar
+
+import psutil
 
 from router.system import start_module
 from testbed.support.errors import RunError
+
+
+def resident_bytes() -> int:
+    """Returns the resident memory of this process in bytes."""
+    resident: int = psutil.Process().memory_info().rss
+    return resident
+
+
+def proportional_bytes(pids: Iterable[int]) -> int:
+    """Returns the proportional set size of live processes: a page that n processes share counts 1/n in
+    each."""
+    total = 0
+    for pid in pids:
+        with suppress(psutil.Error):
+            total += psutil.Process(pid).memory_full_info().pss
+    return total
+
+
+def object_bytes(root: object) -> int:
+    """Returns the memory of an object and of all that it refers to, in bytes.
+
+    An object that several refer to counts once. Classes, functions and modules do not count.
+    """
+    seen, waiting, total = {id(root)}, [root], 0
+    while waiting:
+        found = waiting.pop()
+        total += sys.getsizeof(found)
+        for each in gc.get_referents(found):
+            if id(each) not in seen and not isinstance(each, type | FunctionType | ModuleType):
+                seen.add(id(each))
+                waiting.append(each)
+    return total
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def wait_until(
+    difference: Callable[[], str | None], timeout_s: float, what: str, interval_s: float = 0.02
+) -> None:
+    """Polls `difference` until it returns None.
+
+    Args:
+        difference: returns the remaining difference from the expected state, in words, or None.
+        timeout_s: wall seconds to wait.
+        what: the expected state in words, for the error.
+        interval_s: wall seconds between polls.
+
+    Raises:
+        RunError: the deadline passed; the message has the last difference.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left = difference()
+        if left is None:
+            return
+        if time.monotonic() >= deadline:
+            raise RunError(f"{what}: not after {timeout_s:g} s; {left}")
+        time.sleep(interval_s)
+
+
+class Steps:
+    """Runs every step, whether or not other steps fail, and collects the failures.
+
+    Attributes:
+        failures: a sentence for each step that failed, in order.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+
+    def run(self, name: str, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Runs a step and returns its result, or None if it failed.
+
+        An exception becomes a failure, and the caller continues with the next step.
+
+        KeyboardInterrupt and SystemExit are not caught.
+        """
+        try:
+            return step(*args, **kwargs)
+        except Exception as error:
+            said = str(error) or type(error).__name__
+            self.failures.append(f"{name}: {said}")
+            return None
+
+    def check(self) -> None:
+        """Raises RunError with all failures, if there is one; to be called after the last step."""
+        if self.failures:
+            raise RunError("; ".join(self.failures))
+
 
 #: Signals that end a command.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -16,7 +16,7 @@ import time
 from itertools import cycle
 
 from router.system import enter_network_namespace
-from router.wire.addresses import ETHERTYPE, node_address, port_addresses
+from router.wire.header import ETHERTYPE, node_address, port_addresses
 
 #: Bytes of a frame: those of a message of the default experiment.
 FRAME_BYTES = 150

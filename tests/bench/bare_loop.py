@@ -14,7 +14,7 @@ import sys
 from router.forwarding.layout import FrameBuffers
 from router.runtime.packet_socket import BATCH, RECEIVE_BUFFER
 from router.system import LIBC, enter_network_namespace
-from router.wire.addresses import ETHERTYPE
+from router.wire.header import ETHERTYPE
 
 _SO_RCVBUFFORCE = 33
 _IGNORE_OUTGOING = (263, 23, 1)

@@ -47,9 +47,9 @@ from router.predicates.printer import format_predicate
 from router.protocol.options import RouterOptions
 from router.runtime.process import RouterSpec
 from router.wire import private
-from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Body, Commit, EncodedPredicate, Frame, FrameType, SenderRequest
+from router.wire.header import node_address, port_addresses
 from tests.bench.bomb_shapes import (
     AT_BOUNDS,
     ENCODED,

@@ -28,7 +28,6 @@ from router.predicates.encoded.model import BloomMessage
 from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
-from router.wire.addresses import node_address
 from router.wire.format import STANDS_FOR
 from router.wire.frames import (
     Ack,
@@ -41,7 +40,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
-from router.wire.header import HEADER_LENGTH, DecodeError, decode_header
+from router.wire.header import HEADER_LENGTH, DecodeError, decode_header, node_address
 from router.wire.layers import CBCB
 from tests.support.compiled_loops import WAYS, loops
 from tests.support.mutated_frames import mutated

@@ -32,9 +32,9 @@ from router.predicates.parser import parse_predicate
 from router.records.json_file import write_json
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
-from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
+from router.wire.header import node_address, port_addresses
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
 from tests.support.paths import ROOT

@@ -16,8 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from router.matching.common.columns import to_predicates
-from router.matching.counting.index import SelectivityTable
-from router.matching.counting.strings import StringIndex
+from router.matching.counting.index import SelectivityTable, StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table
 from testbed.experiments.siena_ff.parameters import MatchingWorkload, dictionary

@@ -19,9 +19,9 @@ from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send
 from router.protocol.options import RouterOptions
 from router.security.guard import Guard
 from router.security.signatures import PublicKeys, Signer
-from router.wire.addresses import CONTROLLER, node_address, port_addresses
 from router.wire.codec import DEFAULT_MTU, encode, forwarded_frame, fragment
 from router.wire.frames import Commit, Frame, FrameType
+from router.wire.header import CONTROLLER, node_address, port_addresses
 from router.wire.intake import FrameIntake
 from tests.support.guarded import head, opened, private_key, public_keys, router_guard, sealed
 from tests.support.lying import NODES, measure

@@ -64,8 +64,8 @@ def measure(nodes: int) -> None:
 
 
 def _hello_s(topology: Topology) -> float:
-    from router.wire.addresses import HOST_PORT
     from router.wire.frames import Frame, FrameType, Hello
+    from router.wire.header import HOST_PORT
     from testbed.controller.distribution import Distribution
     from testbed.controller.events import FrameReceived, PipelineInstalled, SwitchConnected
 

@@ -10,8 +10,8 @@ import pytest
 
 from router.predicates.parser import parse_predicate
 from router.wire.codec import fragment, read_frame
-from router.wire.fragments import Reassembler
 from router.wire.frames import Frame, FrameType
+from router.wire.intake import Reassembler
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/fragments.json"))
 

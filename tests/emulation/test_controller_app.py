@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from router.wire.codec import encode
 from router.wire.frames import Commit, Frame, FrameType
+from router.wire.header import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from testbed.controller.framework import FRAMEWORKS, OS_KEN, RYU
 from testbed.controller.trees import broadcast_tables, spt_trees
-from testbed.emulation.run.event_log import Event
+from testbed.emulation.run.processes import Event
 from tests.support.controller_bridges import Bridges, running
 from tests.support.polling import TIMEOUT
 from topos.generators import ring, star

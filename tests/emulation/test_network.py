@@ -16,7 +16,7 @@ import pytest
 
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.system import enter_network_namespace, namespace_path, returning_to_its_namespace
-from router.wire.addresses import ETHERTYPE, HOST_PORT, node_address
+from router.wire.header import ETHERTYPE, HOST_PORT, node_address
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces
 from testbed.emulation.network.switch_daemons import Group, SwitchDaemons

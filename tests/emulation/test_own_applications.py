@@ -14,9 +14,9 @@ import pytest
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.runtime.client import Client
-from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from router.wire.header import node_address, port_addresses
 from testbed.support.names import port_device
 from tests.support.applications import application_events
 from tests.support.command import STATE, Cbcb

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from captures.pcap.reader import PcapReader
-from router.wire.addresses import node_address
 from router.wire.frames import FrameType
-from router.wire.header import decode_header
+from router.wire.header import decode_header, node_address
 from testbed.results.recordings import router_states
 from tests.support.command import CBCB
 from tests.support.paths import ROOT

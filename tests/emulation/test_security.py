@@ -23,7 +23,11 @@ from router.privacy.keys import read_keys
 from router.runtime.client import Client
 from router.security.guard import make_guard
 from router.security.signatures import read_signer
-from router.wire.addresses import (
+from router.wire.authentication import covered
+from router.wire.codec import encode
+from router.wire.format import Flags
+from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ETHERNET_HEADER_LENGTH,
@@ -31,10 +35,6 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
-from router.wire.authentication import covered
-from router.wire.codec import encode
-from router.wire.format import Flags
-from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
 from testbed.support.names import port_device
 from tests.support.command import STATE, Cbcb, committed, elsewhere
 from tests.support.guarded import head

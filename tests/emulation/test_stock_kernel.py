@@ -29,11 +29,11 @@ from captures.rundir.measures import read_lag
 from router.clock.clock import SharedClock
 from router.clock.page import ClockPage
 from router.runtime import commands
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.namespaces import Namespaces, run_inside
-from testbed.emulation.network.ovs_counters import parse_ports
 from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
+from testbed.emulation.network.switch_sockets import parse_ports
 from testbed.machine.probes import datapath, kernel_features
 from testbed.support.errors import MachineError
 from tests.support.command import CBCB, Cbcb

@@ -28,8 +28,8 @@ def decoder() -> Run:
 
 def intake() -> Run:
     """Takes a sequence of Ethernet frames: fragments, tags cut short, padding."""
-    from router.wire.addresses import ETHERTYPE, node_address
     from router.wire.codec import forwarded_frame
+    from router.wire.header import ETHERTYPE, node_address
     from router.wire.intake import FrameIntake
 
     def run(data: bytes) -> None:
@@ -146,8 +146,8 @@ def algebra() -> Run:
         Predicate,
         Type,
         Value,
+        matches,
     )
-    from router.predicates.semantics import matches
 
     strings = ("", "a", "b", "ab", "ba", "aab", "abab")
     values: dict[Type, tuple[Value, ...]] = {

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate, matches
 from router.protocol.options import RouterOptions
 from router.wire.frames import BroadcastTable, FrameType
 from testbed.controller.trees import LAYERS, router_tables

@@ -16,7 +16,7 @@ from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
-from router.wire.addresses import port_addresses
+from router.wire.header import port_addresses
 from tests.support.questions import ask
 from tests.support.run_folder import SEQ, START_NS, asked_run
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from captures.spark.folder import remove_abandoned
-from testbed.support.steps import wait_until
+from testbed.support.processes import wait_until
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.spark
@@ -41,7 +41,7 @@ import sys, threading
 from pathlib import Path
 import psutil
 from captures.spark.session import SessionError, spark_session
-from testbed.support.steps import wait_until
+from testbed.support.processes import wait_until
 def until_none(ask, what):
     wait_until(lambda: str(ask()) if ask() else None, 60, what)
 def kill(tracker):

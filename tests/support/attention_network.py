@@ -11,9 +11,8 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from router.predicates.model import Message
+from router.predicates.model import Message, matches
 from router.predicates.parser import parse_predicate
-from router.predicates.semantics import matches
 from router.protocol.events import Action, Event, Send
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention.cache import PublicationId

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from testbed.support.steps import wait_until
+from testbed.support.processes import wait_until
 from tests.support.paths import ROOT
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

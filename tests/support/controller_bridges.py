@@ -21,21 +21,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from router.wire.addresses import (
+from router.wire.codec import encode, read_frame
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ETHERTYPE,
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.codec import encode, read_frame
-from router.wire.fragments import Reassembler
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.intake import Reassembler
 from testbed.controller.framework import RYU
 from testbed.emulation.network.emulated import EmulatedNetwork
-from testbed.emulation.network.kernel import run, set_up
-from testbed.emulation.network.namespaces import inside
-from testbed.emulation.run.event_log import Event, ProcessLog
+from testbed.emulation.network.namespaces import inside, run, set_up
+from testbed.emulation.run.processes import Event, ProcessLog
 from testbed.machine.probes import KernelFeatures
 from testbed.support.names import host_device, port_device, switch_name
 from tests.support.polling import TIMEOUT

@@ -5,8 +5,8 @@ from __future__ import annotations
 from captures.rundir.controller import CONTROLLER_EVENTS
 from captures.rundir.files import check
 from router.records.forms import fields as record_fields
-from router.wire.addresses import HOST_PORT
 from router.wire.frames import Ack, Frame, FrameType, Hello
+from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Distribution, Timing
 from testbed.controller.events import (
     Action,
@@ -22,7 +22,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.takeover import Legacy
+from testbed.controller.liveness import Legacy
 from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.model import Topology
 

@@ -15,8 +15,7 @@ from captures.pcap.formats import PcapError
 from captures.pcap.reader import PcapReader
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from router.wire.addresses import ETHERNET_HEADER_LENGTH
-from router.wire.header import HEADER_LENGTH, decode_header
+from router.wire.header import ETHERNET_HEADER_LENGTH, HEADER_LENGTH, decode_header
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import judge_run, of_the_run
 from testbed.results.recordings import recorded_nodes, replay_run

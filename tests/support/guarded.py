@@ -8,12 +8,17 @@ from pathlib import Path
 
 from router.privacy.keys import SECRET_BYTES, Key, KeyRing
 from router.security.guard import Guard
-from router.security.pairs import PairKeys
+from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, public_key
-from router.security.windows import Windows
-from router.wire.addresses import CONTROLLER, ETHERNET_HEADER_LENGTH, ETHERTYPE, node_address, node_of
 from router.wire.frames import COUNTER_BITS, Frame
-from router.wire.header import decode_header
+from router.wire.header import (
+    CONTROLLER,
+    ETHERNET_HEADER_LENGTH,
+    ETHERTYPE,
+    decode_header,
+    node_address,
+    node_of,
+)
 
 INCARNATION = 7
 RING = KeyRing((Key(7, bytes(range(SECRET_BYTES))),), 7)

@@ -7,8 +7,7 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from router.predicates.covering.algebra import disjoin
-from router.predicates.model import EVERYTHING, NOTHING, Message, Operator
-from router.predicates.semantics import matches
+from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, matches
 from tests.support.protocol_network import Network, integer, one
 
 CONSTRAINTS = st.builds(

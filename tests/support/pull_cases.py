@@ -6,8 +6,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
-from router.predicates.model import NOTHING, Message, Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import NOTHING, Message, Predicate, matches
 from router.protocol.options import RouterOptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.protocol_network import Network

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.predicates.covering.algebra import covers
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.model import NOTHING, Predicate
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
 from topos.model import Topology
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
-from router.wire.addresses import (
+from router.wire.codec import fragment
+from router.wire.frames import Frame, FrameType, Hello, SenderRequest
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     HOST_PORT,
@@ -19,8 +21,6 @@ from router.wire.addresses import (
     node_address,
     port_addresses,
 )
-from router.wire.codec import fragment
-from router.wire.frames import Frame, FrameType, Hello, SenderRequest
 from tests.support.tree_entries import TreeEntry, table_of
 
 START_NS = 1_700_000_000_000_000_000

@@ -15,9 +15,9 @@ from pathlib import Path
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.security.guard import Guard
 from router.system import enter_network_namespace
-from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.header import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from tests.support import tree_entries
 from tests.support.polling import wait_for
 

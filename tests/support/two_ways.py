@@ -16,9 +16,9 @@ from router.protocol.events import Action, ControllerFrame, Deliver, Event, Fram
 from router.protocol.options import RouterOptions
 from router.recording.actions import encode_actions, encode_delivery
 from router.recording.file import Origin, Recorder
-from router.wire.addresses import CONTROLLER, ETHERTYPE, node_address, port_addresses
 from router.wire.codec import WholeFrame, forwarded_frame, fragment
 from router.wire.frames import Frame
+from router.wire.header import CONTROLLER, ETHERTYPE, node_address, port_addresses
 from router.wire.intake import FrameIntake
 
 MTU = 400

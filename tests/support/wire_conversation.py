@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from router.wire import codec
-from router.wire.addresses import (
+from router.wire.frames import Body, Flags, Frame, FrameType
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ROUTER_DESTINATION,
     node_address,
     port_addresses,
 )
-from router.wire.frames import Body, Flags, Frame, FrameType
 from tests.support.wire_tshark import ethernet
 
 #: Nanoseconds.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.support.errors import RunError
-from testbed.support.steps import wait_until
+from testbed.support.processes import wait_until
 
 
 def test_it_returns_as_soon_as_nothing_differs() -> None:

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from testbed.support.steps import Steps
+from testbed.support.processes import Steps
 
 
 def test_every_step_runs_and_the_failed_ones_are_named() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.hashing import base_of, extended, mixed
 from router.matching.compiled.layout import (
     AT,
     ATTRIBUTE_BYTES,
@@ -27,7 +26,10 @@ from router.matching.compiled.layout import (
     STRING_HASH,
     TYPE,
     Search,
+    base_of,
     callee,
+    extended,
+    mixed,
 )
 from router.matching.compiled.normal import key_of_double
 from router.native.compiler import I64, Address, Flag

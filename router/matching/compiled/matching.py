@@ -38,8 +38,15 @@ from router.matching.compiled.layout import (
     callee,
     kernel,
 )
-from router.matching.compiled.patterns import find_equal, find_patterns, verify_hits
-from router.matching.compiled.verifying import same_bytes, take, take_open, verify
+from router.matching.compiled.verifying import (
+    find_equal,
+    find_patterns,
+    same_bytes,
+    take,
+    take_open,
+    verify,
+    verify_hits,
+)
 from router.native.compiler import I64, Address, Array, Flag
 from router.native.memory import int_at, long_at, put_byte, put_long
 

@@ -13,17 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns
-from router.matching.compiled.hashing import SEED_AT, base_of, polynomial
 from router.matching.compiled.layout import (
     ACCESSES,
     BOOLEAN,
     DOUBLE,
     HIGHEST,
     LOWEST,
+    SEED_AT,
     STRING,
     Test,
+    base_of,
     callee,
     kernel,
+    polynomial,
 )
 from router.native.compiler import I64, Address, Array, Tuple
 from router.predicates.model import Operator

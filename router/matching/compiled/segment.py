@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.hashing import SEED_AT, mixed
 from router.matching.compiled.layout import (
     ACCESSES,
     BLOCK,
@@ -25,6 +24,7 @@ from router.matching.compiled.layout import (
     LISTS,
     LOWEST,
     NAME_HASH,
+    SEED_AT,
     SLOT_EQUAL,
     SLOT_LENGTHS,
     SLOT_LISTS,
@@ -38,6 +38,7 @@ from router.matching.compiled.layout import (
     Test,
     callee,
     kernel,
+    mixed,
 )
 from router.matching.compiled.normal import NormalTable, Texts
 from router.native.compiler import I64, Address, Array, Real, Tuple

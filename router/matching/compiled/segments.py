@@ -9,8 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.segments import Segments, Source
-from router.matching.compiled.hashing import SEED_AT, mixed, powers_of_base
-from router.matching.compiled.layout import ACCESSES, ATTRIBUTE_WIDTH, STRING_HASH, Part, Search, Test, kernel
+from router.matching.compiled.layout import (
+    ACCESSES,
+    ATTRIBUTE_WIDTH,
+    SEED_AT,
+    STRING_HASH,
+    Part,
+    Search,
+    Test,
+    kernel,
+    mixed,
+    powers_of_base,
+)
 from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS, TABLE_STEPS
 from router.matching.compiled.normal import NormalTable, Texts
 from router.matching.compiled.segment import Segment

@@ -19,11 +19,9 @@ from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
-from router.matching.counting.index import Attribute, ConstraintIndex, Links, SelectivityTable
-from router.matching.counting.strings import StringIndex
+from router.matching.counting.index import Attribute, ConstraintIndex, Links, SelectivityTable, StringIndex
 from router.matching.engines import Matcher
-from router.predicates.model import Constraint, Filter, Message, Predicate, Type, type_of
-from router.predicates.semantics import matches_filter
+from router.predicates.model import Constraint, Filter, Message, Predicate, Type, matches_filter, type_of
 
 #: The index finds the satisfied constraints of all interfaces. If fewer than one filter in this many is to be
 #: matched, direct evaluation is faster (measured: 0.5 us a filter against 0.04 us).

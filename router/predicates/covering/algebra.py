@@ -7,7 +7,7 @@ Source: protocol paper, sections 3.1 (p covers q if p matches every message that
 - for a filter against a predicate, if one filter of the predicate covers it, or if several do that differ
   from it in one attribute only, by intervals (comparisons, equality, prefix);
 - for a filter against several filters that cover it together on any number of attributes, by intervals, if
-  the search stays within its bound (`router.predicates.covering.boxes`).
+  the search stays within its bound (`router.predicates.covering.relations`).
 
 The answer is "no" for covering beyond that bound, for covering by several filters that divide the values by
 suffixes or substrings, and for some very long strings (`router.predicates.covering.values`).
@@ -19,9 +19,81 @@ sorted. Two simplified predicates that consist of the same filters are therefore
 
 from __future__ import annotations
 
-from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.pool import POOL
-from router.predicates.model import Predicate
+from router.predicates.covering.bitset import Bits
+from router.predicates.covering.pool import POOL, FilterAlgebra
+from router.predicates.model import NOTHING, Message, Predicate
+
+
+class PredicateBuilder:
+    """p with p <- p ∨ q (protocol paper, section 3.3), in time that grows with q and hardly with p.
+
+    With `POOL`, p is simplified as it grows: filters that are covered by another filter, or by several on one
+    attribute, are removed; filters that differ in one attribute are merged if this reduces their number.
+
+    Args:
+        predicate: the first predicate to add.
+        members: a simplified set of filters to start with.
+        pool: which filters the numbers stand for, and how sets of them are united.
+
+    Attributes:
+        members: the filters, as numbers of the pool.
+    """
+
+    __slots__ = ("__weakref__", "_pool", "_view", "members")
+
+    def __init__(self, predicate: Predicate = NOTHING, members: Bits = 0, pool: FilterAlgebra = POOL) -> None:
+        self.members = members
+        self._view: Predicate | None = None
+        self._pool = pool
+        pool.register(self)
+        if predicate:
+            self.add(predicate)
+
+    def __len__(self) -> int:
+        """Returns the number of filters."""
+        return self.members.bit_count()
+
+    @property
+    def predicate(self) -> Predicate:
+        """The disjunction of what was added, in canonical form; the same object until it changes."""
+        if self._view is None:
+            self._view = self._pool.predicate(self.members)
+        return self._view
+
+    def matches(self, message: Message) -> bool:
+        """Whether the message matches p."""
+        return bool(self.members & self._pool.matching(message))
+
+    def covers(self, predicate: Predicate) -> bool:
+        """Whether every message that `predicate` matches is known to match p; see `algebra.covers`."""
+        return all(self._pool.covers(self.members, number) for number in self._pool.numbers(predicate))
+
+    def add(self, predicate: Predicate) -> bool:
+        """p <- p ∨ `predicate`; returns False if p covers it already and is unchanged."""
+        before = self.members
+        self.members = after = self._pool.add(before, self._pool.numbers(predicate))
+        if after == before:
+            return False
+        self._view = None
+        return True
+
+    def unite(self, other: PredicateBuilder) -> bool:
+        """p <- p ∨ the other; returns False if p covers it already and is unchanged."""
+        before = self.members
+        if not before:
+            self.members, self._view = other.members, other._view
+            return bool(self.members)
+        self.members = after = self._pool.unite(before, other.members)
+        if after == before:
+            return False
+        self._view = None
+        return True
+
+    def copy(self) -> PredicateBuilder:
+        """Returns an independent copy."""
+        other = PredicateBuilder(members=self.members, pool=self._pool)
+        other._view = self._view
+        return other
 
 
 def covers(p: Predicate, q: Predicate) -> bool:
@@ -34,7 +106,7 @@ def disjoin(p: Predicate, q: Predicate) -> Predicate:
 
     Filters that are covered by another, or by several on one attribute, are removed; filters that differ in
     one attribute are merged if this reduces their number. Returns `p` itself if it is simplified already and
-    covers `q`. For a table that grows, `router.predicates.covering.builder.PredicateBuilder` is faster.
+    covers `q`. For a table that grows, `router.predicates.covering.algebra.PredicateBuilder` is faster.
     """
     union = PredicateBuilder(members=POOL.simplified(p))
     numbers = [number for number in POOL.numbers(q) if not POOL.covers(union.members, number)]

@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from operator import itemgetter
 
-from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
-from router.predicates.covering.canonical_order import CanonicalOrder
+from router.predicates.covering.bitset import Bits, CanonicalOrder, Thresholds, numbers_in, remove_from
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex

@@ -1,4 +1,4 @@
-"""Normal forms of filters: the set of allowed values of each attribute."""
+"""Normal forms of filters: the set of allowed values of each attribute; the merging of two filters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from struct import Struct
 
-from router.predicates.covering.values import ValueSet, constraints_of, includes, value_set
+from router.predicates.covering import intervals as iv
+from router.predicates.covering.values import (
+    ValueSet,
+    common_patterns,
+    constraints_of,
+    includes,
+    pieces,
+    tidy,
+    value_set,
+)
 from router.predicates.model import Constraint, Filter, Type
 
 #: Name and type. Attributes of one name and two types are unrelated.
@@ -130,3 +139,28 @@ def normalise(filter_: Filter) -> NormalFilter | None:
         if not attributes[name].intervals:
             return None
     return NormalFilter(attributes)
+
+
+def merge(a: NormalFilter, b: NormalFilter, exclusions: bool = True) -> NormalFilter:
+    """Returns the narrowest filter that covers both, except for single values that one excludes by ``!=``.
+
+    It keeps such exclusions only if the union of the values needs no other constraints: merging is to make
+    filters fewer and shorter.
+
+    Args:
+        exclusions: False to keep no exclusions at all.
+    """
+    merged: dict[str, ValueSet] = {}
+    for name, values in a.attributes.items():
+        others = b.attributes.get(name)
+        if others is not None and others.type is values.type:
+            merged[name] = _merge_values(values, others, exclusions)
+    return NormalFilter(merged)
+
+
+def _merge_values(a: ValueSet, b: ValueSet, exclusions: bool) -> ValueSet:
+    joined = iv.union(a.intervals, b.intervals)
+    if not exclusions or len(pieces(ValueSet(a.type, joined))) > 1:
+        joined = ((joined[0][0], joined[-1][1]),)
+    merged = ValueSet(a.type, joined, *common_patterns(a, b))
+    return merged if merged.is_plain else tidy(merged)

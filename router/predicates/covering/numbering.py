@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Generic
 from weakref import WeakSet
 
-from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.covering.canonical_order import CanonicalOrder, K
+from router.predicates.covering.bitset import Bits, CanonicalOrder, Text, bits_of, numbers_in
 from router.predicates.covering.pool import Holder
 from router.predicates.model import Filter, Message, Predicate
 
@@ -22,7 +21,7 @@ _REMEMBERED = 4096
 _SORTED = 64
 
 
-class NumberedFilters(ABC, Generic[K]):
+class NumberedFilters(ABC, Generic[Text]):
     """The part of a `router.predicates.covering.pool.FilterAlgebra` that numbers filters.
 
     With H the greatest number of filters that the holders have had, and P the filters of the largest
@@ -32,8 +31,8 @@ class NumberedFilters(ABC, Generic[K]):
     def __init__(self) -> None:
         self._numbers: dict[Filter, int] = {}
         self._filters: dict[int, Filter] = {}
-        self._keys: dict[int, K] = {}
-        self._order: CanonicalOrder[K] = CanonicalOrder()
+        self._keys: dict[int, Text] = {}
+        self._order: CanonicalOrder[Text] = CanonicalOrder()
         #: Numbers that were given and may be given again.
         self._free: list[int] = []
         self._holders: WeakSet[Holder] = WeakSet()
@@ -47,7 +46,7 @@ class NumberedFilters(ABC, Generic[K]):
     # Of the form of the filters.
 
     @abstractmethod
-    def _key(self, filter_: Filter) -> K:
+    def _key(self, filter_: Filter) -> Text:
         """The place of a filter in the canonical order; no other filter has it."""
 
     @abstractmethod

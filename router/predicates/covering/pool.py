@@ -19,10 +19,9 @@ from weakref import WeakSet
 
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.covering.boxes import covered_jointly
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, normalise
-from router.predicates.covering.relations import Relations
+from router.predicates.covering.relations import Relations, covered_jointly
 from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
 from router.predicates.model import Filter, Message, Predicate
 
@@ -58,7 +57,7 @@ class FilterAlgebra(Protocol):
     """Filters by number, and the algebra of sets of them.
 
     A number is valid as long as a registered holder has it. `FilterPool` knows covering and simplification;
-    `router.content.verbatim` compares filters literally.
+    `router.content.base` compares filters literally.
     """
 
     def __len__(self) -> int:

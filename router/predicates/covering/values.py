@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from router.predicates.covering import intervals as iv
-from router.predicates.covering.intervals import Intervals, Key
-from router.predicates.covering.strings import TOP, Parts, after_cone, take_apart
+from router.predicates.covering.intervals import TOP, Intervals, Key, Parts, after_cone, take_apart
 from router.predicates.model import INTEGER_MAX, INTEGER_MIN, Constraint, Operator, Type, Value
 
 _DOUBLE_TOP = struct.unpack(">q", struct.pack(">d", 1.7976931348623157e308))[0]

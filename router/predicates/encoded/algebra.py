@@ -5,7 +5,7 @@ one filter of the predicate is a subset of it. The answers are exact for encoded
 matching contains plain matching: no receiver is lost.
 
 A question about a set of bits takes a time that grows with the bits of its suite: so does its weight
-(`router.predicates.covering.budget` has that of plain filters).
+(`router.predicates.covering.widening` has that of plain filters).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from itertools import combinations
 
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.covering.budget import MERGED_MAX
+from router.predicates.covering.widening import MERGED_MAX
 from router.predicates.encoded.model import (
     ANY_FILTER,
     ENCODED_EVERYTHING,
@@ -146,7 +146,7 @@ def weight_of(filter_: BloomFilter) -> int:
 
 
 def widen(filters: Iterable[BloomFilter], weight: int, most: int) -> tuple[list[BloomFilter], int, bool]:
-    """As `router.predicates.covering.budget.widen`.
+    """As `router.predicates.covering.widening.widen`.
 
     Of the filters beyond the bounds, those of one suite are replaced by their common bits.
     """

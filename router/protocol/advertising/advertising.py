@@ -15,8 +15,8 @@ from router.protocol.events import Action, Send
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Part, earlier
 from router.protocol.routing import RoutingTable
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Flags, Frame
+from router.wire.header import LOCAL_INTERFACE
 
 
 class AdvertisementSchedule:

@@ -24,10 +24,10 @@ from router.protocol.core.router import Layer, Router
 from router.protocol.counters import Drop
 from router.protocol.events import Action, ControllerFrame, Deliver, DeliveryRefused, Event, FrameReceived
 from router.protocol.options import RouterOptions
-from router.wire.addresses import CONTROLLER
 from router.wire.authentication import advanced
 from router.wire.format import MESSAGES, NUMBERED, REPLIES, SIGNED_TYPES, FrameType
 from router.wire.frames import Frame
+from router.wire.header import CONTROLLER
 
 #: Numbers of an issuer that are remembered for each type. A router repeats an RA for up to 28 s
 #: (`router.protocol.core.reliable_control`), and one that was stopped sends on what waited: as many newer

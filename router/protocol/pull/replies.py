@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from router.content.base import Content
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.routing import RoutingTable
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 
 #: The nodes behind an interface by the parts that a scheme keeps apart: part -> predicate of its nodes. A
 #: scheme that keeps nothing apart has one part, of the number of the interface.

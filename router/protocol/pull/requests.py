@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from router.content.base import Content
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop

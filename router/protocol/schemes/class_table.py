@@ -22,7 +22,7 @@ from router.predicates.model import Predicate
 from router.protocol.broadcast import EpochTable
 from router.protocol.context import Context
 from router.protocol.routing import RoutingTable
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 
 
 @dataclass(frozen=True, slots=True)

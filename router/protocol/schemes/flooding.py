@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.scheme import Outputs, Row, Scheme, rows_by_interface
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Frame
+from router.wire.header import LOCAL_INTERFACE
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
 

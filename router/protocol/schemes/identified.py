@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.advertising.advertising import Advertising
 from router.protocol.broadcast import Branch
@@ -25,8 +25,8 @@ from router.protocol.events import Action
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row, Scheme, TablePart
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Flags, Frame
+from router.wire.header import LOCAL_INTERFACE
 
 
 class Identified(Scheme):

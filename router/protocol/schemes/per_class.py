@@ -40,8 +40,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
 from router.protocol.advertising.advertising import Advertising
 from router.protocol.advertising.ingress import SubtreeFilter
@@ -55,8 +55,8 @@ from router.protocol.pull.reply_rules import Answer, ReplyRules, Report
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, Scheme, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import ClassifiedPredicate, EncodedMessage, Flags, Frame, FrameType
+from router.wire.header import LOCAL_INTERFACE
 
 
 class PerClass(Scheme):

@@ -20,8 +20,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
@@ -29,8 +29,8 @@ from router.protocol.events import Action
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Frame
+from router.wire.header import LOCAL_INTERFACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from router.protocol.events import Action, Send
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import AddressedMessage, Frame
+from router.wire.header import LOCAL_INTERFACE
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from router.content.base import Content, shown
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.context import Context
@@ -20,7 +20,7 @@ from router.protocol.events import Accepted, Action, ApplicationGone, Refused, S
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 
 
 class Exhaustive(Service):

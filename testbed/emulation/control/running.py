@@ -26,8 +26,8 @@ from router.system import enter_network_namespace
 from testbed.emulation.control.quiescence import quiet_period_s
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
+from testbed.support.processes import wait_until
 from testbed.support.run_state import CHECKOUT, RunState, live_runs
-from testbed.support.steps import wait_until
 from testbed.terminal.printable import put
 from topos.model import PROPERTIES, Topology
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.inputs import Calibration
 from captures.rundir.layout import RunLayout
-from router.wire.addresses import node_address
+from router.wire.header import node_address
 from topos.model import TBF_BURST_BYTES, Link
 
 #: Wall time over which the rate of a full link is taken: less than TBF's queue holds.

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.support.errors import RunError
+from testbed.support.processes import Steps, wait_until
 from testbed.support.run_state import STATE_FILE, ProcessId, RunState, all_states, only_ours
-from testbed.support.steps import Steps, wait_until
 
 _KILL_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_PER_PROCESS_S = 0.1

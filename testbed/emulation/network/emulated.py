@@ -22,18 +22,21 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters, SwitchDrops
-from router.wire.addresses import HOST_PORT, node_address
+from router.wire.header import HOST_PORT, node_address
 from testbed.emulation.network.calibration import Counted, Span, read_counters
-from testbed.emulation.network.kernel import address_lines, ip_batch, prepare, set_up, silence_lines
 from testbed.emulation.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
 from testbed.emulation.network.namespaces import (
     Namespaces,
+    address_lines,
     allow_descriptors,
     inside,
+    ip_batch,
+    prepare,
     require_backlog,
     run_inside,
+    set_up,
+    silence_lines,
 )
-from testbed.emulation.network.ovs_counters import parse_drops, parse_ports
 from testbed.emulation.network.shaping import (
     changed_nft,
     changed_tc,
@@ -43,11 +46,12 @@ from testbed.emulation.network.shaping import (
     tc_commands,
 )
 from testbed.emulation.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
+from testbed.emulation.network.switch_sockets import parse_drops, parse_ports
 from testbed.experiments.events.network import NetworkState
 from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
-from testbed.support.steps import Steps
+from testbed.support.processes import Steps
 from topos import model
 from topos.build import contradiction
 from topos.model import Topology
@@ -66,7 +70,7 @@ class EmulatedNetwork:
         folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
-        ip: hosts have IP addresses (`testbed.emulation.network.kernel`), from `start_ip` on.
+        ip: hosts have IP addresses (`testbed.emulation.network.namespaces`), from `start_ip` on.
 
     Attributes:
         controller_socket: where the switches connect to the controller.

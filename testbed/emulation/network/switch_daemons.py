@@ -20,13 +20,12 @@ from typing import Any, TypeVar
 
 from router.system import enter_network_namespace, returning_to_its_namespace
 from testbed.emulation.network import switch_sockets
-from testbed.emulation.network.json_rpc import JsonRpc
-from testbed.emulation.network.kernel import expedited_rcu, run
-from testbed.emulation.network.ovs_counters import parse_lost
+from testbed.emulation.network.namespaces import expedited_rcu, run
+from testbed.emulation.network.switch_sockets import JsonRpc, parse_lost
 from testbed.machine.probes import switch_schema
 from testbed.support.errors import RunError
 from testbed.support.names import datapath_id, port_device, switch_name
-from testbed.support.steps import Steps, wait_until
+from testbed.support.processes import Steps, wait_until
 
 #: Switches of one daemon: at least, as many as leave few daemons, and at most, unless there are too many
 #: daemons. At each wake-up a daemon works through all its switches and ports: 0.2 ms for one switch, 0.4 ms

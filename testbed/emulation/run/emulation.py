@@ -32,21 +32,19 @@ from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from testbed.controller.settings import Settings
 from testbed.emulation.control.commands import Commands
 from testbed.emulation.control.quiescence import quiet_period_s
 from testbed.emulation.network.calibration import Span, calibrations
 from testbed.emulation.network.cleanup import remove_run
 from testbed.emulation.network.emulated import EmulatedNetwork
-from testbed.emulation.network.ovs_counters import difference
+from testbed.emulation.network.switch_sockets import difference
 from testbed.emulation.run.estimate import estimate
-from testbed.emulation.run.event_log import ProcessLog
-from testbed.emulation.run.experiment_clock import EmulationClock
-from testbed.emulation.run.governor import CAUTION, SLOWEST, Governor, Limits
+from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.parts import RunningParts
-from testbed.emulation.run.processes import Controller, Routers
+from testbed.emulation.run.processes import Controller, ProcessLog, Routers
 from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.config.router_options import router_options
@@ -70,11 +68,9 @@ from testbed.support.errors import (
     naming_a_full_disk,
     naming_the_run,
 )
-from testbed.support.memory import proportional_bytes
 from testbed.support.names import host_device, port_device
-from testbed.support.processes import ENDING, leave_closed_terminal
+from testbed.support.processes import ENDING, Steps, leave_closed_terminal, proportional_bytes, wait_until
 from testbed.support.run_state import RunState
-from testbed.support.steps import Steps, wait_until
 from testbed.terminal.progress import Progress
 
 #: Wall seconds that a barrier of the whole network may take: a base and a share for each router.

@@ -15,9 +15,8 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from router.predicates.model import Message
+from router.predicates.model import Message, matches
 from router.predicates.parser import parse_predicate
-from router.predicates.semantics import matches
 from router.protocol.registries import SERVICES
 from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events.applications import Place

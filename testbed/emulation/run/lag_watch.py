@@ -24,8 +24,7 @@ import psutil
 
 from captures.rundir.measures import Answers, LagReport, PartLag, PartName
 from router.clock.meter import Meter
-from testbed.emulation.run.experiment_clock import EmulationClock
-from testbed.emulation.run.governor import Governor, Limits, Seen
+from testbed.emulation.run.governor import EmulationClock, Governor, Limits, Seen
 
 _REQUEST = b'{"id":0,"method":"version","params":[]}'
 

@@ -24,13 +24,13 @@ from captures.rundir.layout import RunLayout
 from router.records.applications import ApplicationDisconnected
 from router.records.json_file import json_line
 from testbed.emulation.network.emulated import EmulatedNetwork
-from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.processes import Controller, Routers
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import RunError
+from testbed.support.processes import Steps
 from testbed.support.run_state import RunState
-from testbed.support.steps import Steps
 
 _Key = tuple[PartName, int | None]
 #: A time of the wall clock in ns, and in experiment seconds.

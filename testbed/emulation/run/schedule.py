@@ -12,7 +12,7 @@ from typing import Any
 
 from testbed.emulation.control.commands import Commands
 from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_limit_s
-from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.run.parts import RunningParts
 from testbed.experiments.config.model import AUTO, Experiment

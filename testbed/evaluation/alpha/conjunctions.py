@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Filter, Predicate, Type
 from router.wire.predicate import encode_filter, encode_predicate

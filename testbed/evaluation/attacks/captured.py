@@ -17,7 +17,7 @@ from router.predicates.encoded.encodings import Encoding
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Filter
 from router.privacy.keys import Key
-from router.privacy.sealing import Opener, OpenError, derived
+from router.privacy.member import Opener, OpenError, derived
 from router.wire.codec import read_frame
 from router.wire.frames import AddressedMessage, Frame, FrameType
 from router.wire.intake import FrameIntake

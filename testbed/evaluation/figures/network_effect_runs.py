@@ -20,7 +20,7 @@ from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.figures.network_effect_tables import LOCAL, at_router, engines, own_receivers
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table
 from testbed.experiments.siena_ff.parameters import MatchingWorkload
-from testbed.support.memory import object_bytes
+from testbed.support.processes import object_bytes
 from topos.generators import tree, waxman
 from topos.model import Topology
 

@@ -123,7 +123,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded.encoder import Encoder
     from router.predicates.encoded.encodings import ENCODINGS
     from router.predicates.encoded.model import Suite
-    from router.predicates.semantics import matches_filter
+    from router.predicates.model import matches_filter
     from testbed.experiments.drawing.drawing import draw_message, draw_predicate
 
     source = random.Random(seed)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from captures.rundir.routing_tables import TableRow, predicate_of
 from router.matching.engines import Matcher, factory
 from router.predicates.model import Message
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import Forest
 from topos.model import Topology
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
 from captures.accounting.schemes import Size, size_of
 from captures.rundir.routing_tables import TableRow
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import POOL
 from router.predicates.model import NOTHING, Predicate
 from testbed.controller.trees import Forest, Tree

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from router.wire.fragments import TIMEOUT_S
+from router.wire.intake import TIMEOUT_S
 from testbed.controller.trees import LAYERS, NO_PARENT, hops_on_trees
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment

@@ -87,7 +87,7 @@ def network_keys(experiment: Experiment, identity: str) -> KeyRing:
     if experiment.security.key_file is None:
         source = random.Random(f"{experiment.seed}/network keys").randbytes
         return KeyRing.new(random_bytes=source)
-    from router.privacy.sealing import derived
+    from router.privacy.member import derived
 
     try:
         ring = read_keys(Path(experiment.security.key_file))

@@ -18,11 +18,10 @@ from captures.tables.query import Database
 from router.predicates.encoded.algebra import union
 from router.predicates.encoded.model import BloomPredicate
 from router.predicates.lexer import ParseError
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Message, Predicate, matches
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
-from router.predicates.semantics import matches
-from router.wire.addresses import ports_of
+from router.wire.header import ports_of
 from testbed.results.recordings import Decision, decision
 from testbed.results.trace.find import Listed
 from testbed.results.trace.model import Branch, Pruned, Receiver, Stop, Trace

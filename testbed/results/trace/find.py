@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from captures.tables.query import Database
+from router.predicates.model import matches
 from router.predicates.parser import parse_message, parse_predicate
-from router.predicates.semantics import matches
 from testbed.support.errors import InputError
 
 _MESSAGE_ID = re.compile(r"(\d+):(\d+)")

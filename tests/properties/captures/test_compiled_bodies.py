@@ -18,9 +18,8 @@ from router.predicates.lexer import KEYWORDS
 from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
 from router.wire import codec
-from router.wire.addresses import node_address
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import HEADER_LENGTH, node_address
 from router.wire.message import encode_message
 from router.wire.predicate import encode_predicate
 from tests.support.compiled_loops import loops

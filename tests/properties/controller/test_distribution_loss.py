@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.rundir.epochs import epochs
-from router.wire.addresses import HOST_PORT
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     ComputeTables,

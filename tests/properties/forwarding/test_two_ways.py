@@ -25,9 +25,9 @@ from router.protocol.events import RequestUpdate, SendMessage, SetPredicate, Set
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
 from router.recording.replay import check
-from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION
 from router.wire.codec import fragment
 from router.wire.frames import Body, Commit, Frame, FrameType, SenderRequest
+from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION
 from tests.support.fuzz import cases
 from tests.support.mutated_frames import mutated
 from tests.support.predicate_cases import PREDICATES, SEEDS

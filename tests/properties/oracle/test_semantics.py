@@ -16,10 +16,10 @@ from router.predicates.model import (
     Predicate,
     Type,
     Value,
+    matches,
     type_of,
 )
 from router.predicates.printer import predicate_to_json
-from router.predicates.semantics import matches
 from testbed.experiments.workload.constraints import PredicateIndex, selects
 
 # Few names and values, so that constraints and attributes meet; among the strings some whose order differs

@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 
 from router.predicates.covering.algebra import covers, disjoin, simplify
 from router.predicates.covering.values import constraints_of, includes, value_set
-from router.predicates.model import Filter, Message, Predicate, Type
+from router.predicates.model import Filter, Message, Predicate, Type, matches, matches_filter
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.predicates.semantics import matches, matches_filter
 from tests.support.predicate_worlds import (
     INTEGER_AND_BOOLEAN,
     MIXED,

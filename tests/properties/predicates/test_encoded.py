@@ -21,8 +21,17 @@ from router.predicates.encoded.model import (
     BloomPredicate,
     Suite,
 )
-from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
-from router.predicates.semantics import matches, matches_constraint
+from router.predicates.model import (
+    STRING_ONLY,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    matches,
+    matches_constraint,
+)
 from tests.support.encoded_cases import (
     EDGES,
     ENCODERS,

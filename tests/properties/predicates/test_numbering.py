@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.verbatim import VerbatimPool
+from router.content.base import VerbatimPool
 from router.predicates.covering import numbering
-from router.predicates.covering.bitset import Bits, bits_of
-from router.predicates.covering.canonical_order import CanonicalOrder
+from router.predicates.covering.bitset import Bits, CanonicalOrder, bits_of
 from router.predicates.encoded.model import BloomFilter, BloomPredicate, Suite
 from router.predicates.encoded.pool import BloomPool
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type

@@ -6,19 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.predicates.covering import intervals as iv
-from router.predicates.covering.algebra import covers, simplify
+from router.predicates.covering.algebra import PredicateBuilder, covers, simplify
 from router.predicates.covering.bitset import bits_of, numbers_in
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.index import FilterIndex
-from router.predicates.covering.merging import merge
-from router.predicates.covering.normal import NormalFilter, normalise
-from router.predicates.covering.oversimplify import oversimplify
+from router.predicates.covering.normal import NormalFilter, merge, normalise
 from router.predicates.covering.pool import PAIRS_MAX, FilterPool
 from router.predicates.covering.values import ValueSet, everything_with, includes, whole_domain
-from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.covering.widening import oversimplify
+from router.predicates.model import (
+    NOTHING,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    matches,
+    matches_filter,
+)
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.predicates.semantics import matches, matches_filter
 from tests.support.predicate_worlds import (
     INTEGER_AND_BOOLEAN,
     MIXED,
@@ -249,7 +256,7 @@ def test_nothing_is_oversimplified_to_nothing() -> None:
 
 
 class _Measure:
-    """The widening that `router.predicates.covering.oversimplify` states, for filters on integers."""
+    """The widening that `router.predicates.covering.widening` states, for filters on integers."""
 
     def __init__(self, filters: list[NormalFilter]) -> None:
         self._bounds: dict[str, list[int]] = {}

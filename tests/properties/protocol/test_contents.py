@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.content.base import CONTENTS
-from router.predicates.model import Filter, Message, Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import Filter, Message, Predicate, matches
 from router.protocol.options import RouterOptions
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
 from tests.support.protocol_network import Network, random_graph

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from router.predicates.covering.algebra import disjoin
 from router.predicates.model import Message, Predicate
 from router.protocol.options import RouterOptions
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import FILTERS, MESSAGES, SEEDS, expect_exact_delivery
 from tests.support.protocol_network import Network, random_graph

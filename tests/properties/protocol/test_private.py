@@ -13,16 +13,15 @@ from router.predicates.encoded.algebra import union
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.model import ANY_FILTER, BloomMessage, BloomPredicate
 from router.predicates.encoded.pool import BloomPool
-from router.predicates.model import EVERYTHING, Filter, Message, Predicate
+from router.predicates.model import EVERYTHING, Filter, Message, Predicate, matches
 from router.predicates.parser import parse_predicate
-from router.predicates.semantics import matches
 from router.privacy.keys import EncodingParameters, KeyRing
 from router.privacy.member import Member
 from router.protocol.events import Action, Deliver, Event, FrameReceived, Refused, SendMessage
 from router.protocol.options import RouterOptions
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.codec import decode, encode
 from router.wire.frames import Frame, FrameType
+from router.wire.header import LOCAL_INTERFACE
 from tests.support.encoded_cases import covers, encoder
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS

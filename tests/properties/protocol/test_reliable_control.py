@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message, Operator, Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import Message, Operator, Predicate, matches
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
 from tests.support.protocol_network import Network, integer, one, random_graph

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import NOTHING, Message, Operator, Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import NOTHING, Message, Operator, Predicate, matches
 from router.protocol.options import RouterOptions
 from router.protocol.scheme import TablePart
 from router.wire.frames import FrameType

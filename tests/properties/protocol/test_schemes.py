@@ -12,8 +12,8 @@ from router.predicates.model import Message, Predicate
 from router.protocol.events import RequestUpdate
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import FrameType
+from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
 from tests.support.protocol_network import Network, random_graph

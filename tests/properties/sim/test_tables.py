@@ -14,7 +14,7 @@ from router.predicates.covering.algebra import covers
 from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.model import Experiment, ProtocolOptions, RoutingOptions
 from testbed.experiments.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp

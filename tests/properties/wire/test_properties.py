@@ -25,9 +25,7 @@ from router.predicates.model import (
     Type,
 )
 from router.wire import codec, layers
-from router.wire.addresses import MAX_INTERFACE, port_addresses, ports_of
 from router.wire.format import DecodeReason
-from router.wire.fragments import Reassembler
 from router.wire.frames import (
     CLASS_DTYPE,
     Ack,
@@ -48,7 +46,8 @@ from router.wire.frames import (
     TreeClass,
     TreeClasses,
 )
-from router.wire.header import HEADER_LENGTH, DecodeError, Header
+from router.wire.header import HEADER_LENGTH, MAX_INTERFACE, DecodeError, Header, port_addresses, ports_of
+from router.wire.intake import Reassembler
 from router.wire.tree_classes import CHILD_MAX
 from tests.support.described_frames import from_frame
 from tests.support.packets import to_frame

@@ -11,9 +11,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from captures.source import register
 from router.predicates.model import Message, Value
-from router.wire.addresses import node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from router.wire.header import node_address
 from tests.support.run_folder import pcap_bytes
 
 pytestmark = pytest.mark.spark

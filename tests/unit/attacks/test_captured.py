@@ -17,9 +17,9 @@ from router.predicates.model import Constraint, Filter, Message, Operator, Predi
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyRing, write_keys
 from router.privacy.member import Member
-from router.wire.addresses import ETHERTYPE, node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
+from router.wire.header import ETHERTYPE, node_address
 from testbed.cli.main import main
 from testbed.evaluation.attacks.captured import Captured, material, read_captures
 from testbed.evaluation.attacks.model import ATTACKS

@@ -14,7 +14,6 @@ from captures.pcap.blocks import Block
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address, port_addresses
 from router.wire.codec import encode, fragment
 from router.wire.frames import (
     Ack,
@@ -31,6 +30,7 @@ from router.wire.frames import (
     Subscription,
     SubscriptionFlags,
 )
+from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address, port_addresses
 from tests.support.tree_entries import table_of
 from tests.vectors.wire_vectors import WHOLE
 

@@ -23,8 +23,8 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from router.clock.page import NS
-from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.format import FrameType
+from router.wire.header import ETHERNET_HEADER_LENGTH
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.clock import EPOCH_NS

@@ -41,9 +41,9 @@ from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.pcap.reader import PcapReader
 from router.predicates.model import Message
-from router.wire.addresses import node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
+from router.wire.header import node_address
 from tests.support.capture_files import interface, pcap, pcapng, section
 from tests.vectors.wire_vectors import WHOLE
 

@@ -20,7 +20,7 @@ from captures.accounting.reconcile import (
 )
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from topos.model import Link
 
 LINK = Link(index=0, u=0, v=1, u_port=1, v_port=1)

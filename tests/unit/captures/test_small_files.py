@@ -23,9 +23,9 @@ from captures.frames.parts import FilePart
 from captures.pcap import blocks
 from captures.pcap.blocks import Block
 from router.predicates.model import Message
-from router.wire.addresses import ROUTER_DESTINATION, node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from router.wire.header import ROUTER_DESTINATION, node_address
 from tests.support.compiled_loops import loops
 from tests.support.run_folder import START_NS, asked_run, pcap_bytes
 

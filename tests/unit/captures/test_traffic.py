@@ -14,7 +14,7 @@ from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
 from captures.pcap.walk import NO_TIME
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
+from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from tests.support.compiled_loops import WAYS, loops
 from tests.support.mutated_frames import mutated
 

@@ -8,9 +8,9 @@ from captures.accounting.run_tables import shortest_paths
 from captures.accounting.trees import read_trees
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
-from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Frame, FrameType
+from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from tests.support.run_folder import pcap_bytes
 from tests.support.tree_entries import TreeEntry, table_of
 from topos.model import Link

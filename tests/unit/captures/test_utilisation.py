@@ -13,7 +13,7 @@ import pytest
 from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
 from captures.tables.document import EXAMPLES
-from router.wire.addresses import node_address
+from router.wire.header import node_address
 from tests.support.questions import ask
 from tests.support.run_folder import NODES, START_NS, TIME_SCALE, RunBuilder
 

@@ -17,7 +17,7 @@ from router.clock.clock import LEAD_S, FixedClock, SharedClock
 from router.clock.meter import DEADLINE, Measured, Meter
 from router.clock.page import NS, ClockPage, Piece
 from router.wire.frames import FrameType
-from testbed.emulation.run.experiment_clock import EmulationClock
+from testbed.emulation.run.governor import EmulationClock
 from tests.support.paths import ROOT
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from router.wire.addresses import HOST_PORT
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Timing
 from testbed.controller.events import (
     FrameReceived,

@@ -19,7 +19,7 @@ from testbed.controller.app import _flow_mod
 from testbed.controller.rules import ip_rules
 from testbed.controller.rules import pipeline
 from testbed.controller.trees import spt_trees
-from router.wire.addresses import node_address
+from router.wire.header import node_address
 from topos.generators import waxman
 switch = import_module(f"{package}.ofproto.ofproto_protocol").ProtocolDesc(version=4)
 topology = waxman(12)

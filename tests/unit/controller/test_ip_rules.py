@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.wire.addresses import HOST_PORT, node_address
+from router.wire.header import HOST_PORT, node_address
 from testbed.controller.rules import SentRules, ip_rules
 from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.support.names import ip_address

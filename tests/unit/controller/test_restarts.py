@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from router.protocol.broadcast import EPOCH_LEAD
-from router.wire.addresses import HOST_PORT
 from router.wire.frames import Commit, FrameType
+from router.wire.header import HOST_PORT
 from testbed.controller.events import (
     PortChanged,
     Tick,

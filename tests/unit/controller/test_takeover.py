@@ -18,7 +18,7 @@ from testbed.controller.events import (
     SendFrame,
     SwitchConnected,
 )
-from testbed.controller.takeover import read_incarnations, read_legacy, write_legacy
+from testbed.controller.liveness import read_incarnations, read_legacy, write_legacy
 from tests.support.controller_network import TIMING, Network, acknowledgement, brought_up
 from topos.generators import ring
 

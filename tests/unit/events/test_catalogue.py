@@ -16,8 +16,7 @@ from captures.rundir.layout import RunLayout
 from router.options import option, options_of
 from testbed.emulation.control.commands import Commands
 from testbed.emulation.network.emulated import EmulatedNetwork
-from testbed.emulation.run.experiment_clock import EmulationClock
-from testbed.emulation.run.governor import Limits
+from testbed.emulation.run.governor import EmulationClock, Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.load import load_experiment

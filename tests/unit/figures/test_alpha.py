@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from router.matching.common.columns import to_predicates
-from router.predicates.covering.algebra import covers
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter, encode_predicate

@@ -27,7 +27,7 @@ from testbed.evaluation.figures.network_effect_tables import (
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import draw_messages, draw_table
 from testbed.experiments.siena_ff.parameters import MatchingWorkload
-from testbed.support.memory import object_bytes
+from testbed.support.processes import object_bytes
 from topos.generators import line, waxman
 
 _WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3)

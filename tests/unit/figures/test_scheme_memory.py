@@ -8,7 +8,7 @@ import pytest
 
 from captures.accounting.schemes import size_of
 from captures.rundir.routing_tables import TableRow
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees

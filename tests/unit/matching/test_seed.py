@@ -12,8 +12,7 @@ import pytest
 
 from router.matching.common.columns import ColumnsBuilder
 from router.matching.compiled.engine import CompiledMatcher
-from router.matching.compiled.hashing import SEED, Seed, drawn_seed, powers_of_base
-from router.matching.compiled.layout import Access, Part, Search
+from router.matching.compiled.layout import SEED, Access, Part, Search, Seed, drawn_seed, powers_of_base
 from router.matching.compiled.normal import normal_table
 from router.matching.compiled.segment import Segment
 from router.matching.compiled.segments import working_memory

@@ -10,7 +10,7 @@ import pytest
 
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.layout import RunLayout
-from router.wire.addresses import node_address
+from router.wire.header import node_address
 from testbed.emulation.network.calibration import MEASURES, Counted, Frames, Span, calibrations, read_counters
 from tests.support.capture_files import pcap
 from topos.model import PROPERTIES, TBF_BURST_BYTES, Link

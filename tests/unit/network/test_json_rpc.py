@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.network.json_rpc import JsonRpc
+from testbed.emulation.network.switch_sockets import JsonRpc
 from testbed.support.errors import RunError
 from tests.support.polling import TIMEOUT
 

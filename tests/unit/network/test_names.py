@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from testbed.support.names import (
     TAG_ALPHABET,
     TAG_LENGTH,

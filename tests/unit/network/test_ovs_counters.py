@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from router.wire.addresses import CONTROLLER_SOURCE
-from testbed.emulation.network.ovs_counters import difference, parse_drops, parse_lost, parse_ports
+from router.wire.header import CONTROLLER_SOURCE
+from testbed.emulation.network.switch_sockets import difference, parse_drops, parse_lost, parse_ports
 from testbed.support.errors import RunError
 
 PRINTED = """netdev@ovs-netdev:

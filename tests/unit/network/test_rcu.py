@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.network import kernel
+from testbed.emulation.network import namespaces as kernel
 
 
 @pytest.fixture

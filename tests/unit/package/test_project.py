@@ -29,7 +29,7 @@ for name in found:
     importlib.import_module(name)
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.predicates.semantics import matches
+from router.predicates.model import matches
 assert matches(parse_predicate('dest = "ORD" and price < 400'), Message({"dest": "ORD", "price": 300}))
 for name in ("pyspark", "mininet", "ryu", "pyarrow", "duckdb", "rich"):
     try:

@@ -1,10 +1,9 @@
 import pytest
 
 from router.predicates.covering.algebra import covers, disjoin, simplify
-from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
+from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate, matches
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
-from router.predicates.semantics import matches
 from tests.support.predicate_worlds import covers_filter
 
 

@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from router.predicates.covering.budget import (
-    MERGED_MAX,
-    widen,
-)
 from router.predicates.covering.normal import normalise
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.values import ValueSet
+from router.predicates.covering.widening import (
+    MERGED_MAX,
+    widen,
+)
 from router.predicates.model import EVERYTHING, Constraint, Filter, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 

@@ -2,10 +2,9 @@ from weakref import ref
 
 import pytest
 
-from router.predicates.covering.algebra import covers, disjoin, simplify
-from router.predicates.covering.boxes import BOXES_MAX
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin, simplify
 from router.predicates.covering.pool import FilterPool
+from router.predicates.covering.relations import BOXES_MAX
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.predicates.covering import numbering
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.encoded import pool as encoded
 from router.predicates.encoded.algebra import minimal, union
 from router.predicates.encoded.model import ANY_FILTER, BloomFilter, BloomMessage, BloomPredicate, Suite

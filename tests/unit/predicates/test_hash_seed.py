@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 #: filters, and how often some were removed.
 _CHURN = """
 import hashlib, random
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
 

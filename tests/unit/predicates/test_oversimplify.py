@@ -3,7 +3,7 @@ from random import Random
 import pytest
 
 from router.predicates.covering.algebra import covers, simplify
-from router.predicates.covering.oversimplify import oversimplify
+from router.predicates.covering.widening import oversimplify
 from router.predicates.model import EVERYTHING, NOTHING
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate

@@ -11,8 +11,7 @@ from router.predicates.encoded.model import BloomMessage
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import EncodingParameters, KeyRing
-from router.privacy.member import Discard, Member
-from router.privacy.sealing import Sealer, derived
+from router.privacy.member import Discard, Member, Sealer, derived
 from router.wire.authentication import WINDOW
 from router.wire.message import encode_message
 from tests.support.promises import hold

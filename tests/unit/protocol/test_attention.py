@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Filter, Message, Predicate
+from router.predicates.model import Filter, Message, Predicate, matches_filter
 from router.predicates.parser import parse_predicate
-from router.predicates.semantics import matches_filter
 from router.protocol.events import (
     ApplicationGone,
     ControllerFrame,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.predicates.covering.budget import FILTER_WEIGHT_MAX, weight_of
+from router.predicates.covering.widening import FILTER_WEIGHT_MAX, weight_of
 from router.predicates.model import Constraint, Filter, Operator, Type
 from router.protocol.bounds import Allowances
 from router.protocol.options import RouterOptions

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router

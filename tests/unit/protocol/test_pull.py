@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router

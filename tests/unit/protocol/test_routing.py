@@ -9,15 +9,14 @@ import pytest
 from router.content.base import Plain
 from router.matching.counting.engine import CountingMatcher
 from router.matching.engines import ENGINES, factory
-from router.predicates.covering.algebra import covers, disjoin
-from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin
 from router.predicates.covering.pool import POOL
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.services.exhaustive import ApplicationPredicates
-from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.header import LOCAL_INTERFACE
 
 CONTENT = Plain()
 

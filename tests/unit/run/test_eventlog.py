@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.run.event_log import ProcessLog
+from testbed.emulation.run.processes import ProcessLog
 from testbed.support.errors import RunError
 
 

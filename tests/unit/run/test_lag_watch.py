@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.layout import RunLayout
-from testbed.emulation.run.experiment_clock import EmulationClock
-from testbed.emulation.run.governor import Governor, Limits
+from testbed.emulation.run.governor import EmulationClock, Governor, Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from tests.support.polling import wait_for
 

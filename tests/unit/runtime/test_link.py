@@ -11,9 +11,9 @@ import pytest
 from router.predicates.model import Message
 from router.runtime.link import Link
 from router.runtime.packet_socket import BATCH, PacketSockets
-from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Publication, SenderRequest
+from router.wire.header import node_address, port_addresses
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, ip
 

@@ -28,9 +28,9 @@ from router.records.applications import ApplicationRecords
 from router.runtime import loop as module
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import BATCH, PacketSockets
-from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import WholeFrame, fragment
 from router.wire.frames import Commit, Frame, FrameType
+from router.wire.header import node_address, port_addresses
 from tests.support.one_router import TABLE, control, msg, new_router, ra, received
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire

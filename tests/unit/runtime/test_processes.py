@@ -26,15 +26,16 @@ from router.records.json_file import to_json, write_json
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.system import namespace_path
-from router.wire.addresses import (
+from router.wire.codec import decode, fragment
+from router.wire.frames import Commit, Frame, FrameType
+from router.wire.header import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
+    DecodeError,
+    decode_header,
     node_address,
     port_addresses,
 )
-from router.wire.codec import decode, fragment
-from router.wire.frames import Commit, Frame, FrameType
-from router.wire.header import DecodeError, decode_header
 from tests.support import live_routers
 from tests.support.live_routers import PARENT, Routers
 from tests.support.polling import TIMEOUT, wait_for

@@ -15,10 +15,10 @@ from router.recording.replay import check
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
 from router.security.signatures import make_signing_keys
-from router.wire.addresses import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
 from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import Frame, FrameType
+from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
 from tests.support.guarded import INCARNATION, RING, guard, head, private_key
 from tests.support.live_routers import Routers
 from tests.support.polling import TIMEOUT, wait_for

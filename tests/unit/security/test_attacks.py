@@ -34,19 +34,21 @@ from router.protocol.options import RouterOptions
 from router.records.counters import router_counters
 from router.security.guard import Guard
 from router.security.signatures import PublicKeys, Signer
-from router.wire.addresses import (
-    CONTROLLER,
-    CONTROLLER_SOURCE,
-    ROUTER_DESTINATION,
-    node_address,
-    node_of,
-    port_addresses,
-)
 from router.wire.authentication import covered
 from router.wire.codec import encode, forwarded_frame
 from router.wire.format import SIGNATURE_BYTES
 from router.wire.frames import Body, Commit, Flags, Frame, FrameType, SenderRequest
-from router.wire.header import HEADER_LENGTH, DecodeError, decode_header
+from router.wire.header import (
+    CONTROLLER,
+    CONTROLLER_SOURCE,
+    HEADER_LENGTH,
+    ROUTER_DESTINATION,
+    DecodeError,
+    decode_header,
+    node_address,
+    node_of,
+    port_addresses,
+)
 from router.wire.intake import FrameIntake
 from tests.support.guarded import (
     INCARNATION,

@@ -14,10 +14,10 @@ import pytest
 from router.privacy.keys import write_keys
 from router.security.guard import make_guard
 from router.security.signatures import PublicKeys, Signer
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, HOST_PORT, node_address
 from router.wire.authentication import covered
 from router.wire.codec import encode, read_frame
 from router.wire.frames import COUNTER_BITS, Ack, Frame, FrameType, Hello
+from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, HOST_PORT, node_address
 from router.wire.intake import FrameIntake, RefusedError
 from testbed.controller.distribution import Distribution, Timing
 from testbed.controller.events import (

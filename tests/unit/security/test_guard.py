@@ -14,20 +14,19 @@ from hypothesis import strategies as st
 from router.predicates.model import Message
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import OTHERS, Guard, Refusal
-from router.security.pairs import PairKeyFile
-from router.security.windows import Windows
-from router.wire.addresses import (
-    CONTROLLER_DESTINATION,
-    CONTROLLER_SOURCE,
-    ROUTER_DESTINATION,
-    node_address,
-    port_addresses,
-)
+from router.security.pairs import PairKeyFile, Windows
 from router.wire.authentication import WINDOW, marked
 from router.wire.codec import decode, encode, fragment, read_frame
 from router.wire.format import MESSAGES
 from router.wire.frames import Ack, Commit, Frame, FrameType, Publication, SenderRequest
-from router.wire.header import DecodeError
+from router.wire.header import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ROUTER_DESTINATION,
+    DecodeError,
+    node_address,
+    port_addresses,
+)
 from router.wire.intake import FrameIntake, RefusedError
 from tests.support.guarded import INCARNATION, RING, ROGUE, guard, head, opened, router_guard, sealed
 from tests.support.mutated_frames import mutated

@@ -17,11 +17,11 @@ from router.protocol.core.router import Layer
 from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send, SetPredicate
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin
+from router.security.pairs import Windows
 from router.security.signatures import PublicKeys, Signer
-from router.security.windows import Windows
-from router.wire.addresses import CONTROLLER
 from router.wire.authentication import covered
 from router.wire.frames import COUNTER_BITS, Ack, Body, Commit, Flags, Frame, FrameType, SenderRequest
+from router.wire.header import CONTROLLER
 from tests.support.guarded import private_key, public_keys
 from tests.support.one_router import INCARNATION, NODE, TABLE
 

@@ -8,7 +8,7 @@ import pytest
 
 from router.predicates.model import NOTHING
 from router.privacy.keys import KeyFileError
-from router.privacy.sealing import derived
+from router.privacy.member import derived
 from router.security.signatures import (
     PublicKeys,
     derive_signing_keys,
@@ -17,8 +17,8 @@ from router.security.signatures import (
     read_public_keys,
     read_signer,
 )
-from router.wire.addresses import CONTROLLER
 from router.wire.frames import Commit, Frame, FrameType, SenderRequest
+from router.wire.header import CONTROLLER
 from testbed.cli.main import main
 
 

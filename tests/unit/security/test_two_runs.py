@@ -12,9 +12,9 @@ from router.predicates.model import EVERYTHING
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard
 from router.security.signatures import PublicKeys, make_signing_keys, read_public_keys
-from router.wire.addresses import node_address
 from router.wire.codec import decode
 from router.wire.frames import COUNTER_BITS, Frame, FrameType
+from router.wire.header import node_address
 from router.wire.intake import RefusedError
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.model import Workload

@@ -14,9 +14,9 @@ from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.protocol.counters import Counters
 from router.protocol.events import Event, FrameReceived
-from router.wire.addresses import HOST_PORT, ports_of
 from router.wire.codec import encode
 from router.wire.frames import Frame, FrameType
+from router.wire.header import HOST_PORT, ports_of
 from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, Agenda
 from testbed.sim.fabric import Fabric

@@ -21,9 +21,8 @@ from captures.rundir.applications import read_applications
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.printer import format_predicate
-from router.wire.addresses import node_of
 from router.wire.frames import FrameType
-from router.wire.header import decode_header
+from router.wire.header import decode_header, node_of
 from testbed.experiments.config.load import load_experiment
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history

@@ -14,10 +14,10 @@ from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import read_keys
 from router.security.signatures import PublicKeys, read_public_keys
-from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address, sender_of
 from router.wire.codec import decode
 from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags
 from router.wire.frames import FrameType
+from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address, sender_of
 from testbed.experiments.config.load import load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from router.wire.addresses import HOST_PORT
+from router.wire.header import HOST_PORT
 from tests.support.paths import ROOT
 from tests.support.system_switches import start_open_vswitch
 from topos.generators import ring, tree, waxman

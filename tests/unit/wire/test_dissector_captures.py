@@ -16,13 +16,7 @@ from scapy.layers.l2 import Ether
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
 from router.predicates.printer import format_filter, format_predicate
 from router.wire import codec, layers
-from router.wire.addresses import (
-    node_address,
-    port_addresses,
-    sender_of,
-)
 from router.wire.format import DecodeReason
-from router.wire.fragments import Reassembler
 from router.wire.frames import (
     Ack,
     Commit,
@@ -32,7 +26,15 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
 )
-from router.wire.header import HEADER, DecodeError, decode_header
+from router.wire.header import (
+    HEADER,
+    DecodeError,
+    decode_header,
+    node_address,
+    port_addresses,
+    sender_of,
+)
+from router.wire.intake import Reassembler
 from tests.support.packets import read_trailer
 from tests.support.paths import DOCS
 from tests.support.tree_entries import table_of

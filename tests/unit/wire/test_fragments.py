@@ -8,9 +8,9 @@ import pytest
 
 from router.predicates.model import Message
 from router.wire import codec
-from router.wire.fragments import FRAGMENT_OVERHEAD, Reassembler, frame_key
 from router.wire.frames import Frame, FrameType
 from router.wire.header import HEADER, DecodeError, decode_header
+from router.wire.intake import FRAGMENT_OVERHEAD, Reassembler, frame_key
 from tests.vectors.wire_vectors import FRAGMENTED, WHOLE, Fragmented, Whole
 
 

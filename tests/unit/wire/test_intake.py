@@ -6,16 +6,16 @@ from typing import Any
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.wire.addresses import (
+from router.wire.codec import encode, forwarded_frame, fragment, read_frame
+from router.wire.frames import Commit, EncodedMessage, Frame, FrameType
+from router.wire.header import (
     CONTROLLER,
     CONTROLLER_SOURCE,
     ETHERNET_HEADER_LENGTH,
+    HEADER_LENGTH,
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.codec import encode, forwarded_frame, fragment, read_frame
-from router.wire.frames import Commit, EncodedMessage, Frame, FrameType
-from router.wire.header import HEADER_LENGTH
 from router.wire.intake import FrameIntake
 from tests.support.wire_tshark import ethernet
 

@@ -14,7 +14,6 @@ from scapy.layers.l2 import Ether
 from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec, layers
-from router.wire.addresses import ETHERTYPE
 from router.wire.frames import (
     Ack,
     AddressedMessage,
@@ -29,7 +28,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
-from router.wire.header import HEADER_LENGTH, DecodeError, decode_header
+from router.wire.header import ETHERTYPE, HEADER_LENGTH, DecodeError, decode_header
 from tests.support.described_frames import describe, from_frame
 from tests.support.packets import to_frame
 from tests.support.tree_entries import TreeEntry, table_of
@@ -243,7 +242,7 @@ def test_a_whole_number_is_a_double_where_the_type_says_so() -> None:
 
 
 def test_importing_the_codec_does_not_import_scapy() -> None:
-    program = "import sys, router.wire.codec, router.wire.fragments; print('scapy' in sys.modules)"
+    program = "import sys, router.wire.codec, router.wire.intake; print('scapy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

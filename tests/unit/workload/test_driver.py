@@ -16,8 +16,7 @@ import pytest
 from captures.rundir.layout import RunLayout
 from router.clock.clock import FixedClock
 from router.content.base import Plain
-from router.predicates.model import Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import Predicate, matches
 from router.protocol.events import (
     Accepted,
     Action,

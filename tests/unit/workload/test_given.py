@@ -11,8 +11,7 @@ from random import Random
 
 import pytest
 
-from router.predicates.model import Message
-from router.predicates.semantics import matches
+from router.predicates.model import Message, matches
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.config.schema import ExperimentError

@@ -10,15 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
-from router.predicates.semantics import matches
+from router.predicates.model import matches
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.subscriptions import SubscriptionTable
-from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Publication
+from router.wire.header import ETHERNET_HEADER_LENGTH
 
 #: Least time to a deadline that a score is computed with, seconds.
 _LEAST_S = 1e-3
