@@ -223,10 +223,15 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_a_report_of_a_full_run(tmp_path: Path) -> None:
-    path = write_report(synthetic_run(tmp_path))
-    assert path == tmp_path / "report.html"
-    text = path.read_text()
+@pytest.fixture(scope="module")
+def full_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of `synthetic_run`, in its folder."""
+    return write_report(synthetic_run(tmp_path_factory.mktemp("full")))
+
+
+def test_a_report_of_a_full_run(full_report: Path) -> None:
+    assert full_report.name == "report.html"
+    text = full_report.read_text()
     page = Page(text)
     assert sum(tag == "svg" for tag, _ in page.tags) == len(FIGURES)
     described = [attributes for _, attributes in page.tags if attributes.get("role") == "img"]
@@ -235,14 +240,14 @@ def test_a_report_of_a_full_run(tmp_path: Path) -> None:
     assert len(identifiers) == len(set(identifiers))
     for wanted in ("✓ Holds", "1,231".replace(",", " "), "Load of the links", "experiment time (s)", "link-"):
         assert wanted in text
-    assert {file.name for file in (tmp_path / "figures").iterdir()} == {
+    assert {file.name for file in (full_report.parent / "figures").iterdir()} == {
         f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")
     }
 
 
-def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> None:
+def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path, full_report: Path) -> None:
     run = synthetic_run(tmp_path)
-    assert "Changes of the network" not in write_report(run).read_text()
+    assert "Changes of the network" not in full_report.read_text()
 
     def report(**values: Any) -> str:
         RunLayout(run).summary.write_text(json.dumps(summary(**values)))
@@ -276,9 +281,9 @@ DROPPED = "the switch of node 1 dropped 2 frames that no rule forwards"
 REJECTED = "the controller refused 37 frames in the name of node 1: hello_rate"
 
 
-def test_the_report_names_the_nodes_whose_frames_were_not_taken(tmp_path: Path) -> None:
+def test_the_report_names_the_nodes_whose_frames_were_not_taken(tmp_path: Path, full_report: Path) -> None:
     run = synthetic_run(tmp_path)
-    assert "No frame came a second time" in write_report(run).read_text()
+    assert "No frame came a second time" in full_report.read_text()
     found = summary(
         frames_dropped_by_switches=[DROPPED],
         frames_rejected=[REJECTED],
@@ -302,8 +307,8 @@ def test_the_terminal_names_the_nodes_whose_frames_were_not_taken() -> None:
     ]
 
 
-def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
-    page = Page(write_report(synthetic_run(tmp_path)).read_text())
+def test_a_report_needs_nothing_from_elsewhere(full_report: Path) -> None:
+    page = Page(full_report.read_text())
     for tag, attributes in page.tags:
         assert tag not in {"link", "iframe", "img"}
         assert "src" not in attributes
@@ -342,8 +347,8 @@ def test_a_run_without_captures_shows_no_number_of_a_link(tmp_path: Path) -> Non
     assert sheets.links(read_run(tmp_path)).rows == []
 
 
-def test_the_scale_of_the_load_counts_whole_frames(tmp_path: Path) -> None:
-    drawing = topology_figure(read_run(synthetic_run(tmp_path)))
+def test_the_scale_of_the_load_counts_whole_frames(full_report: Path) -> None:
+    drawing = topology_figure(read_run(full_report.parent))
     assert drawing is not None
     (scale,) = (axes for axes in drawing.figure.axes if axes.get_ylabel().startswith("frames on the link"))
     drawing.figure.draw_without_rendering()
@@ -378,10 +383,9 @@ def test_a_failed_run_shows_reasons_and_differences(tmp_path: Path) -> None:
     assert '<strong class="bad">17</strong>' in first[2]
 
 
-def test_the_same_run_gives_the_same_report(tmp_path: Path) -> None:
-    run = synthetic_run(tmp_path)
-    first = write_report(run).read_bytes()
-    assert write_report(run).read_bytes() == first
+def test_the_same_run_gives_the_same_report(full_report: Path) -> None:
+    first = full_report.read_bytes()
+    assert write_report(full_report.parent).read_bytes() == first
 
 
 @pytest.mark.parametrize("missing", ["summary", "topology"])
@@ -709,9 +713,10 @@ def test_every_text_is_legible(tmp_path: Path, dark: bool) -> None:
 
 
 @needs_chromium
-def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path: Path) -> None:
-    path = write_report(synthetic_run(tmp_path))
-    page = path.read_text().replace("</body>", f"<script>{CLICKING}{SORTING}</script></body>")
+def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(
+    tmp_path: Path, full_report: Path
+) -> None:
+    page = full_report.read_text().replace("</body>", f"<script>{CLICKING}{SORTING}</script></body>")
     (tmp_path / "sorted.html").write_text(page)
     body = re.search(
         r"<body>(.*)</body>",
@@ -719,7 +724,7 @@ def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path:
         re.DOTALL,
     )
     assert body is not None
-    rows = sheets.links(read_run(tmp_path)).rows
+    rows = sheets.links(read_run(full_report.parent)).rows
     sizes, costs = ([float(row[column].value or 0) for row in rows] for column in (7, 2))
     most, least, dearest, fits = json.loads(body[1])
     assert [float(most), float(least), float(dearest)] == [max(sizes), min(sizes), max(costs)]
@@ -822,12 +827,10 @@ def test_long_predicates_are_folded_and_short_ones_are_not() -> None:
     assert [bool(row[0].rest) for row in sheet.rows] == [True, False]
 
 
-def test_subscriptions_have_a_section_and_rows_of_the_terminal(tmp_path: Path) -> None:
+def test_subscriptions_have_a_section_and_rows_of_the_terminal(tmp_path: Path, full_report: Path) -> None:
     """Only runs of the attention-limited service have them; a broken rule is highlighted."""
-    without, run = tmp_path / "without", tmp_path / "with"
-    without.mkdir()
-    run.mkdir()
-    assert 'id="subscriptions"' not in write_report(synthetic_run(without)).read_text(encoding="utf-8")
+    run = tmp_path
+    assert 'id="subscriptions"' not in full_report.read_text(encoding="utf-8")
     attention = {
         "saved_bandwidth": 0.81,
         "control_overhead": 0.021,
