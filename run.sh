@@ -179,24 +179,24 @@ run_tests() {
     # pytest ends in order by Ctrl-C, so that the shell would go on with the next command.
     trap 'exit 130' INT HUP
     local failed=() unstable=() real_passed=1 others_passed=1
-    local real=(tests/emulation) others=(tests/bench tests/conformance tests/properties tests/unit tests/spark)
+    local real=(tests/emulation) others=(tests/bench tests/conformance tests/properties tests/spark tests/unit)
+    # On all processors; tests/conftest.py says which tests share a process.
+    local parallel=(-q --hypothesis-profile=repeatable -n auto --no-loadscope-reorder)
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
     "$venv/bin/ruff" check . || failed+=("ruff check")
     "$venv/bin/mypy" || failed+=(mypy)
     "$venv/bin/codespell" || failed+=(codespell)
     if [[ ${1-} == fast ]]; then
-        # The tests of a module share their fixtures, and so a process.
-        "$venv/bin/pytest" -q --hypothesis-profile=repeatable -n auto --dist loadfile \
-            -m "not (root or emulation or spark or browser)" tests/unit tests/conformance "${@:2}" || failed+=(pytest)
+        "$venv/bin/pytest" "${parallel[@]}" -m "not (root or emulation or spark or browser)" \
+            tests/conformance tests/unit "${@:2}" || failed+=(pytest)
     elif (($#)); then
         "$venv/bin/pytest" "$@" || failed+=(pytest)
     else
         # Emulations wait for much of their time: the other tests run meanwhile, at a low priority,
-        # and are printed at the end. They measure the coverage.
+        # and are printed at the end.
         log=$(mktemp)
         set -m # else the tests, and all that they start, would ignore Ctrl-C
-        nice -n 10 "$venv/bin/pytest" -o cache_dir=.pytest_cache/others --hypothesis-profile=repeatable \
-            --cov --cov-report= "${others[@]}" >"$log" 2>&1 &
+        nice -n 10 "$venv/bin/pytest" -o cache_dir=.pytest_cache/others "${parallel[@]}" "${others[@]}" >"$log" 2>&1 &
         others_pid=$!
         set +m
         trap 'kill -INT "$others_pid" 2>/dev/null && wait "$others_pid" || :; cat "$log"; rm -f "$log"' EXIT

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import gc
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # How fast a test is depends on what else the machine does: no test fails for being slow.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -14,11 +16,32 @@ settings.register_profile("default", deadline=None, suppress_health_check=[Healt
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
 settings.load_profile("default")
 
-_UNIT = Path(__file__).parent / "unit"
+
+# The collector would look at all that is imported again and again: it takes half the time of the collection.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.collect()
+    gc.freeze()
+
+
+#: What takes long begins first, so that no process is left alone with it at the end.
+_FIRST = ("tests/spark/", "tests/unit/figures/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves all but the unit tests out of the coverage: tracing costs random cases a third of their time."""
-    for item in items:
-        if not item.path.is_relative_to(_UNIT):
-            item.add_marker(pytest.mark.no_cover)
+    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
+
+
+class _Shared(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives the tests of a module, which share its fixtures, to the same process, and so those on Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return _Shared(config, log)
