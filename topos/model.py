@@ -40,7 +40,7 @@ class Link:
     Attributes:
         index: position in the topology's list of links; breaks ties between equal-cost paths.
         u_port, v_port: interface number of this link at `u` and at `v` (equal to the switch port).
-        cost: positive integer; broadcast trees minimise its sum.
+        cost: positive integer; the layer `spt` minimises its sum along each path.
         bandwidth_mbps: megabits per second, each direction.
         delay_ms: one way, milliseconds.
         loss_percent: probability that a frame is lost, 0 to 100, each direction.

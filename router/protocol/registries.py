@@ -1,6 +1,6 @@
 """The replaceable parts of a router by name.
 
-A new part joins by one line. Entries are subclasses of `router.protocol.scheme.Scheme` and
+A new scheme or service joins by one line. Entries are subclasses of `router.protocol.scheme.Scheme` and
 `router.protocol.service.Service`, which this module does not know: they need the options, which ask for
 names.
 """

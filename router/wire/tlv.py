@@ -182,7 +182,7 @@ def bad_utf8(reason: DecodeReason, subject: str, error: UnicodeDecodeError) -> D
 
 
 class NumberCodec:
-    """Encodes and decodes the number.
+    """Encodes and decodes a body that is one TLV of one number.
 
     Attributes:
         tlv: the type of the TLV.

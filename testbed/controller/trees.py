@@ -155,7 +155,7 @@ def hops_on_trees(
     topology: Topology, layer: BroadcastLayer, down_links: frozenset[int], down_nodes: frozenset[int]
 ) -> npt.NDArray[np.int32]:
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
-    from testbed.controller.paths import hops_from_sources  # As above.
+    from testbed.controller.paths import hops_from_sources  # Numba takes half a second to load.
 
     forest = layer(topology, down_links, down_nodes)
     hops = np.full(forest.parents.shape, -1, np.int32)

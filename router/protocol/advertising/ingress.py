@@ -31,7 +31,7 @@ class CoveringFilter:
         self._widened.add(branch.parent)
 
     def accept(self, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
-        """Takes an RA that came in on `branch.parent` into the table.
+        """Takes an RA into the table; `Intake` has checked that the RA came in on `branch.parent`.
 
         Args:
             hops: how many hops below this router it may still go; never more than the subtree can be deep.

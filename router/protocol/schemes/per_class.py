@@ -83,7 +83,7 @@ class PerClass(Scheme):
         return filters > 0
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
-        """Widens p_k by an RA, and drops one that the routers beyond need not hear of."""
+        """Widens p_k by an RA; returns `RA_COVERED` if the ingress filter covers the RA."""
         predicate = self.context.content.predicate_in(frame)
         self._classes.advertised(frame.issuer, predicate)
         self._pull.advertised(branch.parent, frame.issuer, predicate)

@@ -55,7 +55,7 @@ class PerInterface(Scheme):
         return filters > 0
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
-        """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""
+        """Widens p_i by an RA; returns `RA_COVERED` if the ingress filter covers the RA."""
         predicate = self.context.content.predicate_in(frame)
         self._pull.advertised(branch.parent, frame.issuer, predicate)
         if frame.widened:
