@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
-
 from captures.rundir.document import bullet, filled
-from captures.tables.catalogue import CLOCKS, NAMES, TABLES, Column
+from captures.tables.catalogue import CLOCKS, SHARED, TABLES, Column
 
 #: Questions about runs, and the SQL that answers them, on DuckDB.
 EXAMPLES: tuple[tuple[str, str], ...] = (
@@ -104,7 +101,6 @@ WHERE kind = 'link' AND type = 'MSG' GROUP BY attributes['price'].number ORDER B
 
 def document() -> str:
     """The text of docs/reference/tables.md."""
-    shared = _shared()
     lines = [
         "# Tables of a run",
         "",
@@ -133,7 +129,7 @@ def document() -> str:
         "means more in a table, the table describes it. A unit in parentheses is given where neither the",
         "end of the name nor the meaning says it.",
         "",
-        *(_row(column) for column in shared.values()),
+        *(_row(column) for column in SHARED.values()),
         "",
         "`cbcb query RUN --tables` lists the tables, `cbcb query RUN 'SELECT ...'` answers questions in SQL.",
         "",
@@ -143,21 +139,12 @@ def document() -> str:
         lines += ["", question, "", "```sql", sql, "```"]
     for table in TABLES.values():
         lines += ["", f"## {table.name}", "", filled(f"One row for each {table.grain}."), ""]
-        above = [f"`{column.name}`" for column in table.columns if column == shared.get(column.name)]
-        own = [_row(column) for column in table.columns if column != shared.get(column.name)]
+        above = [f"`{column.name}`" for column in table.columns if column == SHARED.get(column.name)]
+        own = [_row(column) for column in table.columns if column != SHARED.get(column.name)]
         lines += [filled(f"Columns described above: {', '.join(above)}."), ""] * bool(above)
         lines += [*own, ""] * bool(own)
         lines.pop()
     return "\n".join(lines) + "\n"
-
-
-def _shared() -> dict[str, Column]:
-    """Returns by name the columns that several tables have, with the meaning that the tables share."""
-    columns = [column for table in TABLES.values() for column in table.columns]
-    counts = Counter(column.name for column in columns)
-    shared = (column for column in columns if counts[column.name] > 1)
-    named = (replace(column, meaning=NAMES.get(column.name, column.meaning)) for column in shared)
-    return {column.name: column for column in sorted(named, key=lambda column: column.name)}
 
 
 def _row(column: Column) -> str:

@@ -11,7 +11,7 @@ import pytest
 import captures.rundir.document as rundir
 from captures.datasource.opening import FLOWS, open_captures
 from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
-from captures.tables.catalogue import CLOCKS, NAMES, TABLES
+from captures.tables.catalogue import CLOCKS, SHARED, TABLES
 from captures.tables.document import EXAMPLES, document
 from tests.support.capture_files import pcap
 
@@ -32,11 +32,16 @@ def test_the_end_of_a_name_says_the_clock(table: str, column: object) -> None:
         assert not any(time in unit for time in _TIMES)
 
 
-def test_a_name_has_one_type_and_one_unit_in_all_tables() -> None:
-    kinds = defaultdict(set)
+def test_the_columns_of_several_tables_are_declared_once_with_type_unit_and_meaning() -> None:
+    of_name = defaultdict(list)
     for _, column in _COLUMNS:
-        kinds[column.name].add((column.type, column.unit))
-    assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
+        of_name[column.name].append((column.type, column.unit))
+    assert {name for name, found in of_name.items() if len(found) > 1} == set(SHARED)
+    assert {name for name, found in of_name.items() if len(set(found)) > 1} == set()
+    above = document().partition("## run")[0].replace("\n  ", " ")
+    for name, column in SHARED.items():
+        line = rf"^- `{name}`, {column.type}: {re.escape(column.meaning)}( \(.*\))?$"
+        assert re.search(line, above, re.MULTILINE), name
 
 
 def test_a_name_has_one_type_in_all_views_of_captures_and_in_all_tables(tmp_path: Path) -> None:
@@ -55,16 +60,6 @@ def test_a_name_has_one_type_in_all_views_of_captures_and_in_all_tables(tmp_path
 def test_a_table_of_messages_or_of_advertisements_has_the_parts_of_seq() -> None:
     parts = [name for name, table in TABLES.items() if {"incarnation", "number"} < set(table.schema.names)]
     assert parts == ["messages", "advertisements", "publications"]
-
-
-def test_the_meaning_of_a_name_in_several_tables_is_written_down() -> None:
-    meanings = defaultdict(set)
-    for _, column in _COLUMNS:
-        meanings[column.name].add(column.meaning)
-    assert {name for name, found in meanings.items() if len(found) > 1} <= set(NAMES)
-    above = document().partition("## run")[0].replace("\n  ", " ")
-    for name, meaning in NAMES.items():
-        assert re.search(rf"^- `{name}`, \w+: {re.escape(meaning)}( \(.*\))?$", above, re.MULTILINE), name
 
 
 def test_generated_pages_of_tables_and_of_the_run_folder_have_no_long_line() -> None:
