@@ -46,7 +46,7 @@ from captures.datasource.views import (
     Views,
     spark_schema,
 )
-from captures.frames.columns import COLUMNS
+from captures.frames.columns import COLUMNS, spark_type
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry
@@ -212,7 +212,7 @@ class PcapSource(DataSource):
                     f"{self.name()}: schema: no column {column.name!r} in view {view.name}; "
                     f"expected some of {', '.join(known)}"
                 )
-            expected, found = known[column.name][1], column.dataType.simpleString()
+            expected, found = spark_type(known[column.name][0]), column.dataType.simpleString()
             if found != expected.replace(" ", ""):
                 raise OptionError(f"{self.name()}: schema: {column.name} is {found}; expected {expected}")
         return options, replace(view, columns=tuple(column.name for column in schema.fields))

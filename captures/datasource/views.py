@@ -21,7 +21,7 @@ from captures.datasource.packet_view import (
     PacketDecoder,
     file_health,
 )
-from captures.frames.columns import COLUMNS, COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
+from captures.frames.columns import COLUMNS, COUNTED_COLUMNS, TRAFFIC_COLUMNS, Columns, spark_type, traffic
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
@@ -31,8 +31,8 @@ from captures.pcap.reader import PcapReader
 from captures.pcap.uris import is_uri, split_uri
 from captures.pcap.walk import NO_TIME
 
-#: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
-Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
+#: Name of a view -> its columns; the first is the default.
+Views = Mapping[str, Columns]
 PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
 CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
@@ -243,7 +243,7 @@ def view_of(options: ReadOptions) -> View:
 
 def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
     """The schema of some columns of a view, in Spark's notation."""
-    return ", ".join(f"{name} {views[view][name][1]}" for name in columns)
+    return ", ".join(f"{name} {spark_type(views[view][name][0])}" for name in columns)
 
 
 def _stem(path: str) -> str:
@@ -261,6 +261,8 @@ def columns_tables() -> str:
     parts = []
     for heading, columns in views.items():
         lines = [f"### {heading}", "", "| column | type | meaning |", "|---|---|---|"]
-        lines += [f"| `{name}` | `{sql}` | {meaning} |" for name, (_, sql, meaning) in columns.items()]
+        lines += [
+            f"| `{name}` | `{spark_type(arrow)}` | {meaning} |" for name, (arrow, meaning) in columns.items()
+        ]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)

@@ -8,7 +8,7 @@ which an integer beyond 2^53 is rounded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -36,142 +36,128 @@ VALUE_TYPES: dict[str, pa.DataType] = {
 NUMBER = pa.field("number", pa.float64())
 VALUE = pa.struct([*VALUE_TYPES.items(), NUMBER])
 ATTRIBUTES = pa.map_(pa.string(), VALUE)
-_SQL_ATTRIBUTES = (
-    "map<string, struct<string: string, integer: bigint, double: double, boolean: boolean, number: double>>"
+_OFFERED = pa.struct([("source", pa.int64()), ("seq", pa.int64())])
+#: Fields of a body of the attention-limited service.
+ATTENTION = pa.struct(
+    [
+        *((name, pa.int64()) for name in ("round", "nonce", "remaining", "lifetime_left_us", "freshness_us")),
+        ("offered", pa.list_(_OFFERED)),
+        *((name, pa.int64()) for name in ("source", "seq", "age_us")),
+        ("flags", pa.int16()),
+    ]
 )
+#: Column -> (Arrow type, meaning).
+Columns = Mapping[str, tuple[pa.DataType, str]]
+#: Arrow type -> that of Spark SQL, where the name is another.
+_SPARK = {"int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean"}
 
-#: Fields of a body of the attention-limited service -> Arrow and Spark SQL types.
-_ATTENTION: dict[str, tuple[pa.DataType, str]] = {
-    **dict.fromkeys(
-        ("round", "nonce", "remaining", "lifetime_left_us", "freshness_us"), (pa.int64(), "bigint")
-    ),
-    "offered": (
-        pa.list_(pa.struct([("source", pa.int64()), ("seq", pa.int64())])),
-        "array<struct<source: bigint, seq: bigint>>",
-    ),
-    **dict.fromkeys(("source", "seq", "age_us"), (pa.int64(), "bigint")),
-    "flags": (pa.int16(), "smallint"),
-}
-ATTENTION = pa.struct([(name, arrow) for name, (arrow, _) in _ATTENTION.items()])
-_SQL_ATTENTION = f"struct<{', '.join(f'{name}: {sql}' for name, (_, sql) in _ATTENTION.items())}>"
 
-#: Column -> (Arrow type, Spark SQL type, meaning). Columns that hold a header field are null where the header
-#: does not decode. `seq` holds the 64 bits of the unsigned field as a signed number.
-COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
-    "capture": (pa.string(), "string", "name of the capture"),
-    "kind": (pa.string(), "string", "`link` (between two routers) or `host` (a router's own link)"),
-    "link": (pa.int32(), "int", "index of the link; null on a host link"),
-    "node": (pa.int32(), "int", "node of a host link; null on a link"),
-    "direction": (pa.string(), "string", "on a host link `from_router` or `to_router`; null on a link"),
-    "from_node": (pa.int32(), "int", "node that sent the frame, by its source address; -1: the controller"),
+def spark_type(arrow: pa.DataType) -> str:
+    """The type of Spark SQL for a type of these columns."""
+    if pa.types.is_list(arrow):
+        return f"array<{spark_type(arrow.value_type)}>"
+    if pa.types.is_map(arrow):
+        return f"map<{spark_type(arrow.key_type)}, {spark_type(arrow.item_type)}>"
+    if pa.types.is_struct(arrow):
+        return f"struct<{', '.join(f'{field.name}: {spark_type(field.type)}' for field in arrow)}>"
+    return "timestamp" if pa.types.is_timestamp(arrow) else _SPARK.get(str(arrow), str(arrow))
+
+
+#: Columns that hold a header field are null where the header does not decode. `seq` holds the 64 bits of the
+#: unsigned field as a signed number.
+COLUMNS: Columns = {
+    "capture": (pa.string(), "name of the capture"),
+    "kind": (pa.string(), "`link` (between two routers) or `host` (a router's own link)"),
+    "link": (pa.int32(), "index of the link; null on a host link"),
+    "node": (pa.int32(), "node of a host link; null on a link"),
+    "direction": (pa.string(), "on a host link `from_router` or `to_router`; null on a link"),
+    "from_node": (pa.int32(), "node that sent the frame, by its source address; -1: the controller"),
     "to_node": (
         pa.int32(),
-        "int",
         "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
     ),
-    "packet": (pa.int64(), "bigint", "number of the packet in its file, from 1; null: unknown"),
-    "time": (pa.timestamp("us", "UTC"), "timestamp", "`time_ns` as a time of Spark, in whole microseconds"),
-    "time_ns": (pa.int64(), "bigint", "when it was captured, ns since 1970 UTC"),
-    "length": (pa.int64(), "bigint", "length on the wire in bytes, link header included"),
-    "captured": (
-        pa.int32(),
-        "int",
-        "bytes of it in the capture; fewer than `length`: cut by the snapshot length",
-    ),
-    "destination": (pa.int64(), "bigint", "Ethernet destination address as a 48-bit number; null if cut off"),
-    "source_address": (pa.int64(), "bigint", "Ethernet source address as a 48-bit number; null if cut off"),
-    "ethertype": (pa.int32(), "int", "Ethernet type; 35,003 (0x88B5) is CBCB; null if cut off"),
-    "version": (pa.int16(), "smallint", "version of the frame format"),
+    "packet": (pa.int64(), "number of the packet in its file, from 1; null: unknown"),
+    "time": (pa.timestamp("us", "UTC"), "`time_ns` as a time of Spark, in whole microseconds"),
+    "time_ns": (pa.int64(), "when it was captured, ns since 1970 UTC"),
+    "length": (pa.int64(), "length on the wire in bytes, link header included"),
+    "captured": (pa.int32(), "bytes of it in the capture; fewer than `length`: cut by the snapshot length"),
+    "destination": (pa.int64(), "Ethernet destination address as a 48-bit number; null if cut off"),
+    "source_address": (pa.int64(), "Ethernet source address as a 48-bit number; null if cut off"),
+    "ethertype": (pa.int32(), "Ethernet type; 35,003 (0x88B5) is CBCB; null if cut off"),
+    "version": (pa.int16(), "version of the frame format"),
     "type": (
         pa.string(),
-        "string",
         "frame type (MSG, RA, ...); an XMSG is a MSG, an XRA an RA, an XUR a UR, and `encoded` says so",
     ),
     "encoded": (
         pa.bool_(),
-        "boolean",
         "the frame is an XMSG, XRA or XUR, which routers cannot read (docs/explanation/privacy.md)",
     ),
     "flags": (
         pa.int16(),
-        "smallint",
         f"flags as sent ({', '.join(f'{flag.value}: {flag.name}' for flag in Flags)}; "
         "docs/reference/wire-format.md)",
     ),
-    "hop_limit": (pa.int16(), "smallint", "remaining hops"),
-    "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
-    "seq": (pa.int64(), "bigint", "sequence or request number, 64 bits, as a signed number"),
-    "epoch": (pa.int64(), "bigint", "version of the broadcast tables"),
-    "total_length": (pa.int64(), "bigint", "bytes of the whole body"),
-    "fragment_index": (pa.int32(), "int", "index of the fragment, from 0"),
-    "fragment_count": (pa.int32(), "int", "fragments of the whole body"),
-    "payload_length": (pa.int32(), "int", "bytes of the body in this frame"),
+    "hop_limit": (pa.int16(), "remaining hops"),
+    "issuer": (pa.int64(), "issuer (source of a MSG)"),
+    "seq": (pa.int64(), "sequence or request number, 64 bits, as a signed number"),
+    "epoch": (pa.int64(), "version of the broadcast tables"),
+    "total_length": (pa.int64(), "bytes of the whole body"),
+    "fragment_index": (pa.int32(), "index of the fragment, from 0"),
+    "fragment_count": (pa.int32(), "fragments of the whole body"),
+    "payload_length": (pa.int32(), "bytes of the body in this frame"),
     "fragment": (
         pa.string(),
-        "string",
         "state of the body: `whole` (in this frame), `partial` (a fragment, others are missing yet), "
-        "`completing` (the fragment that made it whole: the columns below are those of the whole body)",
+        "`completing` (the fragment that made it whole: the columns below are those of the whole "
+        "body)",
     ),
     "destinations": (
         pa.list_(pa.int64()),
-        "array<bigint>",
-        "of a MSG or PUB that names them (a MSG of the scheme `drp`): the nodes that this frame is for, in "
-        "ascending order; a router that sends the message on names those beyond each neighbour",
+        "of a MSG or PUB that names them (a MSG of the scheme `drp`): the nodes that this frame is "
+        "for, in ascending order; a router that sends the message on names those beyond each "
+        "neighbour",
     ),
     "attributes": (
         ATTRIBUTES,
-        _SQL_ATTRIBUTES,
-        "of a MSG, PUB or FLUSH: name -> value, of whose fields `string`, `integer`, `double`, `boolean` one "
-        "is set; `number` is an integer or double as a double; null of an encoded MSG",
+        "of a MSG, PUB or FLUSH: name -> value, of whose fields `string`, `integer`, `double`, "
+        "`boolean` one is set; `number` is an integer or double as a double; null of an encoded MSG",
     ),
     "predicate": (
         pa.string(),
-        "string",
-        "of an RA, UR or SUB: the predicate in the readable notation, of a UR without its classes; of an "
-        "encoded RA or UR a note such as `encoded, 2 filters`",
+        "of an RA, UR or SUB: the predicate in the readable notation, of a UR without its classes; of"
+        " an encoded RA or UR a note such as `encoded, 2 filters`",
     ),
-    "timeout_us": (pa.int64(), "bigint", "of an SR: how long its issuer waits, in microseconds"),
+    "timeout_us": (pa.int64(), "of an SR: how long its issuer waits, in microseconds"),
     "incarnation": (
         pa.int64(),
-        "bigint",
         "of a HELLO: start of its router, as in `seq` of its MSG and RA; seconds since 1970 in an emulation",
     ),
-    "oldest_epoch": (pa.int64(), "bigint", "of a COMMIT: the oldest epoch that is still forwarded"),
+    "oldest_epoch": (pa.int64(), "of a COMMIT: the oldest epoch that is still forwarded"),
     "acknowledged": (
         pa.string(),
-        "string",
         "of an ACK or RECEIPT: the type of the frame that is acknowledged, as in `type`",
     ),
     "attention": (
         ATTENTION,
-        _SQL_ATTENTION,
-        "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body (docs/reference/wire-format.md), each null "
-        "if the body has none. `remaining`: publications still lacking; `offered`: those that the "
-        "subscription has or was offered; `source`, `seq` and `age_us` of a publication; `flags`: 1 of a "
-        "PUB is PENDING. A `seq` from 2^63 on is the negative number of the same 64 bits; a greater "
-        "lifetime, freshness or age is 2^63 - 1",
+        "of a SUB, PUB, OVERLOAD or FLUSH: fields of its body (docs/reference/wire-format.md), each "
+        "null if the body has none. `remaining`: publications still lacking; `offered`: those that "
+        "the subscription has or was offered; `source`, `seq` and `age_us` of a publication; `flags`:"
+        " 1 of a PUB is PENDING. A `seq` from 2^63 on is the negative number of the same 64 bits; a "
+        "greater lifetime, freshness or age is 2^63 - 1",
     ),
     "undecodable": (
         pa.string(),
-        "string",
-        "why the frame does not decode; null: it decodes, or is a fragment. With `bad_source`, other columns "
-        "are those of the frame",
+        "why the frame does not decode; null: it decodes, or is a fragment. With `bad_source`, other "
+        "columns are those of the frame",
     ),
 }
 #: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.
 BODY_COLUMNS = (
-    *(
-        "destinations",
-        "attributes",
-        "predicate",
-        "timeout_us",
-        "incarnation",
-        "oldest_epoch",
-        "acknowledged",
-        "attention",
-    ),
+    *("destinations", "attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged"),
+    "attention",
 )
-SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
+SCHEMA = pa.schema([(name, arrow) for name, (arrow, _) in COLUMNS.items()])
 
 
 def type_of(name: str) -> str:
@@ -181,21 +167,12 @@ def type_of(name: str) -> str:
 
 #: Columns with one value for all frames of a group.
 _OF_FRAMES = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
-#: Column -> (Arrow type, Spark SQL type, meaning).
-TRAFFIC_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
+TRAFFIC_COLUMNS: Columns = {
     **{name: COLUMNS[name] for name in _OF_FRAMES},
-    "bin_ns": (
-        pa.int64(),
-        "bigint",
-        "start of the time bin, ns since 1970 UTC; null: the file gives no time",
-    ),
-    "frames": (pa.int64(), "bigint", "frames; sum over the rows of a bin"),
-    "bytes": (pa.int64(), "bigint", "their bytes on the wire; sum over the rows of a bin"),
-    "frames_undecodable": (
-        pa.int64(),
-        "bigint",
-        "those of the frames that do not decode; sum over the rows of a bin",
-    ),
+    "bin_ns": (pa.int64(), "start of the time bin, ns since 1970 UTC; null: the file gives no time"),
+    "frames": (pa.int64(), "frames; sum over the rows of a bin"),
+    "bytes": (pa.int64(), "their bytes on the wire; sum over the rows of a bin"),
+    "frames_undecodable": (pa.int64(), "those of the frames that do not decode; sum over the rows of a bin"),
 }
 #: The columns of frames of which `traffic` makes its rows.
 COUNTED_COLUMNS = (*_OF_FRAMES, "time_ns", "length", "undecodable")

@@ -96,7 +96,7 @@ def _frame_columns() -> tuple[Column, ...]:
     units = {name: unit for end, unit in reversed(CLOCKS.items()) for name in COLUMNS if name.endswith(end)}
     columns = [
         Column(name, arrow, {**units, **_FRAME_UNITS}.get(name, ""), meaning)
-        for name, (arrow, _, meaning) in COLUMNS.items()
+        for name, (arrow, meaning) in COLUMNS.items()
     ]
     places = {column.name: place for place, column in enumerate(columns)}
     sender = "of a MSG: node that sent the message, as `issuer`; null: another type"

@@ -49,7 +49,7 @@ def test_a_name_has_one_type_in_all_views_of_captures_and_in_all_tables(tmp_path
     for _, column in _COLUMNS:
         kinds[column.name].add(column.type)
     for view in ({**PCAP_VIEWS, **CBCB_VIEWS}).values():
-        for name, (arrow, _, _) in view.items():
+        for name, (arrow, _) in view.items():
             kinds[name].add(arrow)
     (tmp_path / "a.pcap").write_bytes(pcap([]))
     for field in open_captures(tmp_path / "a.pcap", FLOWS).schema:
