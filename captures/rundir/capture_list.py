@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.files import Document, RunFile, RunFolderError, read_json
@@ -56,6 +56,9 @@ class CapturedFile:
     received_by_filter: int
     dropped_by_kernel: int
 
+
+#: The fields of `CaptureEntry` that `CapturedFile` has beside the identity.
+_COUNTED = ("file", "device", "captured", "received_by_filter", "dropped_by_kernel")
 
 CAPTURES = Document(
     lambda run: [run.captures, run.ip_captures],
@@ -124,16 +127,8 @@ def _read(run: RunLayout, path: Path) -> list[CapturedFile]:
         else:
             ends = f"kind {kind!r}, u {u!r}, v {v!r}, node {node!r}"
             raise RunFolderError(f"{where}: {ends}; expected a link of the topology or a host")
-        found.append(
-            CapturedFile(
-                identity,
-                entry["file"],
-                entry["device"],
-                entry["captured"],
-                entry["received_by_filter"],
-                entry["dropped_by_kernel"],
-            )
-        )
+        values: dict[str, Any] = {**entry}
+        found.append(CapturedFile(identity, **{name: values[name] for name in _COUNTED}))
     return found
 
 
@@ -150,23 +145,11 @@ def capture_paths(run: RunLayout) -> dict[str, CaptureIdentity]:
 
 def write_captures(path: Path, captures: Iterable[CapturedFile]) -> None:
     """Writes a list of captures (`RunLayout.captures`, `RunLayout.ip_captures`) whole or not at all."""
-    entries = []
-    for capture in captures:
-        identity = capture.identity
-        entries.append(
-            CaptureEntry(
-                name=identity.name,
-                kind="link" if identity.kind == "link" else "host",
-                u=identity.u,
-                v=identity.v,
-                node=identity.node,
-                file=capture.file,
-                device=capture.device,
-                captured=capture.captured,
-                received_by_filter=capture.received_by_filter,
-                dropped_by_kernel=capture.dropped_by_kernel,
-            )
-        )
+    entries = [
+        {name: getattr(each.identity, name) for name in ("name", "kind", "u", "v", "node")}
+        | {name: getattr(each, name) for name in _COUNTED}
+        for each in captures
+    ]
     write_json(path, entries)
 
 
