@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from captures.datasource.bounds import Bounds
+from captures.datasource.options import Bounds
 
 _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     EqualTo: lambda value, other: value == other,

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.datasource.bounds import Bounds
-from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, ReadOptions
+from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, Bounds, ReadOptions
 from captures.datasource.packet_view import (
     FILE_COLUMNS,
     NOT_ETHERNET,

@@ -28,8 +28,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from captures.datasource.bounds import Bounds
-from captures.datasource.options import read_options
+from captures.datasource.options import Bounds, read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.pushdown import bounds_of
 from captures.datasource.streaming import GrowingCaptures

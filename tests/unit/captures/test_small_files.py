@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from captures.datasource.bounds import Bounds
-from captures.datasource.options import DROPMALFORMED
+from captures.datasource.options import DROPMALFORMED, Bounds
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
