@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Literal
 from router.matching.engines import Matcher, factory
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of
-from router.predicates.covering.numbering import NumberedFilters
-from router.predicates.covering.pool import POOL, FilterAlgebra
+from router.predicates.covering.numbering import FilterAlgebra, NumberedFilters
+from router.predicates.covering.pool import POOL
 from router.predicates.covering.widening import total_weight, weight_of, widen
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate, matches, matches_filter
 from router.predicates.parser import Most, parse_message, parse_predicate
@@ -255,9 +255,6 @@ class VerbatimPool(NumberedFilters[str]):
 
     def _key(self, filter_: Filter) -> str:
         return format_predicate(Predicate((filter_,)))
-
-    def _made(self, filters: Iterable[Filter]) -> Predicate:
-        return Predicate(tuple(filters))
 
     def _matching(self, message: Message) -> Bits:
         return bits_of(

@@ -1,61 +1,171 @@
-"""Filters under numbers, equal filters under one; filters that no table holds are removed as others come."""
+"""Filters under numbers, equal filters under one number, and the algebra of sets of numbers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Generic
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from router.predicates.covering.bitset import Bits, CanonicalOrder, Text, bits_of, numbers_in
-from router.predicates.covering.pool import Holder
 from router.predicates.model import Filter, Message, Predicate
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 #: A pool is searched for filters that no table holds when it has so many, or twice those that tables held
 #: when it was searched last.
 SWEEP_AT = 4096
-#: Messages whose matching filters are remembered: a message meets the tables of many routers of a simulation.
-_REMEMBERED = 4096
+#: Entries of a cache. A message meets the tables of many routers of a simulation.
+_CACHE_SIZE = 4096
 #: A larger set of filters is put in order by a pass over all filters of the pool.
 _SORTED = 64
 
 
-class NumberedFilters(ABC, Generic[Text]):
-    """The part of a `router.predicates.covering.pool.FilterAlgebra` that numbers filters.
+def store(cache: OrderedDict[K, V], key: K, value: V) -> None:
+    """Adds an entry to a cache, from which the oldest entry goes if the cache is full."""
+    cache[key] = value
+    if len(cache) > _CACHE_SIZE:
+        cache.popitem(last=False)
+
+
+class Holder(Protocol):
+    """An object that stores numbers of a pool."""
+
+    @property
+    def members(self) -> Bits: ...
+
+
+class FilterAlgebra(ABC):
+    """Filters by number, and the algebra of sets of them.
+
+    A number is valid as long as a registered holder has it. `router.predicates.covering.pool.FilterPool`
+    knows covering and simplification; `router.content.base.VerbatimPool` compares filters literally.
+
+    Args:
+        filters: the filter of each number; the subclass changes it.
+    """
+
+    def __init__(self, filters: Mapping[int, Filter] | Sequence[Filter]) -> None:
+        self._filters = filters
+        self._holders: WeakSet[Holder] = WeakSet()
+        #: Another object once numbers stand for other filters.
+        self._numbering = object()
+        #: By identity of a message: the message, the version of the pool, and the answer.
+        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
+        #: Changes whenever a filter is added or removed.
+        self._version = 0
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Returns the number of filters."""
+
+    @abstractmethod
+    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
+        """Returns the numbers of the filters of a predicate."""
+
+    @abstractmethod
+    def in_order(self, members: Bits) -> list[int]:
+        """Returns the numbers of a set in the canonical order of the filters."""
+
+    @abstractmethod
+    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
+        """Returns the union of a set and further filters; the set itself if it covers all of them."""
+
+    @abstractmethod
+    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
+        """Whether every message that matches the filter is known to match the set."""
+
+    @abstractmethod
+    def _matching(self, message: Message) -> Bits:
+        """Returns all filters of the pool that match the message."""
+
+    def _made(self, filters: Iterable[Filter]) -> Predicate:
+        """Returns the disjunction of filters."""
+        return Predicate(tuple(filters))
+
+    def register(self, holder: Holder) -> None:
+        """Keeps the filters in `holder.members`, as long as the holder exists."""
+        self._holders.add(holder)
+
+    def unite(self, members: Bits, others: Bits) -> Bits:
+        """Returns the union of two sets; the first itself if it covers the second."""
+        return self.add(members, self.in_order(others & ~members))
+
+    def covers_all(self, members: Bits, others: Bits) -> bool:
+        """Whether the set is known to cover each filter of another set."""
+        return all(self.covers(members, number) for number in self.in_order(others & ~members))
+
+    def restricted(self, members: Bits, bound: Bits) -> Bits:
+        """Returns the filters of each of two sets that the other set covers, united.
+
+        Both sets cover the result, which may match less than their intersection.
+        """
+        both = members & bound
+        for covered, covering in ((members, bound), (bound, members)):
+            asked = numbers_in(covered & ~covering)
+            both |= bits_of([number for number in asked if self.covers(covering, number)])
+        return self.unite(0, both)
+
+    def predicate(self, members: Bits) -> Predicate:
+        """Returns the disjunction of the filters, in an order that depends on the filters alone."""
+        ordered = self.in_order(members)
+        found = self._made(self.filters(ordered))
+        object.__setattr__(found, "numbered", (self._numbering, tuple(ordered), members))
+        return found
+
+    def filters(self, numbers: Iterable[int]) -> list[Filter]:
+        """Returns the filters with these numbers, in their order.
+
+        While a holder has a number, every call returns the same object for it.
+        """
+        return list(map(self._filters.__getitem__, numbers))
+
+    def matching(self, message: Message) -> Bits:
+        """Returns all filters of the pool that match the message."""
+        entry = self._matched.get(id(message))
+        if entry is not None and entry[0] is message and entry[1] == self._version:
+            return entry[2]
+        found = self._matching(message)
+        store(self._matched, id(message), (message, self._version, found))
+        return found
+
+    def _held(self) -> Bits:
+        """Returns the numbers that holders have."""
+        live: Bits = 0
+        for holder in self._holders:
+            live |= holder.members
+        return live
+
+    def _renumber(self) -> None:
+        """Marks that numbers stand for other filters than before."""
+        self._numbering = object()
+        self._matched.clear()
+        self._version += 1
+
+
+class NumberedFilters(FilterAlgebra, Generic[Text]):
+    """A pool that compares filters as they are; filters that no holder has are removed as others come.
 
     With H the greatest number of filters that the holders have had, and P the filters of the largest
     predicate, the pool never has more than max(`SWEEP_AT`, 2 H) + P filters, whatever comes and goes.
     """
 
+    _filters: dict[int, Filter]
+
     def __init__(self) -> None:
+        super().__init__({})
         self._numbers: dict[Filter, int] = {}
-        self._filters: dict[int, Filter] = {}
         self._keys: dict[int, Text] = {}
         self._order: CanonicalOrder[Text] = CanonicalOrder()
         #: Numbers that were given and may be given again.
         self._free: list[int] = []
-        self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = SWEEP_AT
-        #: Another object once numbers stand for other filters.
-        self._numbering = object()
-        #: By identity of the message, which is kept with its answer and the state of the pool then.
-        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
-        self._version = 0
-
-    # Of the form of the filters.
 
     @abstractmethod
     def _key(self, filter_: Filter) -> Text:
         """The place of a filter in the canonical order; no other filter has it."""
-
-    @abstractmethod
-    def _made(self, filters: Iterable[Filter]) -> Predicate:
-        """The disjunction of filters."""
-
-    @abstractmethod
-    def _matching(self, message: Message) -> Bits:
-        """The filters that match a message."""
 
     def _added(self, filter_: Filter, number: int) -> None:
         """A filter has got a number."""
@@ -68,12 +178,7 @@ class NumberedFilters(ABC, Generic[Text]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def register(self, holder: Holder) -> None:
-        """See `FilterAlgebra`."""
-        self._holders.add(holder)
-
     def numbers(self, predicate: Predicate) -> tuple[int, ...]:
-        """See `FilterAlgebra`."""
         known = predicate.numbered
         if known is not None and known[0] is self._numbering:
             return known[1]
@@ -94,32 +199,9 @@ class NumberedFilters(ABC, Generic[Text]):
         return found
 
     def in_order(self, members: Bits) -> list[int]:
-        """The numbers of a set in the canonical order of the filters."""
         if members.bit_count() <= _SORTED:
             return sorted(numbers_in(members), key=self._keys.__getitem__)
         return self._order.among(members)
-
-    def predicate(self, members: Bits) -> Predicate:
-        """See `FilterAlgebra`."""
-        found = self.in_order(members)
-        predicate = self._made(map(self._filters.__getitem__, found))
-        object.__setattr__(predicate, "numbered", (self._numbering, tuple(found), members))
-        return predicate
-
-    def filters(self, numbers: Iterable[int]) -> list[Filter]:
-        """See `FilterAlgebra`."""
-        return [self._filters[number] for number in numbers]
-
-    def matching(self, message: Message) -> Bits:
-        """See `FilterAlgebra`."""
-        entry = self._matched.get(id(message))
-        if entry is not None and entry[0] is message and entry[1] == self._version:
-            return entry[2]
-        found = self._matching(message)
-        self._matched[id(message)] = message, self._version, found
-        if len(self._matched) > _REMEMBERED:
-            self._matched.popitem(last=False)
-        return found
 
     # Removal.
 
@@ -128,13 +210,8 @@ class NumberedFilters(ABC, Generic[Text]):
 
         Their numbers are given again.
         """
-        live: Bits = 0
-        for holder in self._holders:
-            live |= holder.members
-        gone = bits_of(tuple(self._filters)) & ~live
-        self._numbering = object()
-        self._matched.clear()
-        self._version += 1
+        gone = bits_of(tuple(self._filters)) & ~self._held()
+        self._renumber()
         self._order.remove(gone)
         for number in numbers_in(gone):
             filter_ = self._filters.pop(number)

@@ -14,19 +14,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
-from weakref import WeakSet
 
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, normalise
+from router.predicates.covering.numbering import FilterAlgebra, store
 from router.predicates.covering.relations import Relations, covered_jointly
 from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
-from router.predicates.model import Filter, Message, Predicate
-
-K = TypeVar("K")
-V = TypeVar("V")
+from router.predicates.model import Message, Predicate
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 1024
@@ -42,62 +38,9 @@ _PAIRS_EACH = 16
 INTERVALS_MAX = 2_048
 #: The comparison of filters with suffixes, substrings or gaps takes the time of this many others.
 _PATTERN_PAIRS = 8
-#: Number of entries of each cache.
-_CACHE_SIZE = 4096
 
 
-class Holder(Protocol):
-    """An object that stores numbers of a pool."""
-
-    @property
-    def members(self) -> Bits: ...
-
-
-class FilterAlgebra(Protocol):
-    """Filters by number, and the algebra of sets of them.
-
-    A number is valid as long as a registered holder has it. `FilterPool` knows covering and simplification;
-    `router.content.base` compares filters literally.
-    """
-
-    def __len__(self) -> int:
-        """Returns the number of filters."""
-
-    def register(self, holder: Holder) -> None:
-        """Keeps the filters in `holder.members`, as long as the holder exists."""
-
-    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
-        """Returns the numbers of the filters of a predicate."""
-
-    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
-        """Returns the union of a set and further filters; the set itself if it covers all of them."""
-
-    def unite(self, members: Bits, others: Bits) -> Bits:
-        """Returns the union of two sets; the first itself if it covers the second."""
-
-    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
-        """Whether every message that matches the filter is known to match the set."""
-
-    def covers_all(self, members: Bits, others: Bits) -> bool:
-        """Whether the set is known to cover each filter of another set."""
-
-    def restricted(self, members: Bits, bound: Bits) -> Bits:
-        """Returns a set that both of two sets cover; it may match less than their intersection."""
-
-    def predicate(self, members: Bits) -> Predicate:
-        """Returns the disjunction of the filters, in an order that depends on the filters alone."""
-
-    def filters(self, numbers: Iterable[int]) -> list[Filter]:
-        """Returns the filters with these numbers, in their order.
-
-        While a holder has a number, every call returns the same object for it.
-        """
-
-    def matching(self, message: Message) -> Bits:
-        """Returns all filters of the pool that match the message."""
-
-
-class FilterPool:
+class FilterPool(FilterAlgebra):
     """Filters by number, and the relations between them.
 
     A number is valid as long as a registered holder has it (`register`). A number that no holder has is
@@ -110,30 +53,20 @@ class FilterPool:
     def __init__(self, pairs: int = PAIRS_MAX) -> None:
         self._most_pairs, self._few_pairs = pairs, pairs // _PATTERN_PAIRS
         self._index = FilterIndex()
+        super().__init__(self._index.canonical)
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
         self._relations: dict[int, Relations] = {}
         #: The filters with suffixes, substrings or gaps.
         self._costly: Bits = 0
-        self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
-        #: Another object once numbers stand for other filters.
-        self._numbering = object()
         self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
         #: Filters that match the same as others together.
         self._merges: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
-        #: By identity of a message: the message, the version of the pool, and the answer.
-        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
-        #: Changes whenever a filter is added or removed.
-        self._version = 0
         #: Searches for filters that cover another which were cut off (`PAIRS_MAX`, `boxes`).
         self.undecided = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-    def register(self, holder: Holder) -> None:
-        """Keeps the filters in `holder.members`, as long as the holder exists."""
-        self._holders.add(holder)
 
     def _is_comparable(self, relations: Relations, near: Bits) -> bool:
         """Whether filters related to a filter are few enough to be compared with it one by one."""
@@ -182,20 +115,6 @@ class FilterPool:
         """Returns the filter with this number."""
         return self._index.filter(number)
 
-    def filters(self, numbers: Iterable[int]) -> list[Filter]:
-        """Returns the filters with these numbers, in their order.
-
-        While a holder has a number, every call returns the same object for it.
-        """
-        return list(map(self._index.canonical.__getitem__, numbers))
-
-    def predicate(self, members: Bits) -> Predicate:
-        """Returns the disjunction of the filters with these numbers, in canonical order."""
-        ordered = self.in_order(members)
-        found = Predicate(tuple(map(self._index.canonical.__getitem__, ordered)))
-        object.__setattr__(found, "numbered", (self._numbering, tuple(ordered), members))
-        return found
-
     def in_order(self, members: Bits) -> list[int]:
         """Returns the numbers of a set in the canonical order of the filters."""
         return self._index.in_order(members)
@@ -239,7 +158,7 @@ class FilterPool:
                 found = covered_jointly(self.filter(relations.number), self._index, near)
                 self.undecided += found is None
                 answer = bool(found)
-            _store(self._covered, key, answer)
+            store(self._covered, key, answer)
         return answer
 
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
@@ -265,30 +184,8 @@ class FilterPool:
                 members = self._with(members, relations)
         return members
 
-    def unite(self, members: Bits, others: Bits) -> Bits:
-        """See `FilterAlgebra`: as `add`, in canonical order."""
-        return self.add(members, self.in_order(others & ~members))
-
-    def covers_all(self, members: Bits, others: Bits) -> bool:
-        """Whether the members are known to cover each of the others."""
-        return all(self.covers(members, number) for number in self.in_order(others & ~members))
-
-    def restricted(self, members: Bits, bound: Bits) -> Bits:
-        """Returns the filters of each of two sets that the other set covers, simplified."""
-        both = members & bound
-        for covered, covering in ((members, bound), (bound, members)):
-            asked = numbers_in(covered & ~covering)
-            both |= bits_of([number for number in asked if self.covers(covering, number)])
-        return self.unite(0, both)
-
-    def matching(self, message: Message) -> Bits:
-        """Returns all filters of the pool that match the message."""
-        entry = self._matched.get(id(message))
-        if entry is not None and entry[0] is message and entry[1] == self._version:
-            return entry[2]
-        found = self._index.matching(message)
-        _store(self._matched, id(message), (message, self._version, found))
-        return found
+    def _matching(self, message: Message) -> Bits:
+        return self._index.matching(message)
 
     # How answers are computed.
 
@@ -318,7 +215,7 @@ class FilterPool:
             entry = self._merges.get(key)
             if entry is None:
                 entry = self._merge(relations.number, attribute[0], merging)
-                _store(self._merges, key, entry)
+                store(self._merges, key, entry)
             if entry:
                 return merging, entry
         return 0, ()
@@ -479,12 +376,6 @@ class FilterPool:
                 relations.related |= mergeable
             relations.searched = index.members
 
-    def _held(self) -> Bits:
-        live: Bits = 0
-        for holder in self._holders:
-            live |= holder.members
-        return live
-
     def _sweep_if_worthwhile(self) -> None:
         """Sweeps if this removes a quarter of the filters: a sweep takes time."""
         held = self._held().bit_count()
@@ -498,11 +389,9 @@ class FilterPool:
         live = self._held()
         gone = self._index.members & ~live
         self._costly &= live
-        self._numbering = object()
+        self._renumber()
         self._covered.clear()
         self._merges.clear()
-        self._matched.clear()
-        self._version += 1
         before = after = self._index.members
         after &= live
         for number in numbers_in(live):
@@ -518,12 +407,6 @@ class FilterPool:
             del self._numbers[tuple(self.filter(number).attributes.items())]
         self._index.remove(gone)
         self._sweep_at = max(_SWEEP_AT, 2 * len(self))
-
-
-def _store(table: OrderedDict[K, V], key: K, value: V) -> None:
-    table[key] = value
-    if len(table) > _CACHE_SIZE:
-        table.popitem(last=False)
 
 
 #: The pool of the process.

@@ -1,4 +1,4 @@
-"""The pool of encoded filters of a process; see `router.predicates.covering.pool.FilterAlgebra`.
+"""The pool of encoded filters of a process; see `router.predicates.covering.numbering.FilterAlgebra`.
 
 Each filter is stored once, under a number. An index from each bit of a suite to the filters that have the bit
 finds those that a filter covers, those that cover it, and those that a message matches, by operations on sets
@@ -163,7 +163,6 @@ class BloomPool(NumberedFilters[bytes]):
     # Questions.
 
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002
-        """See `FilterAlgebra`."""
         given = tuple(numbers)
         every = self._any
         if members & every:
@@ -176,13 +175,12 @@ class BloomPool(NumberedFilters[bytes]):
         return members
 
     def unite(self, members: Bits, others: Bits) -> Bits:
-        """See `FilterAlgebra`: as `add`, in canonical order."""
         if others & self._any:
             return members if members & self._any else self._any
-        return self.add(members, self.in_order(others & ~members))
+        return super().unite(members, others)
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
-        """See `FilterAlgebra`: a filter is implied by a predicate iff one of its filters covers it."""
+        """A filter is implied by a predicate iff one of its filters covers it."""
         if members & (self._any | 1 << number):
             return True
         index, near = self._near(number, members)
@@ -190,21 +188,11 @@ class BloomPool(NumberedFilters[bytes]):
             return False
         return bool(near & self._related(self._covering, number, near, index.subsets, index.subsets_among))
 
-    def covers_all(self, members: Bits, others: Bits) -> bool:
-        """See `FilterAlgebra`."""
-        if members & self._any:
-            return True
-        return all(self.covers(members, number) for number in self.in_order(others & ~members))
-
     def restricted(self, members: Bits, bound: Bits) -> Bits:
-        """The filters of each of two sets that the other set covers, without those that others cover."""
-        both = members & bound
         for some, covering in ((members, bound), (bound, members)):
             if covering & self._any:
                 return some
-            asked = numbers_in(some & ~covering)
-            both |= bits_of([number for number in asked if self.covers(covering, number)])
-        return self.unite(0, both)
+        return super().restricted(members, bound)
 
     # How answers are computed.
 
