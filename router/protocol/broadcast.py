@@ -36,7 +36,7 @@ class Branch:
     on: they alone answer an SR. `depth` is a bound on how many hops any node of a tree is below this router:
     subpaths agree, so whatever a tree holds beyond a child is beyond it on this router's own tree as well;
     and a path crosses each node once. `sender` is the node beyond `parent`; None: there is none. `advertised`
-    is kept by the RA ingress filter: F of the class by hops (`router.protocol.advertising.ingress`).
+    is kept by the RA ingress filter: F of the class by hops (`router.protocol.advertising`).
     """
 
     parent: int

@@ -1,18 +1,200 @@
-"""The state that the parts of a router share."""
+"""The parts of a router: the state that they share, their notifications, and the list that passes them on.
+
+A part may have deadlines, and hears of what happens to the router as a whole. `Router` loops over its parts.
+A part joins by a line in the list of a scheme, of a service or of the router; which frames and events it
+takes stands in `router.protocol.core.dispatch`.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 
 from router.content.base import Content
 from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
 from router.protocol.counters import Counters, Drop
-from router.protocol.events import Action
+from router.protocol.events import Action, Settle, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.parts import Parts
 from router.wire.frames import COUNTER_BITS, Body, Flags, Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE
+
+
+def earlier(a: float | None, b: float | None) -> float | None:
+    """The earlier of two deadlines."""
+    if a is None:
+        return b
+    return a if b is None or a <= b else b
+
+
+class MessageCounts:
+    """Messages by interface, counted by the core and by compiled code.
+
+    A part whose `message_sent` does no more than to add 1 to the count of each interface, as long as none is
+    due, returns it from `message_counts`. An interface is due if its count is above the limit and its time
+    has come.
+
+    Attributes:
+        counts: int64 by interface.
+        due: double by interface: the time, in seconds of the router, from which a count above the limit makes
+            something due; infinity: no count does.
+        limit: see `due`.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.counts = array("q", [0])
+        self.due = array("d", [0.0])
+        self.limit = limit
+
+    def fit(self, interface: int) -> None:
+        """Makes room for an interface; the addresses of counts and times change."""
+        missing = interface + 1 - len(self.counts)
+        if missing > 0:
+            self.counts.extend([0] * missing)
+            self.due.extend([0.0] * missing)
+
+    def add(self, interfaces: Iterable[int]) -> None:
+        for interface in interfaces:
+            self.fit(interface)
+            self.counts[interface] += 1
+
+    def __getitem__(self, interface: int) -> int:
+        return self.counts[interface] if interface < len(self.counts) else 0
+
+    def reset(self, interface: int) -> None:
+        if interface < len(self.counts):
+            self.counts[interface] = 0
+
+    def unlimit(self) -> None:
+        """From now on no count makes anything due."""
+        self.limit = 2**62
+
+    def keep_only(self, interfaces: Iterable[int]) -> None:
+        """Sets the counts of all other interfaces to 0."""
+        kept = set(interfaces)
+        for interface in range(len(self.counts)):
+            if interface not in kept:
+                self.counts[interface] = 0
+
+
+class Part:
+    """A part of a router.
+
+    Every method has a default that does nothing.
+    """
+
+    __slots__ = ()
+
+    @property
+    def idle(self) -> bool:
+        """True if the part owes nothing and awaits nothing."""
+        return True
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do; the time may have passed.
+
+        None: not before something comes in.
+        """
+        return None
+
+    def tick(self, now: float) -> list[Action]:  # noqa: ARG002
+        """Does what is due."""
+        return []
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+        """The current epoch changed, and perhaps older ones were retired.
+
+        Args:
+            first: the router had no epoch before.
+        """
+        return []
+
+    def local_changed(self, now: float) -> list[Action]:  # noqa: ARG002
+        """The predicate of this node, p0, changed."""
+        return []
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:  # noqa: ARG002
+        """A message went out of `interfaces`."""
+        return []
+
+    def message_counts(self) -> MessageCounts | None:
+        """How compiled code may stand in for `message_sent` (`router.forwarding`); None: it may not."""
+        return None
+
+    def settle(self) -> None:
+        """Nothing more is to be started unasked."""
+
+
+class Parts:
+    """All parts of a router, in the order in which they hear."""
+
+    __slots__ = ("_deadlines", "_message_sent", "_next", "_parts", "changed")
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._deadlines: list[Callable[[], float | None]] = []
+        #: The earliest deadline, and whether a deadline may have changed since.
+        self._next: float | None = None
+        self.changed = True
+        self._message_sent: list[Callable[[frozenset[int], float], list[Action]]] = []
+
+    def join(self, parts: Iterable[Part]) -> None:
+        """Adds parts, after those that are there."""
+        self.changed = True
+        for part in parts:
+            self._parts.append(part)
+            # Both are asked with each message: only of the parts that have something to say.
+            if type(part).next_deadline is not Part.next_deadline:
+                self._deadlines.append(part.next_deadline)
+            if type(part).message_sent is not Part.message_sent:
+                self._message_sent.append(part.message_sent)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._parts)
+
+    @property
+    def idle(self) -> bool:
+        return all(part.idle for part in self._parts)
+
+    def next_deadline(self) -> float | None:
+        if self.changed:
+            # Compiled code may count messages in the place of a part.
+            self.changed = bool(self._message_sent)
+            self._next = min(
+                [due for deadline in self._deadlines if (due := deadline()) is not None], default=None
+            )
+        return self._next
+
+    def tick(self, _event: Tick, now: float) -> list[Action]:
+        """Does what is due."""
+        return [action for part in self._parts for action in part.tick(now)]
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:
+        return [action for part in self._parts for action in part.epoch_changed(now, first)]
+
+    def local_changed(self, now: float) -> list[Action]:
+        return [action for part in self._parts for action in part.local_changed(now)]
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        if not self._message_sent:
+            return []
+        return [action for heard in self._message_sent for action in heard(interfaces, now)]
+
+    def message_counts(self) -> list[MessageCounts] | None:
+        """The counts of all parts that receive `message_sent`; None: one of them has no counts."""
+        found = [part.message_counts() for part in self._parts if _counts(part)]
+        return None if None in found else [counts for counts in found if counts is not None]
+
+    def settle(self, _event: Settle, _now: float) -> list[Action]:
+        """Nothing more is to be started unasked."""
+        for part in self._parts:
+            part.settle()
+        return []
+
+
+def _counts(part: Part) -> bool:
+    return type(part).message_sent is not Part.message_sent
+
 
 _CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
 

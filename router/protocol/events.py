@@ -104,7 +104,7 @@ class HandlingTime:
 
 
 class ServiceEvent:
-    """Base of the events that a service adds to those of this module (`router.protocol.service`)."""
+    """Base of the events that a service adds to those of this module (`router.protocol.services.base`)."""
 
     __slots__ = ()
 
@@ -169,7 +169,7 @@ class Refused:
 
 
 class ServiceAction:
-    """Base of the actions that a service adds to those of this module (`router.protocol.service`).
+    """Base of the actions that a service adds to those of this module (`router.protocol.services.base`).
 
     Drivers know nothing more of them: they pass `line` to the application and append `record` to the records
     of the service. Recordings have a format for each class (`router.recording.actions.register_action`).

@@ -7,7 +7,7 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from router.content.base import Content
 from router.matching.engines import Matcher
@@ -16,6 +16,10 @@ from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.model import Message, Predicate
 from router.wire.frames import EncodedMessage
 from router.wire.header import LOCAL_INTERFACE
+
+#: The nodes behind an interface by the parts that a scheme keeps apart: part -> predicate of its nodes. A
+#: scheme that keeps nothing apart has one part, of the number of the interface.
+Report = Mapping[int, PredicateBuilder]
 
 
 class RoutingTable:

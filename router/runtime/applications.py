@@ -28,7 +28,7 @@ from router.protocol.events import (
     ServiceAction,
     Settle,
 )
-from router.protocol.service import Answer, Handle, RequestError, Session
+from router.protocol.services.base import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import json_line

@@ -27,9 +27,8 @@ from router.protocol.events import (
     Settle,
     Tick,
 )
-from router.protocol.options import RouterOptions
-from router.protocol.registries import SCHEMES
-from router.protocol.scheme import Row
+from router.protocol.options import SCHEMES, RouterOptions
+from router.protocol.schemes.base import Row
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError

@@ -15,13 +15,12 @@ from typing import Any
 
 from router.content.base import Content
 from router.predicates.model import Message
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.core.dispatch import EVENTS
 from router.protocol.events import Action, ServiceEvent
-from router.protocol.parts import Part
-from router.protocol.registries import SERVICES
+from router.protocol.options import SERVICES
 from router.protocol.routing import RoutingTable
-from router.protocol.service import Command, Handle, Request, RequestError, Session
+from router.protocol.services.base import Command, Handle, Request, RequestError, Session
 from router.protocol.services.exhaustive import Exhaustive, ExhaustiveSession
 from router.recording.events import EventFormat, register_event, unregister_event
 

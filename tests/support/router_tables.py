@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from router.predicates.model import NOTHING, Predicate
 from router.protocol.core.router import Router
-from router.protocol.scheme import Row
+from router.protocol.schemes.base import Row
 
 
 def predicates_of(router: Router) -> dict[int, Predicate]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.protocol.registries import SCHEMES
+from router.protocol.options import SCHEMES
 
 #: Schemes that deliver exactly on every graph. The paper's rules lose receivers on graphs with cycles.
 EXACT_SCHEMES = tuple(name for name in SCHEMES if name != "pif-strict")

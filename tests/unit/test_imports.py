@@ -41,7 +41,7 @@ ROOMS = {
     "api": {"emulation", "evaluation", "experiments", "machine", "results", "sim", "support", "terminal"},
 }
 #: Package -> the most packages and modules that it may hold: as many as a reader keeps in mind.
-MOST_ROOMS = {"testbed": 12, "router.protocol": 19}
+MOST_ROOMS = {"testbed": 12, "router.protocol": 12}
 #: Heavy library -> the modules (or packages) that may import it.
 HEAVY = {
     "scapy": ("router.wire.layers",),

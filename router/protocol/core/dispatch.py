@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from router.protocol.advertising.advertising import Advertising
+from router.protocol.advertising import Advertising
+from router.protocol.context import Parts
+from router.protocol.core.intake import FrameRule, Intake, from_controller, from_neighbour, on_tree
+from router.protocol.core.messages import Messages
+from router.protocol.core.session import ControllerSession
 from router.protocol.events import (
     Action,
     ApplicationGone,
@@ -24,15 +28,11 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.intake import FrameRule, Intake, from_controller, from_neighbour, on_tree
-from router.protocol.messages import Messages
-from router.protocol.parts import Parts
 from router.protocol.pull.pull import PullRouting
-from router.protocol.service import Service
 from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
 from router.protocol.services.attention.service import Attention
+from router.protocol.services.base import Service
 from router.protocol.services.exhaustive import Exhaustive
-from router.protocol.session import ControllerSession
 from router.wire.frames import (
     BroadcastTable,
     Commit,

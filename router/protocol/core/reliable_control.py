@@ -25,10 +25,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
+from router.protocol.context import earlier
 from router.protocol.core.router import Layer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send, Tick
-from router.protocol.parts import earlier
 from router.wire.format import CONFIRMED
 from router.wire.frames import Ack, Flags, Frame, FrameType, SenderRequest
 

@@ -4,8 +4,8 @@
 order. `next_deadline` says when a `Tick` is due at the latest. Nothing that comes in from the network
 makes it raise: what cannot be used is counted by reason.
 
-A router is a list of parts (`router.protocol.parts`): the session with the controller, the routing scheme and
-what it needs, the service and what it needs, the messages. Which part takes an event or a frame stands in
+A router is a list of parts (`router.protocol.context`): the session with the controller, the routing scheme
+and what it needs, the service and what it needs, the messages. Which part takes an event or a frame stands in
 `router.protocol.core.dispatch`. Around the core there may be layers (`router.protocol.core.layers`).
 """
 
@@ -20,19 +20,17 @@ from router.content.base import Content, content_of
 from router.matching.engines import Matcher
 from router.predicates.parser import Most
 from router.protocol.broadcast import Branch, BroadcastTables
-from router.protocol.context import Context
+from router.protocol.context import Context, MessageCounts
 from router.protocol.core.dispatch import event_handlers, frame_rules
+from router.protocol.core.intake import Intake
+from router.protocol.core.messages import Messages
+from router.protocol.core.session import ControllerSession
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Event, FrameReceived
-from router.protocol.intake import Intake
-from router.protocol.messages import Messages
-from router.protocol.options import RouterOptions
-from router.protocol.parts import MessageCounts
-from router.protocol.registries import SCHEMES, SERVICES
+from router.protocol.options import SCHEMES, SERVICES, RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.scheme import Row, Scheme
-from router.protocol.service import Service, Session
-from router.protocol.session import ControllerSession
+from router.protocol.schemes.base import Row, Scheme
+from router.protocol.services.base import Service, Session
 from router.wire.frames import EncodedPredicate, Frame
 
 _INCARNATIONS = 1 << 32
@@ -197,7 +195,7 @@ class Router:
 
     @property
     def sends_messages(self) -> bool:
-        """See `router.protocol.service.Service`."""
+        """See `router.protocol.services.base.Service`."""
         return self._service.sends_messages
 
     @property

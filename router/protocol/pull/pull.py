@@ -11,13 +11,11 @@ from collections.abc import Collection, Iterable
 
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context
+from router.protocol.context import Context, MessageCounts, Part, earlier
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
 from router.protocol.options import RouterOptions
-from router.protocol.parts import MessageCounts, Part, earlier
 from router.protocol.pull.replies import Replies
-from router.protocol.pull.reply_rules import ReplyRules, Restrict
-from router.protocol.pull.requests import Reply, Requests, RoundTripEstimator
+from router.protocol.pull.requests import Reply, ReplyRules, Requests, Restrict, RoundTripEstimator
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 
 

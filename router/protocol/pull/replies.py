@@ -13,8 +13,8 @@ from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
-from router.protocol.pull.reply_rules import ReplyRules, Report, Restrict
-from router.protocol.pull.requests import Reply, RoundTripEstimator
+from router.protocol.pull.requests import Reply, ReplyRules, Restrict, RoundTripEstimator
+from router.protocol.routing import Report
 from router.wire.frames import Flags, Frame, SenderRequest
 
 _MICROSECONDS = 1_000_000

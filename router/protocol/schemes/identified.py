@@ -17,14 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
-from router.protocol.advertising.advertising import Advertising
+from router.protocol.advertising import Advertising
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
-from router.protocol.scheme import Row, Scheme, TablePart
+from router.protocol.schemes.base import Row, Scheme, TablePart
 from router.wire.frames import Flags, Frame
 from router.wire.header import LOCAL_INTERFACE
 

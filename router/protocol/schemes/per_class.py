@@ -43,17 +43,15 @@ from typing import ClassVar
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.model import Filter, Message, Predicate
-from router.protocol.advertising.advertising import Advertising
-from router.protocol.advertising.ingress import SubtreeFilter
+from router.protocol.advertising import Advertising, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.parts import Part
 from router.protocol.pull.pull import pull_routing
-from router.protocol.pull.reply_rules import Answer, ReplyRules, Report
-from router.protocol.routing import RoutingTable
-from router.protocol.scheme import Outputs, Row, Scheme, TablePart
+from router.protocol.pull.requests import Answer, ReplyRules
+from router.protocol.routing import Report, RoutingTable
+from router.protocol.schemes.base import Outputs, Row, Scheme, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
 from router.wire.frames import ClassifiedPredicate, EncodedMessage, Flags, Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from router.predicates.model import Message
-from router.protocol.advertising.advertising import Advertising
-from router.protocol.advertising.ingress import CoveringFilter, SubtreeFilter
+from router.protocol.advertising import Advertising, CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.parts import Part
 from router.protocol.pull.pull import pull_routing
-from router.protocol.pull.reply_rules import ReplyRules, Report
-from router.protocol.routing import RoutingTable
-from router.protocol.scheme import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
+from router.protocol.pull.requests import ReplyRules
+from router.protocol.routing import Report, RoutingTable
+from router.protocol.schemes.base import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
 from router.wire.frames import EncodedMessage, Flags, Frame
 
 

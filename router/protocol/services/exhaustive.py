@@ -19,7 +19,7 @@ from router.protocol.context import Context
 from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session
+from router.protocol.services.base import Answer, Command, Handle, Request, RequestError, Service, Session
 from router.wire.header import LOCAL_INTERFACE
 
 

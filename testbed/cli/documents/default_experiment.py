@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from router.options import Option, options_of
-from router.protocol.registries import SERVICES
+from router.protocol.options import SERVICES
 from router.registry import Registry
 from testbed.cli.documents.experiment_file import sentence_of, toml_text, unit_of
 from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL

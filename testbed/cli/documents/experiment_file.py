@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from router.options import Option, Unit, options_of
-from router.protocol.registries import SERVICES
+from router.protocol.options import SERVICES
 from router.registry import Registry
 from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL

@@ -28,7 +28,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_lag, write_timings
 from captures.rundir.routing_tables import TableRow, write_routing_tables
 from router.privacy.application import PrivateApplication
-from router.protocol.registries import SCHEMES, SERVICES
+from router.protocol.options import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec

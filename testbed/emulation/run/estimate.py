@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from router.predicates.model import Message, matches
 from router.predicates.parser import parse_predicate
-from router.protocol.registries import SERVICES
+from router.protocol.options import SERVICES
 from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events.applications import Place
 from testbed.experiments.workload.attention_predictions import traffic_at_most, traffic_of_table_1

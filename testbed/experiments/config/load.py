@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
-from router.protocol.options import conflicts, privacy_conflict
-from router.protocol.registries import SERVICES
+from router.protocol.options import SERVICES, conflicts, privacy_conflict
 from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.model import (

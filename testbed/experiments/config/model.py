@@ -21,8 +21,14 @@ from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
-from router.protocol.options import ChosenOptions, options_of_service
-from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
+from router.protocol.options import (
+    DEFAULT_SCHEME,
+    DEFAULT_SERVICE,
+    SCHEMES,
+    SERVICES,
+    ChosenOptions,
+    options_of_service,
+)
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS

@@ -7,9 +7,8 @@ from collections.abc import Collection
 
 from router.content.base import CONTENTS
 from router.options import options_of
-from router.protocol.options import ChosenOptions, RouterOptions
-from router.protocol.registries import SERVICES
-from router.protocol.service import Session
+from router.protocol.options import SERVICES, ChosenOptions, RouterOptions
+from router.protocol.services.base import Session
 from testbed.experiments.config.model import PrivacyOptions, ProtocolOptions, RoutingOptions, ServiceOptions
 
 

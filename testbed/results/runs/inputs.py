@@ -15,7 +15,7 @@ from captures.rundir.capture_list import Kept, identities
 from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import write_keys
-from router.protocol.registries import SERVICES
+from router.protocol.options import SERVICES
 from testbed.experiments.config.dump import dump_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.workload.keys import key_ring, network_keys, write_signing_keys

@@ -22,8 +22,7 @@ from router.clock.meter import Meter
 from router.content.base import CONTENTS
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate, Value
 from router.protocol.events import RequestUpdate, SendMessage, SetPredicate, Settle, Tick
-from router.protocol.options import RouterOptions
-from router.protocol.registries import SCHEMES
+from router.protocol.options import SCHEMES, RouterOptions
 from router.recording.replay import check
 from router.wire.codec import fragment
 from router.wire.frames import Body, Commit, Frame, FrameType, SenderRequest

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
-from router.protocol.options import RouterOptions
+from router.protocol.options import SCHEMES, RouterOptions
 from router.protocol.pull.requests import Reply, Requests
-from router.protocol.registries import SCHEMES
 from router.protocol.schemes.identified import Identified
 from router.wire.frames import Frame
 from tests.support.adversary import first_wrong_delivery, random_predicate

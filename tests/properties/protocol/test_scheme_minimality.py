@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from router.predicates.model import NOTHING, Message, Operator, Predicate, matches
 from router.protocol.options import RouterOptions
-from router.protocol.scheme import TablePart
+from router.protocol.schemes.base import TablePart
 from router.wire.frames import FrameType
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS

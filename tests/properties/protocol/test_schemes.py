@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from router.predicates.model import Message, Predicate
 from router.protocol.events import RequestUpdate
-from router.protocol.options import RouterOptions
-from router.protocol.registries import SCHEMES
+from router.protocol.options import SCHEMES, RouterOptions
 from router.wire.frames import FrameType
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases

@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from router.predicates.model import EVERYTHING, Message
+from router.protocol.core.messages import MESSAGES_REMEMBERED, Delivered
 from router.protocol.core.router import Router
 from router.protocol.events import Deliver, SendMessage, SetPredicate
-from router.protocol.messages import MESSAGES_REMEMBERED, Delivered
-from router.protocol.options import RouterOptions
-from router.protocol.registries import SCHEMES
+from router.protocol.options import SCHEMES, RouterOptions
 from router.wire.frames import AddressedMessage
 from tests.support.one_router import NODE, TABLE, msg, received, set_up
 from tests.support.tree_entries import with_subtrees

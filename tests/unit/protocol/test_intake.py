@@ -12,7 +12,7 @@ from router.predicates.covering.bitset import numbers_in
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol import bounds
-from router.protocol.advertising.ingress import SubtreeFilter
+from router.protocol.advertising import SubtreeFilter
 from router.protocol.core.router import Router
 from router.protocol.events import (
     ApplicationGone,

@@ -8,15 +8,13 @@ from typing import get_args
 import pytest
 
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context
+from router.protocol.context import Context, Part, Parts
 from router.protocol.core.dispatch import EVENTS, FRAMES
+from router.protocol.core.intake import on_tree
 from router.protocol.events import Action, Event, RequestUpdate, Send, ServiceEvent, Settle, Tick
-from router.protocol.intake import on_tree
-from router.protocol.options import RouterOptions
-from router.protocol.parts import Part, Parts
-from router.protocol.registries import SCHEMES
+from router.protocol.options import SCHEMES, RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.schemes.flooding import Flooding
+from router.protocol.schemes.base import Flooding
 from router.wire.frames import Frame, FrameType, SenderRequest
 from tests.support.one_router import control, msg, received, set_up
 

@@ -14,9 +14,8 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Deliver, Event, SendMessage, SetPredicate, Started, Tick
-from router.protocol.options import RouterOptions
-from router.protocol.registries import SERVICES
-from router.protocol.service import RequestError
+from router.protocol.options import SERVICES, RouterOptions
+from router.protocol.services.base import RequestError
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe
 from testbed.experiments.config.load import load_experiment

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from router.protocol.advertising.advertising import AdvertisementSchedule
+from router.protocol.advertising import AdvertisementSchedule
 from router.protocol.options import RouterOptions
 from router.protocol.pull.pull import RequestPolicy
 

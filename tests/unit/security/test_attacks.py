@@ -19,6 +19,7 @@ from router.matching.engines import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.layers import make_router
+from router.protocol.core.messages import MESSAGES_REMEMBERED, Messages
 from router.protocol.events import (
     Action,
     ControllerFrame,
@@ -29,7 +30,6 @@ from router.protocol.events import (
     SetPredicate,
     Tick,
 )
-from router.protocol.messages import MESSAGES_REMEMBERED, Messages
 from router.protocol.options import RouterOptions
 from router.records.counters import router_counters
 from router.security.guard import Guard

@@ -15,20 +15,9 @@ from router.content.base import Content, shown
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context
+from router.protocol.context import Context, earlier
 from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent
-from router.protocol.parts import earlier
 from router.protocol.routing import RoutingTable
-from router.protocol.service import (
-    Command,
-    Request,
-    RequestError,
-    Service,
-    Session,
-    integer_in,
-    seconds_in,
-)
-from router.protocol.service import Handle as HandleEvent
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.events import (
     Refresh,
@@ -43,6 +32,16 @@ from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.pacing import Pacing
 from router.protocol.services.attention.relay import Relay
 from router.protocol.services.attention.rounds import Homes, State
+from router.protocol.services.base import (
+    Command,
+    Request,
+    RequestError,
+    Service,
+    Session,
+    integer_in,
+    seconds_in,
+)
+from router.protocol.services.base import Handle as HandleEvent
 from router.wire.attention import MAX_PUBLICATION_BYTES
 from router.wire.frames import Frame
 from router.wire.message import encode_message

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from router.protocol.broadcast import EPOCH_LEAD
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action, SendToController, Started
-from router.protocol.parts import Part
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 
 

@@ -1,7 +1,7 @@
 """The interface of services: what a router offers to the applications on its node.
 
 Protocol paper, section 2: `set_predicate` and `send_message`. A service says which events and socket commands
-there are, what p0 is, and which applications get a message. `router.protocol.registries.SERVICES` has the
+there are, what p0 is, and which applications get a message. `router.protocol.options.SERVICES` has the
 services by name.
 """
 
@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 from router.content.base import Content, shown
 from router.predicates.model import Message
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.events import Action, ApplicationGone, Event
-from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 
 #: A request of an application, decoded from JSON.

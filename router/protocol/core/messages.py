@@ -12,12 +12,11 @@ from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
 from router.protocol.bounds import MOST_BYTES, is_too_large
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Accepted, Action, Deliver, DeliveryRefused, Refused, SendMessage
-from router.protocol.parts import Part
-from router.protocol.scheme import Scheme
-from router.protocol.service import Service
+from router.protocol.schemes.base import Scheme
+from router.protocol.services.base import Service
 from router.wire.frames import Frame
 from router.wire.header import DecodeError
 

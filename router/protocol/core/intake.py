@@ -16,10 +16,9 @@ from typing import Any
 from router.predicates.model import Predicate
 from router.protocol.bounds import Bounds
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action, ControllerFrame, FrameReceived
-from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.wire.frames import EncodedPredicate, Frame, FrameType
 from router.wire.header import DecodeError

@@ -1,8 +1,8 @@
-"""The interface of routing schemes: what advertisements and replies mean, and where a message goes.
+"""The interface of routing schemes, and flooding: what RAs and URs mean, and where a message goes.
 
 The protocol paper's forwarding function (section 3.3) is (B(source, incoming interface) with I0) intersected
 with F_C(m). A scheme decides what stands in the place of F_C, and how its tables come about.
-`router.protocol.registries.SCHEMES` has the schemes by name.
+`router.protocol.options.SCHEMES` has the schemes by name.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Filter, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.broadcast import Branch, EpochTable
-from router.protocol.context import Context
+from router.protocol.context import Context, Part
 from router.protocol.events import Action, Send
-from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.wire import private
 from router.wire.frames import Frame
@@ -189,3 +188,33 @@ def with_local(children: frozenset[int]) -> frozenset[int]:
 def outputs_of(matched: frozenset[int]) -> Outputs:
     """The outputs of a message that matches the predicates of these interfaces."""
     return Outputs(matched - _LOCAL, LOCAL_INTERFACE in matched)
+
+
+class Flooding(Scheme):
+    """Pure broadcast, the baseline of content-based routing: a message goes to B(source, incoming interface).
+
+    Every message crosses every edge of its source's tree; p0 alone decides about delivery. No predicate
+    leaves its node: there are no RAs, SRs and URs, and no table beside p0.
+    """
+
+    @classmethod
+    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
+        found = {}
+        if sr_policy != "never":
+            found["sr_policy"] = (
+                f'"{sr_policy}" is of no use with the scheme "flooding", which has no sender requests; '
+                'expected "never"'
+            )
+        if max_filters is not None:
+            found["max_filters"] = 'excludes the scheme "flooding", which has no tables to over-simplify'
+        return found
+
+    def outputs(self, branch: Branch, frame: Frame) -> Outputs:
+        body = self.context.content.message_in(frame)
+        return Outputs(branch.children, bool(self.routing.match(body, among=_LOCAL)))
+
+    def deciding_entries(self, table: EpochTable, branch: Branch) -> Sequence[tuple[int, int | None]] | None:  # noqa: ARG002
+        return [(child, None) for child in sorted(branch.children)]
+
+    def rows(self) -> Iterable[Row]:
+        return rows_by_interface(self.routing)
