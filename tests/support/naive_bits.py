@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from sys import getsizeof
 
-from router.matching.bloom.layout import BitTable, check_change, check_length, words_of
+from router.matching.bloom.layout import BitTable, words_of
 
 
 class NaiveBitMatcher:
@@ -19,10 +19,9 @@ class NaiveBitMatcher:
     def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
         """See `TreeMatcher`."""
         held = self._filters.get(interface, {})
-        removed, new = check_change(interface, held, gone, added, self._bits)
-        for filter_ in removed:
+        for filter_ in gone:
             del held[filter_]
-        held.update((filter_, int.from_bytes(filter_, "little")) for filter_ in new)
+        held.update((filter_, int.from_bytes(filter_, "little")) for filter_ in added)
         if held:
             self._filters[interface] = held
         else:
@@ -46,7 +45,7 @@ class NaiveBitMatcher:
 
     def match(self, bits: bytes, among: Collection[int] | None = None) -> frozenset[int]:
         """See `TreeMatcher`."""
-        without = ~int.from_bytes(check_length(bits, self._bits), "little")
+        without = ~int.from_bytes(bits, "little")
         asked = self._filters if among is None else self._filters.keys() & set(among)
         return frozenset(
             interface

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from router.matching.bloom.layout import (
     BitTable,
-    check_change,
-    check_length,
     rows_of,
     words_of,
     working_memory,
@@ -28,7 +26,7 @@ _NONE: frozenset[int] = frozenset()
 class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
     """The filters of interfaces under one suite, and the interfaces with a filter that is a subset of B_m.
 
-    A filter is given as the bytes of its set.
+    A filter is given as the bytes of its set, m/8.
     """
 
     def __init__(self, bits: int) -> None:
@@ -37,23 +35,6 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
         super().__init__()
 
     # The table.
-
-    def replace(self, interface: int, filters: Iterable[bytes]) -> None:
-        """Sets the filters of an interface, in place of earlier filters.
-
-        Raises:
-            ValueError: a filter has another length than m/8 bytes; the earlier filters stay.
-        """
-        super().replace(interface, [check_length(filter_, self._bits) for filter_ in filters])
-
-    def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
-        """Removes filters from an interface and adds others.
-
-        Raises:
-            ValueError: a filter has another length than m/8 bytes, or the interface lacks a filter of `gone`.
-        """
-        gone, added = check_change(interface, self._held.get(interface, {}), gone, added, self._bits)
-        super().change(interface, gone, added)
 
     def _no_segments(self) -> BloomSegments:
         return BloomSegments()
@@ -75,11 +56,7 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
         Args:
             bits: B_m, m/8 bytes.
             among: the interfaces to consider; None for all.
-
-        Raises:
-            ValueError: `bits` has another length.
         """
-        check_length(bits, self._bits)
         asked = self._asked(among)
         if len(bits) < 8 * self._words:
             bits = bits.ljust(8 * self._words, b"\0")

@@ -8,7 +8,7 @@ All tables of a process share the memory of a search.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Hashable, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from functools import cache
@@ -130,20 +130,10 @@ class BitTable:
     Attributes:
         rows: uint64 [F, words], B_f of each filter.
         interface: int32 [F], the interface of each filter.
-
-    Raises:
-        ValueError: the shapes contradict each other.
     """
 
     rows: npt.NDArray[np.uint64]
     interface: npt.NDArray[np.int32]
-
-    def __post_init__(self) -> None:
-        if self.rows.ndim != 2 or self.interface.shape != self.rows.shape[:1]:
-            raise ValueError(
-                f"rows of shape {self.rows.shape}, interfaces of shape {self.interface.shape}; "
-                "expected (filters, words) and (filters,)"
-            )
 
     @property
     def filters(self) -> int:
@@ -165,32 +155,3 @@ def rows_of(filters: Collection[bytes], bits: int) -> npt.NDArray[np.uint64]:
     words = words_of(bits)
     padded = b"".join(filter_.ljust(8 * words, b"\0") for filter_ in filters)
     return np.frombuffer(padded, "<u8").astype(np.uint64).reshape(len(filters), words)
-
-
-def check_change(
-    interface: int, held: Container[Hashable], gone: Iterable[bytes], added: Iterable[bytes], bits: int
-) -> tuple[list[bytes], list[bytes]]:
-    """Returns the filters that a change removes and those that it adds, each once.
-
-    Args:
-        held: the filters of the interface.
-
-    Raises:
-        ValueError: as `TreeMatcher.change`.
-    """
-    removed = list(dict.fromkeys(gone))
-    for filter_ in removed:
-        if filter_ not in held:
-            raise ValueError(f"interface {interface}: it has no filter {filter_.hex()}")
-    return removed, [check_length(filter_, bits) for filter_ in dict.fromkeys(added)]
-
-
-def check_length(row: bytes, bits: int) -> bytes:
-    """Returns a set of m bits.
-
-    Raises:
-        ValueError: it has another length.
-    """
-    if len(row) * 8 != bits:
-        raise ValueError(f"a set of {len(row)} bytes; expected {bits // 8}")
-    return row

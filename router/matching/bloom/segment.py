@@ -52,9 +52,9 @@ class Segment:
         distinct = table.rows[order[first_filter]]
         popular = _popular(distinct, interfaces)
         number = int(popular.sum())
-        tree = grown(distinct, np.flatnonzero(~popular))
-        row_order = np.concatenate([np.flatnonzero(popular), tree.order])
-        tree.node[:, LIST] += number
+        tree_order, bit, node = grown(distinct, np.flatnonzero(~popular))
+        row_order = np.concatenate([np.flatnonzero(popular), tree_order])
+        node[:, LIST] += number
         interfaces = interfaces[row_order]
         start = np.concatenate([[0], np.cumsum(interfaces)])
         within = np.arange(filters) - np.repeat(start[:-1], interfaces)
@@ -66,18 +66,18 @@ class Segment:
         self._start: _Ints = start.astype(np.int32)
         self._arrays = {
             Part.ROWS: self._rows,
-            Part.PICKED: picked(self._rows, tree.node),
+            Part.PICKED: picked(self._rows, node),
             Part.START: self._start,
             Part.INTERFACE: self.interface,
-            Part.BIT: tree.bit,
-            Part.NODE: tree.node,
+            Part.BIT: bit,
+            Part.NODE: node,
         }
         self.parts = np.zeros(Part.SIZE, np.int64)
         for part, array in self._arrays.items():
             self.parts[part] = address_of(array)
         self.parts[Part.WORDS], self.parts[Part.POPULAR] = words, number
         #: The nodes of the tree.
-        self.nodes = len(tree.bit)
+        self.nodes = len(bit)
 
     @property
     def nbytes(self) -> int:

@@ -12,13 +12,11 @@ another.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from router.matching.bloom.layout import CHILD, LIST, NODE_COLUMNS, PICKED, PICKS, callee, kernel
-from router.native.compiler import I64, Array
+from router.native.compiler import I64, Array, Tuple
 from router.native.memory import trailing_zeros, without_lowest
 
 #: A node with more rows than this has children.
@@ -36,34 +34,18 @@ _SAMPLED = 64
 _PASSES = np.array([0.25 ** byte.bit_count() for byte in range(256)], np.float32)
 
 
-class Tree(NamedTuple):
-    """A tree of N nodes over some rows, in breadth-first order.
-
-    Attributes:
-        order: int64, the numbers of the rows, node by node.
-        bit: uint16 [N], the bit of each node; 0 for the root.
-        node: int32 [N + 1, NODE_COLUMNS], see `layout.Part.NODE`; rows are counted in `order`.
-    """
-
-    order: npt.NDArray[np.int64]
-    bit: npt.NDArray[np.uint16]
-    node: npt.NDArray[np.int32]
-
-
-def grown(rows: npt.NDArray[np.uint64], chosen: npt.NDArray[np.int64]) -> Tree:
-    """Returns the tree of some rows.
+@kernel
+def grown(rows: Array, order: Array) -> Tuple:
+    """Returns the tree of some rows: N nodes in breadth-first order.
 
     Args:
         rows: uint64 [R, words].
-        chosen: the numbers of the rows, which the function reorders.
+        order: int64, the numbers of the rows, which the function reorders.
+
+    Returns:
+        int64, the numbers of the rows, node by node; uint16 [N], the bit of each node, 0 for the root; int32
+        [N + 1, NODE_COLUMNS], see `layout.Part.NODE`, where rows are counted in that order.
     """
-    order, bit, node = _grow(rows, chosen)
-    return Tree(order, bit, node)
-
-
-@kernel
-def _grow(rows: Array, order: Array) -> Array:
-    """Returns the arrays of a tree."""
     words = rows.shape[1]
     most = 2 + len(order) // _FEWEST * 2
     bit = np.zeros(most, np.uint16)

@@ -147,46 +147,6 @@ def test_a_long_history(seed: int) -> None:
     assert tree.match(_row((1 << width) - 1, width)) == frozenset()
 
 
-def test_malformed_sets_are_refused() -> None:
-    matcher = TreeMatcher(64)
-    with pytest.raises(ValueError, match="a set of 9 bytes; expected 8"):
-        matcher.change(1, (), [b"123456789"])
-    with pytest.raises(ValueError, match="a set of 7 bytes; expected 8"):
-        matcher.match(b"1234567")
-    with pytest.raises(ValueError, match="interface 1: it has no filter 31323334"):
-        matcher.change(1, [b"12345678"], ())
-    with pytest.raises(ValueError, match="sets of 65 bits; expected a multiple of 8"):
-        TreeMatcher(65)
-    with pytest.raises(ValueError, match="expected \\(filters, words\\)"):
-        BitTable(np.zeros((1, 2), np.uint64), np.zeros(2, np.int32))
-
-
-@pytest.mark.parametrize("synced", [False, True])
-def test_a_change_that_is_refused_changes_nothing(synced: bool) -> None:
-    first, second, third, short = b"\1" * 8, b"\2" * 8, b"\4" * 8, b"\1" * 7
-    matcher = TreeMatcher(64)
-    matcher.change(1, (), [first, second])
-    if synced:
-        # The filters are in the index from the first message on.
-        assert matcher.match(first) == {1}
-    for interface, gone, added in (
-        (1, [first, third], []),
-        (1, [first], [third, short]),
-        (1, [first, second], [short]),
-        (2, [], [third, short]),
-        (2, [third], [third]),
-    ):
-        with pytest.raises(ValueError, match=r"expected 8|it has no filter"):
-            matcher.change(interface, gone, added)
-        with pytest.raises(ValueError, match="a set of 7 bytes"):
-            matcher.replace(interface, [third, short])
-        assert [matcher.match(each) for each in (first, second, third)] == [{1}, {1}, set()]
-    matcher.change(1, [first, first], [second, third])
-    assert [matcher.match(each) for each in (first, second, third)] == [set(), {1}, {1}]
-    matcher.change(1, [second, third], ())
-    assert matcher.empty
-
-
 _SUITES = (Suite(1, 64, 2, 1), Suite(2, 64, 2, 1), Suite(1, 192, 2, 1))
 _BLOOM_FILTERS = st.lists(
     st.just(ANY_FILTER) | st.builds(BloomFilter, st.sampled_from(_SUITES), st.integers(0, 15)), max_size=4
