@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.predicates.covering.bitset import Bits
+from router.values import value
 from router.wire.frames import BroadcastTable
 from router.wire.header import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.tree_classes import CHILD_MAX, TreeClasses
@@ -25,7 +26,7 @@ from router.wire.tree_classes import CHILD_MAX, TreeClasses
 EPOCH_LEAD = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Branch:
     """This router's part in the trees of one class: B(s, `parent`) is `children`.
 
@@ -96,9 +97,8 @@ class Branches(Sequence[Branch]):
         on_tree = children - frozenset(each.off_tree) if each.off_tree else children
         number = range(len(self))[index] + 1
         depth = max((self._beyond.get(child, 0) for child in on_tree), default=0)
-        sender = self._neighbours.get(each.parent)
-        made = Branch(each.parent, children, number, _shared(each.reusable), on_tree, depth, sender)
-        self.made[index] = made
+        reusable, sender = _shared(each.reusable), self._neighbours.get(each.parent)
+        made = self.made[index] = Branch(each.parent, children, number, reusable, on_tree, depth, sender)
         return made
 
 
