@@ -27,6 +27,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    # Modules written in C++ report what the collector leaves at the end.
+    gc.unfreeze()
+
+
 #: What takes long begins first, so that no process is left alone with it at the end.
 _FIRST = ("tests/spark/", "tests/unit/figures/")
 
