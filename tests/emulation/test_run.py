@@ -93,16 +93,6 @@ def test_the_report_is_one_file_that_needs_no_network(run_dir: Path) -> None:
     assert 'href="http' not in page
 
 
-def test_accounting_again_gives_the_same(run_dir: Path, summary: dict[str, Any]) -> None:
-    done = subprocess.run(
-        [*CBCB, "account", str(run_dir)], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    again = json.loads((run_dir / "summary.json").read_text())
-    again.pop("accounting_s")
-    assert again == {key: value for key, value in summary.items() if key != "accounting_s"}
-
-
 def test_a_replay_gives_the_same_answers(run_dir: Path) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "77"}
     done = subprocess.run(

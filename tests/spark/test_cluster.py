@@ -40,10 +40,16 @@ print(json.dumps({"summary": summary, "executors": executors}))
 """
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the cluster."""
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[str]:
     """The URL of a master with two workers of one core, from whom the packages are hidden."""
-    with running_cluster(tmp_path) as url:
+    with running_cluster(folder) as url:
         yield url
 
 
@@ -77,8 +83,8 @@ def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: S
         assert rows[0] == rows[1], name
 
 
-def test_workers_that_do_not_reach_the_run_are_told_in_one_line(tmp_path: Path, cluster: str) -> None:
-    runs = tmp_path / UNREACHABLE
+def test_workers_that_do_not_reach_the_run_are_told_in_one_line(folder: Path, cluster: str) -> None:
+    runs = folder / UNREACHABLE
     experiment = load_experiment(find_experiment("ring5"), {})
     run = simulate(experiment, runs, Progress(Console(quiet=True)), "all")
     done = _python("-m", "testbed.cli.main", "account", str(run), "--master", cluster)
