@@ -91,7 +91,7 @@ class Relay:
         id_: PublicationId,
         message: Message,
         uploaded_at: float,
-        whence: Origin,
+        origin: Origin,
         now: float,
         flushed: bool = False,
     ) -> list[Action]:
@@ -106,7 +106,7 @@ class Relay:
         pushed = state.strategy.pushes((entry.deadline for entry in entries), now)
         cached = Cached(id_, message, uploaded_at, now, flushed)
         actions = state.cache.add(cached, transition(Trigger.UPLOAD, bool(boxes), pushed), now)
-        actions += self._homes.deliver(boxes, id_, message, age_s, whence, now)
+        actions += self._homes.deliver(boxes, id_, message, age_s, origin, now)
         if pushed:
             if state.strategy.counts_pushes:
                 self._count(entries)

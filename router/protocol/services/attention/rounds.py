@@ -180,7 +180,7 @@ class Homes:
         id_: PublicationId,
         message: Message,
         age_s: float,
-        whence: Origin,
+        origin: Origin,
         now: float,
     ) -> list[Action]:
         """Delivers a publication to boxes that may get it, and ends the rounds of those that are full."""
@@ -192,9 +192,9 @@ class Homes:
             if box.ever is not None:
                 box.ever.add(id_)
             box.count += 1
-            box.remote += whence is Origin.REMOTE
+            box.remote += origin is Origin.REMOTE
             actions.append(
-                DeliverPublication(box.app, box.number, box.round, *id_, age_s, whence, message, now)
+                DeliverPublication(box.app, box.number, box.round, *id_, age_s, origin, message, now)
             )
             if not box.remaining:
                 actions += self._end(box, Outcome.SATISFIED, now)
@@ -225,9 +225,9 @@ class Homes:
             lambda cached: box.lacks(cached.id, NEVER if cached.untouched else UNKNOWN),
         )
         for cached in found:
-            whence, age_s = Origin(cached.index.value), now - cached.uploaded_at
+            origin, age_s = Origin(cached.index.value), now - cached.uploaded_at
             actions += self.taken(cached, now)
-            actions += self.deliver([box], cached.id, cached.message, age_s, whence, now)
+            actions += self.deliver([box], cached.id, cached.message, age_s, origin, now)
         return actions + self._ask(box, now) if box.collecting else actions
 
     def _end(self, box: Box, outcome: Outcome, now: float) -> list[Action]:
