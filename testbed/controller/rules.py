@@ -27,7 +27,8 @@ from router.wire.header import (
     node_address,
     port_addresses,
 )
-from testbed.controller.trees import NO_PARENT, Forest
+from testbed.controller.classes import NO_PARENT
+from testbed.controller.trees import Forest
 from testbed.support.names import ip_address
 from topos.model import Topology
 

@@ -29,19 +29,6 @@ from router.wire.frames import BroadcastTable
 from testbed.controller.classes import NO_PARENT, Adjacency, tables_of
 from topos.model import Link, Topology
 
-__all__ = [
-    "LAYERS",
-    "NO_PARENT",
-    "BroadcastLayer",
-    "Forest",
-    "Tree",
-    "broadcast_tables",
-    "hops_on_trees",
-    "reverse_path_trees",
-    "spanning_trees",
-    "spt_trees",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Tree:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from router.security.guard import Guard
 
 #: Called with a node and an action of its router for its application.
-Tell = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
+ApplicationSink = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
 #: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
 INCARNATION = 1
 
@@ -43,11 +43,11 @@ class SimulatedRouter:
         seed: of the experiment; the router's jitter is that of the emulated router.
         agenda: the agenda on which its deadlines are scheduled.
         fabric: carries the frames that it sends.
-        tell: handles the actions for the application.
+        sink: handles the actions for the application.
         verifier: verifies the signatures of others; None: frames need none.
     """
 
-    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node", "router")
+    __slots__ = ("_agenda", "_alarm", "_fabric", "_sink", "core", "node", "router")
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SimulatedRouter:
         seed: int,
         agenda: Agenda,
         fabric: Fabric,
-        tell: Tell,
+        sink: ApplicationSink,
         verifier: Verifier | None = None,
     ) -> None:
         self.node = node
@@ -64,7 +64,7 @@ class SimulatedRouter:
         self.core = self.router.core
         self._agenda = agenda
         self._fabric = fabric
-        self._tell = tell
+        self._sink = sink
         self._alarm = Alarm(
             agenda, lambda: self.handle(Tick()), lambda deadline: agenda.piece.time_of(deadline)
         )
@@ -78,7 +78,7 @@ class SimulatedRouter:
             elif isinstance(action, SendToController):
                 self._fabric.send_to_controller(self.node, action.frame)
             else:
-                self._tell(self.node, action)
+                self._sink(self.node, action)
         deadline = router.next_deadline()
         if deadline is not None:
             self._alarm.set(deadline)

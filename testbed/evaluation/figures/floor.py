@@ -17,7 +17,8 @@ import numpy as np
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
-from testbed.controller.trees import LAYERS, NO_PARENT, Forest
+from testbed.controller.classes import NO_PARENT
+from testbed.controller.trees import LAYERS, Forest
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.generate import generate

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from router.wire.intake import TIMEOUT_S
-from testbed.controller.trees import LAYERS, NO_PARENT, hops_on_trees
+from testbed.controller.classes import NO_PARENT
+from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import Problems

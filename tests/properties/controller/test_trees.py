@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
+from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import (
     LAYERS,
-    NO_PARENT,
     Forest,
     Tree,
     broadcast_tables,

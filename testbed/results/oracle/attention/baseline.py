@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from testbed.controller.trees import NO_PARENT, Forest
+from testbed.controller.classes import NO_PARENT
+from testbed.controller.trees import Forest
 from testbed.experiments.workload.attention import Demand, Registration
 
 
