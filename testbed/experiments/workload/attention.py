@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
@@ -291,8 +291,9 @@ def _registered(demand: Demand, end_s: float) -> Iterator[Item]:
             )
 
 
-#: Service -> the requests of a workload in order of time, up to an experiment second.
-REQUESTS: dict[str, Callable[[Demand, float], Iterator[Item]]] = {
-    "exhaustive": exhaustive,
-    "attention": limited,
+#: The commands that a service must have -> the requests of a workload in order of time, up to an experiment
+#: second.
+REQUESTS: Mapping[tuple[str, ...], Callable[[Demand, float], Iterator[Item]]] = {
+    ("subscribe", "unsubscribe", "send_message"): exhaustive,
+    ("register", "refresh", "publish"): limited,
 }

@@ -10,6 +10,7 @@ from random import Random
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from testbed.experiments.config.model import Experiment, WorkloadOptions
+from testbed.experiments.config.router_options import commands
 from testbed.experiments.drawing import drawing
 from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.drawing.drawing import Contents
@@ -37,7 +38,8 @@ def generate(experiment: Experiment) -> Workload:
     and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
 
     Raises:
-        InputError: a trace or a generator cannot be used; names file and line, or generator and item.
+        InputError: a trace or a generator cannot be used; names file and line, or generator and item. Or the
+            service has no commands for the requests of [workload.attention].
     """
     items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
     if experiment.attention is not None:
@@ -93,7 +95,14 @@ def _check_names(experiment: Experiment, items: list[Item]) -> None:
 def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     """The workload of [workload.attention], generated as it is read, and the events of the experiment."""
     demand, end_s = Demand.of(experiment), experiment.duration_s
-    requests = REQUESTS[experiment.service.kind]
+    served = set(commands(experiment.service, experiment.protocol))
+    requests = next((each for needed, each in REQUESTS.items() if served.issuperset(needed)), None)
+    if requests is None:
+        expected = " or ".join(", ".join(needed) for needed in REQUESTS)
+        raise InputError(
+            f'service "{experiment.service.kind}": cannot serve [workload.attention]; expected the commands '
+            f"{expected}"
+        )
     events.sort(key=_order)
 
     def items() -> Iterator[Item]:

@@ -20,7 +20,10 @@ from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
+from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.model import Item
 from testbed.sim.simulation import simulate
+from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from tests.support import limited_service
 from tests.support.applications import application_events
@@ -163,3 +166,34 @@ def test_a_service_that_is_not_registered_is_refused(tmp_path: Path) -> None:
             RouterOptions(service=NAME)
     finally:
         SERVICES.register(NAME, limited_service.Limited)
+
+
+def _items_of_table_1(tmp_path: Path) -> list[Item]:
+    path = tmp_path / "table1.toml"
+    path.write_text(
+        f"""
+        duration_s = 60
+        topology = {{ generator = "ring", nodes = 4 }}
+        [service]
+        kind = "{NAME}"
+        [workload.attention]
+        events = 3
+        publications = 5
+        subscriptions = 2
+        """
+    )
+    return list(generate(load_experiment(path)).items)
+
+
+def test_the_workload_of_table_1_takes_the_commands_that_a_service_has(tmp_path: Path) -> None:
+    actions = Counter(item.action for item in _items_of_table_1(tmp_path))
+    assert (actions["subscribe"], actions["send_message"]) == (2, 5)
+    assert actions.keys() <= {"subscribe", "unsubscribe", "send_message"}
+
+
+def test_a_service_without_the_commands_of_table_1_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limited_service.LimitedSession, "commands", lambda _: {"quota": None})
+    with pytest.raises(InputError, match=r'service "limited": cannot serve'):
+        _items_of_table_1(tmp_path)
