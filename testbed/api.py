@@ -413,7 +413,7 @@ def figure(
     """
     from testbed.evaluation.figures.reproduction import FIGURES
     from testbed.evaluation.figures.runner import reproduce
-    from testbed.evaluation.sweeps.engines import ENGINES
+    from testbed.evaluation.sweeps import ENGINES
 
     if engine not in ENGINES:
         raise InputError(f"engine is {engine!r}; expected one of {', '.join(ENGINES)}")

@@ -192,7 +192,7 @@ def add_engine(parser: ArgumentParser) -> None:
 
 
 def add_other_code(parser: ArgumentParser, *choices: str) -> None:
-    """--other-code: one of `testbed.evaluation.sweeps.engines.OTHER_CODE`."""
+    """--other-code: one of `testbed.evaluation.sweeps.OTHER_CODE`."""
     meanings = {
         "refuse": "name them and end",
         "keep": "take their numbers",

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
-from testbed.evaluation.sweeps.engines import ENGINES, KEEP, OTHER_CODE, REFUSE
+from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.results.runs.folders import find_run
 from testbed.support.errors import InputError, MachineError
 from testbed.terminal.printable import put
@@ -90,9 +90,8 @@ def plot_arguments(parser: ArgumentParser) -> None:
 def plot_command(arguments: Namespace) -> int:
     """Writes the plot, and prints its numbers."""
     from testbed.evaluation.sweeps.folder import read_runs, sources_of
-    from testbed.evaluation.sweeps.plot import save
     from testbed.evaluation.sweeps.spec import Plot
-    from testbed.evaluation.sweeps.statistics import points
+    from testbed.evaluation.sweeps.statistics import points, save
     from testbed.machine.versions import require_one_code
     from testbed.results.report.style import STYLES, styled
     from testbed.results.runs.folders import sweep_folder

@@ -18,7 +18,7 @@ from testbed.cli.arguments import (
     add_runs,
     add_style,
 )
-from testbed.evaluation.sweeps.engines import KEEP, REFUSE
+from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.results.runs.archive import SUFFIX, export_run, import_run
 from testbed.results.runs.folders import find_run
 from testbed.support.errors import InputError

@@ -36,8 +36,8 @@ from testbed.evaluation.alpha.constraints import (
     name_bytes,
     name_of,
     word_of_rank,
+    zipf_weights,
 )
-from testbed.evaluation.alpha.formulas import zipf_weights
 
 MOST = 6
 #: Pairs of conjunctions that are compared at once.

@@ -238,7 +238,7 @@ def _scheme_traffic(run: Direct, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _scheme_matching(run: Direct, experiment: Experiment, forest: Forest) -> dict[str, Any]:
     """The time to match a message at a router, and the memory of the engines."""
-    from testbed.evaluation.figures.scheme_matching import matching_cost
+    from testbed.evaluation.figures.scheme_memory import matching_cost
 
     sent = run.inputs.log.sent.to_pylist()
     timed = {

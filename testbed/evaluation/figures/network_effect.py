@@ -2,7 +2,7 @@
 
 The population of filters is that of the project's measurements of matching. (A) One router has an interface
 for each receiver. (B) The receivers are attached to the routers of a network
-(`testbed.evaluation.figures.network_effect_tables`). `./run.sh bench network_effect` emulates both.
+(`testbed.evaluation.figures.network_effect_runs`). `./run.sh bench network_effect` emulates both.
 """
 
 from __future__ import annotations

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.evaluation.figures.reproduction import EMULATED, SEED, Case, Reproduction, Results
-from testbed.evaluation.sweeps.engines import REFUSE
+from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import SweepFolder
-from testbed.evaluation.sweeps.meaning import identity
 from testbed.evaluation.sweeps.runner import run_and_keep
-from testbed.evaluation.sweeps.spec import Job
+from testbed.evaluation.sweeps.spec import Job, identity
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.shipped import find_experiment
 from testbed.machine import probes

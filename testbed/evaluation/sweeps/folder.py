@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captures.rundir.inputs import Source
-from testbed.evaluation.sweeps.engines import KEEP, REFUSE
+from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.evaluation.sweeps.job import Row
 from testbed.evaluation.sweeps.spec import Job
 from testbed.machine.versions import states_of

@@ -9,13 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from testbed.evaluation.sweeps.engines import REFUSE
+from testbed.evaluation.sweeps import REFUSE
 from testbed.evaluation.sweeps.folder import ERROR, POINTS, RUN, RUNS, SEED, SweepFolder
 from testbed.evaluation.sweeps.job import Row
-from testbed.evaluation.sweeps.plot import save
 from testbed.evaluation.sweeps.runner import run_and_keep
 from testbed.evaluation.sweeps.spec import Job, Spec
-from testbed.evaluation.sweeps.statistics import point_table
+from testbed.evaluation.sweeps.statistics import point_table, save
 from testbed.terminal.progress import Progress
 
 
@@ -54,7 +53,7 @@ def sweep(
         folder: of the sweep; rows of earlier calls are taken from it.
         master, datapath, keep: see `testbed.evaluation.sweeps.runner.run_jobs`.
         retry: run failed runs a second time.
-        other_code: what becomes of runs that other code has made (`sweeps.engines.OTHER_CODE`).
+        other_code: what becomes of runs that other code has made (`sweeps.OTHER_CODE`).
 
     Raises:
         InputError: an experiment of the sweep is not valid, or a plot cannot be drawn; runs were made by

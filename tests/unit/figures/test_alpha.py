@@ -15,7 +15,7 @@ from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter, encode_predicate
-from testbed.evaluation.alpha import constraints, formulas
+from testbed.evaluation.alpha import constraints
 from testbed.evaluation.alpha.conjunctions import (
     Conjunctions,
     alpha,
@@ -35,14 +35,14 @@ from testbed.experiments.siena_ff.parameters import MatchingWorkload
 
 
 def test_values_of_the_exact_formula() -> None:
-    found = [round(formulas.uniform(10_000, 10, n), 6) for n in (10, 100, 1_000, 10_000)]
+    found = [round(constraints.uniform(10_000, 10, n), 6) for n in (10, 100, 1_000, 10_000)]
     assert found == [0.995512, 0.952079, 0.632305, 0.099995]
-    assert round(formulas.uniform(10**6, 1, 10**6), 6) == 0.632121
+    assert round(constraints.uniform(10**6, 1, 10**6), 6) == 0.632121
 
 
 def test_weighted_predicates_of_equal_weights_are_draws_with_replacement() -> None:
     even = np.full(100, 0.01)
-    assert formulas.weighted(even, 1, 50) == pytest.approx(formulas.uniform(100, 1, 50))
+    assert constraints.weighted(even, 1, 50) == pytest.approx(constraints.uniform(100, 1, 50))
 
 
 def test_implication_is_that_of_the_predicates() -> None:
@@ -148,16 +148,16 @@ def test_integer_constraints_give_the_exact_value(
     rng = np.random.default_rng(7)
     found = [alpha(integer_constraints(2_000, names, rng, operator, constraints)) for _ in range(12)]
     error = statistics.stdev(found) / math.sqrt(len(found))
-    assert abs(statistics.fmean(found) - formulas.uniform(kinds, 1, 2_000)) < 4 * error
+    assert abs(statistics.fmean(found) - constraints.uniform(kinds, 1, 2_000)) < 4 * error
 
 
 def test_uniform_subsets_have_different_messages() -> None:
     """All messages are in the union of predicates of the whole universe."""
     rng = np.random.default_rng(2)
-    assert formulas.sample_uniform(6, 6, 20, rng) == 6 / (20 * 6)
-    found = [formulas.sample_uniform(50, 5, 20, rng) for _ in range(400)]
+    assert constraints.sample_uniform(6, 6, 20, rng) == 6 / (20 * 6)
+    found = [constraints.sample_uniform(50, 5, 20, rng) for _ in range(400)]
     error = statistics.stdev(found) / math.sqrt(len(found))
-    assert abs(statistics.fmean(found) - formulas.uniform(50, 5, 20)) < 4 * error
+    assert abs(statistics.fmean(found) - constraints.uniform(50, 5, 20)) < 4 * error
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_every_panel_has_few_curves_over_the_numbers_themselves(small: Results) 
     assert all(panel.points and 0 < len(panel.curves) <= 6 for panel in panels.values())
     assert all(all(panel.curves.values()) for panel in panels.values())
     generic = panels["Generic model"]
-    assert {label: line[-1][0] for label, line in generic.formulas.items()} == {
+    assert {label: line[-1][0] for label, line in generic.constraints.items()} == {
         f"{model}: |M| {universe}, h {h}": n
         for model in ("uniform", "Zipf")
         for universe, h, n in ((10_000, 10, 10_000), (1_000_000, 1, 1_000_000))

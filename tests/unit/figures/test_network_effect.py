@@ -14,13 +14,14 @@ from router.predicates.covering.algebra import covers
 from router.predicates.model import Predicate
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.network_effect import NetworkEffect, crossing
-from testbed.evaluation.figures.network_effect_runs import NETWORKS, measured
-from testbed.evaluation.figures.network_effect_tables import (
+from testbed.evaluation.figures.network_effect_runs import (
     ABSENT,
     LOCAL,
+    NETWORKS,
     at_router,
     covered,
     engines,
+    measured,
     own_receivers,
     regrouped,
 )

@@ -12,7 +12,7 @@ import pytest
 from testbed.evaluation.figures.page import CLAIM_COLUMNS, head, page_name, page_of, tail
 from testbed.evaluation.figures.reproduction import EMULATED, FIGURES, SIZES, Results
 from testbed.evaluation.figures.runner import Reproduced
-from testbed.evaluation.sweeps.engines import ENGINES
+from testbed.evaluation.sweeps import ENGINES
 from tests.support.paths import DOCS
 
 _FOLDER = DOCS / "figures"

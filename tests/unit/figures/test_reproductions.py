@@ -35,7 +35,7 @@ from testbed.evaluation.figures.reproduction import (
     common,
 )
 from testbed.evaluation.figures.runner import Reproduced, _job
-from testbed.evaluation.sweeps.engines import ENGINES
+from testbed.evaluation.sweeps import ENGINES
 from testbed.evaluation.sweeps.job import simulate_job
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import load_experiment

@@ -11,7 +11,7 @@ from router.predicates.model import Message
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job
-from testbed.evaluation.figures.scheme_matching import matching_cost
+from testbed.evaluation.figures.scheme_memory import matching_cost
 from testbed.evaluation.figures.schemes import (
     _COMPARED,
     _FULL,
@@ -178,7 +178,7 @@ def test_matching_asks_the_entries_of_the_source_alone(monkeypatch: pytest.Monke
         asked.append(among)
         return 1.0
 
-    monkeypatch.setattr("testbed.evaluation.figures.scheme_matching._best_s", best_s)
+    monkeypatch.setattr("testbed.evaluation.figures.scheme_memory._best_s", best_s)
     message = Message({"x": 1})
 
     def cost(rows: list[TableRow], source: int) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from router.options import option, options_of
-from testbed.evaluation.sweeps.meaning import identity
-from testbed.evaluation.sweeps.spec import Plot, SpecError, load_spec
+from testbed.evaluation.sweeps.spec import Plot, SpecError, identity, load_spec
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import ProtocolOptions
 from testbed.experiments.config.schema import ExperimentError
