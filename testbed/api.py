@@ -43,13 +43,13 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
 from testbed.emulation.control.running import Running
-from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.results.conclude import account_run
-from testbed.results.runs.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
+from testbed.results.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from topos.loaders import SUFFIXES

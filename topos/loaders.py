@@ -18,9 +18,8 @@ from typing import Any
 
 from topos.brite import read_brite
 from topos.build import LinkSpec, build
-from topos.model import Link, Node, Topology, TopologyError
+from topos.model import Link, Node, Topology, TopologyError, unknown
 from topos.plane import MAX_NODES
-from topos.suggest import unknown
 
 #: File name suffixes that `load` knows.
 #: Those whose readers take bytes: some declare an encoding.

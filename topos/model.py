@@ -5,7 +5,9 @@ Standard library only: plain Mininet (the system's Python) loads it through `mn 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 #: A link with a bandwidth is a token bucket (TBF), emulated and simulated: bytes that may leave at once, at
 #: least one full frame, and the longest wait of a frame, in seconds.
@@ -111,3 +113,16 @@ class Topology:
             elif link.v == node:
                 found[link.v_port] = link.u
         return found
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Says that `name` is not a known `kind` ("key", "generator"), and what was probably meant.
+
+    >>> unknown("key", "time_scal", ["time_scale", "seed"])
+    "unknown key 'time_scal'; did you mean 'time_scale'?"
+    """
+    choices = sorted(known)
+    near = get_close_matches(name, choices, n=1)
+    if near:
+        return f"unknown {kind} '{name}'; did you mean '{near[0]}'?"
+    return f"unknown {kind} '{name}'; expected one of: {', '.join(choices)}"

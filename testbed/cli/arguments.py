@@ -12,7 +12,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.results.runs.folders import DEFAULT_RUNS
+from testbed.results.folders import DEFAULT_RUNS
 from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
@@ -125,8 +125,8 @@ def load(arguments: Namespace) -> Experiment:
     Raises:
         InputError: file, key or value is not right; one line for each fault.
     """
-    from testbed.experiments.config.dump import toml_value
     from testbed.experiments.config.hop_limit import load_checked
+    from testbed.experiments.config.schema import toml_value
     from testbed.experiments.config.shipped import find_experiment
     from testbed.experiments.config.topology import parse_topology_argument
     from topos.loaders import SUFFIXES

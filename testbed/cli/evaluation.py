@@ -8,7 +8,7 @@ from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs, add_style, positive
 from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
-from testbed.results.runs.folders import find_run
+from testbed.results.folders import find_run
 from testbed.support.errors import InputError, MachineError
 from testbed.terminal.printable import put
 
@@ -33,7 +33,7 @@ def sweep_command(arguments: Namespace) -> int:
     from captures.spark.session import SessionError
     from testbed.evaluation.sweeps.spec import load_spec
     from testbed.evaluation.sweeps.sweep import sweep
-    from testbed.results.runs.folders import sweep_folder
+    from testbed.results.folders import sweep_folder
     from testbed.terminal.progress import Progress
 
     spec = load_spec(arguments.spec)
@@ -93,8 +93,8 @@ def plot_command(arguments: Namespace) -> int:
     from testbed.evaluation.sweeps.spec import Plot
     from testbed.evaluation.sweeps.statistics import points, save
     from testbed.machine.versions import require_one_code
+    from testbed.results.folders import sweep_folder
     from testbed.results.report.style import STYLES, styled
-    from testbed.results.runs.folders import sweep_folder
 
     path = arguments.sweep
     if not path.exists():
@@ -157,7 +157,7 @@ def figure_command(arguments: Namespace) -> int:
     from testbed.evaluation.figures.page import page_of, verdict_of
     from testbed.evaluation.figures.reproduction import FIGURES
     from testbed.evaluation.figures.runner import reproduce
-    from testbed.results.runs.folders import reproduction_folder
+    from testbed.results.folders import reproduction_folder
     from testbed.terminal.progress import Progress
 
     name, size, seeds = arguments.figure, arguments.size, arguments.seeds

@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    from testbed.results.runs.folders import others_only_read
+    from testbed.results.folders import others_only_read
 
     open_closed_streams()
     end_like_ctrl_c()

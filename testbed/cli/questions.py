@@ -11,7 +11,7 @@ from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from testbed.cli.arguments import add_run, not_negative
-from testbed.results.runs.folders import find_run
+from testbed.results.folders import find_run
 from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
@@ -92,7 +92,7 @@ def trace_command(arguments: Namespace) -> int:
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import QueryError, connect, interruptible
     from testbed.results.trace.build import trace
-    from testbed.results.trace.find import find, is_message_id, listed
+    from testbed.results.trace.model import find, is_message_id, listed
     from testbed.results.trace.show import lines, listing
 
     wanted, message = arguments.run, arguments.message

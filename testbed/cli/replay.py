@@ -14,8 +14,8 @@ from router.protocol.schemes.base import Row
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s
+from testbed.results.folders import find_run
 from testbed.results.recordings import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
-from testbed.results.runs.folders import find_run
 from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress

@@ -19,8 +19,8 @@ from testbed.cli.arguments import (
     add_style,
 )
 from testbed.evaluation.sweeps import KEEP, REFUSE
-from testbed.results.runs.archive import SUFFIX, export_run, import_run
-from testbed.results.runs.folders import find_run
+from testbed.results.archive import SUFFIX, export_run, import_run
+from testbed.results.folders import find_run
 from testbed.support.errors import InputError
 from testbed.terminal.printable import foreign, put
 

@@ -16,8 +16,7 @@ from router.predicates.lexer import COMPARISONS
 from router.predicates.model import SYMBOLS, Operator
 from testbed.cli.arguments import add_experiment, load
 from testbed.experiments.siena_ff.files import write_driver, write_json
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.experiments.siena_ff.reader import read_chunks
 from testbed.experiments.siena_ff.session import Session
 from testbed.experiments.workload.generate import generate

@@ -33,8 +33,8 @@ from testbed.experiments.events.network import at_worst, steps_of
 from testbed.experiments.events.parts import PartFault
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import members_of
-from testbed.results.runs.folders import new_run_folder
-from testbed.results.runs.inputs import write_inputs
+from testbed.results.folders import new_run_folder
+from testbed.results.inputs import write_inputs
 from testbed.sim.applications import Applications, RecordSink
 from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, NS, Agenda

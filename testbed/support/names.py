@@ -10,8 +10,7 @@ import secrets
 
 from router.wire.header import HOST_PORT
 from testbed.support.errors import InputError
-from topos.model import Topology
-from topos.suggest import unknown
+from topos.model import Topology, unknown
 
 TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 TAG_LENGTH = 3

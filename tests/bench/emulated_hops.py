@@ -31,8 +31,8 @@ from router.runtime.client import Client
 from testbed.emulation.run.emulation import Emulation
 from testbed.experiments.config.load import load_experiment
 from testbed.machine.probes import datapath
-from testbed.results.runs.folders import new_run_folder
-from testbed.results.runs.inputs import write_inputs
+from testbed.results.folders import new_run_folder
+from testbed.results.inputs import write_inputs
 from testbed.support.names import host_device
 from testbed.terminal.progress import Progress
 from tests.bench.bare_hop import frame

@@ -27,8 +27,8 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import datapath
 from testbed.results.conclude import judge_run
-from testbed.results.runs.folders import new_run_folder
-from testbed.results.runs.inputs import write_inputs
+from testbed.results.folders import new_run_folder
+from testbed.results.inputs import write_inputs
 from testbed.support.processes import proportional_bytes
 from testbed.terminal.progress import Progress
 

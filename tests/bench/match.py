@@ -16,8 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from router.matching.engines import ENGINES, factory
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.results.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, set_logarithmic_ticks, styled
 from tests.bench.match_figures import FIGURES, draw_figure
 from tests.bench.match_measure import Measured, measure

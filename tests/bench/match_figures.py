@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from router.matching.common.columns import to_predicates
 from router.matching.counting.index import SelectivityTable, StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload, dictionary
+from testbed.experiments.siena_ff.generate import MatchingWorkload, dictionary, draw_messages, draw_table
 from testbed.results.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
 from tests.bench.match_measure import measure
 from tests.bench.ternary import TernaryTree

@@ -12,8 +12,7 @@ from router.matching.common.columns import ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.predicates.model import Filter, Predicate
 from router.wire.message import encode_message
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
 _BURST = 1_000
 

@@ -34,8 +34,7 @@ from router.predicates.printer import format_predicate
 from testbed.emulation.run.emulation import emulate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.machine.probes import datapath
 from testbed.results.conclude import judge_run
 from testbed.terminal.progress import Progress

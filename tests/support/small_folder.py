@@ -15,7 +15,7 @@ import pytest
 
 from testbed.cli.main import main
 from testbed.emulation.run import emulation
-from testbed.results.runs.folders import new_run_folder
+from testbed.results.folders import new_run_folder
 
 
 def fill(folder: Path) -> Path:

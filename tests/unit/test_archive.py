@@ -16,7 +16,7 @@ from captures.rundir.layout import RunLayout
 from router.privacy.keys import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
 from testbed.cli.main import main
-from testbed.results.runs.archive import export_run, import_run
+from testbed.results.archive import export_run, import_run
 from testbed.support.errors import InputError
 
 
@@ -219,7 +219,7 @@ def test_a_run_is_imported_where_there_is_no_lock_file(
 ) -> None:
     run = _run(tmp_path / "here")
     export_run(run.path, tmp_path / "a.tar.gz")
-    monkeypatch.setattr("testbed.results.runs.archive._CHECKOUT", tmp_path)
+    monkeypatch.setattr("testbed.results.archive._CHECKOUT", tmp_path)
     _, equal = import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
     assert not equal
 

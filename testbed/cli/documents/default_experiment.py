@@ -14,8 +14,8 @@ from router.protocol.options import SERVICES
 from router.registry import Registry
 from testbed.cli.documents.experiment_file import sentence_of, toml_text, unit_of
 from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL
-from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import Event
+from testbed.experiments.events.network import EVENTS
 from topos.generators import GENERATORS
 
 _HEAD = """\

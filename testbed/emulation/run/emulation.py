@@ -55,9 +55,9 @@ from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import private_applications
 from testbed.machine.probes import kernel_features
+from testbed.results.folders import new_run_folder
+from testbed.results.inputs import write_inputs
 from testbed.results.live.view import LiveView
-from testbed.results.runs.folders import new_run_folder
-from testbed.results.runs.inputs import write_inputs
 from testbed.support import run_state
 from testbed.support.errors import (
     BringUpError,

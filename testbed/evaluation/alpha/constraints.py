@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from router.predicates.model import Constraint, Filter, Type
 from router.wire.predicate import encode_filter
-from testbed.experiments.siena_ff.parameters import INTEGER_OPERATORS, STRING_OPERATORS, dictionary
+from testbed.experiments.siena_ff.generate import INTEGER_OPERATORS, STRING_OPERATORS, dictionary
 
 INTEGERS, WORDS = 100, 1_000
 #: Attribute names, at most.

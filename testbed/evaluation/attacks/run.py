@@ -14,8 +14,7 @@ from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from testbed.evaluation.attacks.captured import material, read_captures
-from testbed.evaluation.attacks.model import ATTACKS, Knowledge, Outcome
-from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
+from testbed.evaluation.attacks.model import ATTACKS, Knowledge, Outcome, Traffic, knowledge_of
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring

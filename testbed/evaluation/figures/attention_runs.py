@@ -18,9 +18,9 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.results.conclude import starvation_expected
+from testbed.results.folders import new_run_folder
 from testbed.results.oracle.attention.history import Collector
 from testbed.results.oracle.attention.judge import Judged, judge, undecided_by
-from testbed.results.runs.folders import new_run_folder
 from testbed.sim.simulation import Simulation, uncollected
 from testbed.terminal.progress import Progress
 

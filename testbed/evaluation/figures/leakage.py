@@ -151,7 +151,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded.encoder import Hardening
     from router.predicates.encoded.encodings import ENCODINGS
     from router.predicates.encoded.model import Suite
-    from testbed.evaluation.attacks.traffic import draw_traffic, encoded, public_knowledge, zipf_workload
+    from testbed.evaluation.attacks.model import draw_traffic, encoded, public_knowledge, zipf_workload
 
     encoding = ENCODINGS[facts["encoding"]]()
     counts = sorted(facts["counts"])

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 from router.options import options_of
 from testbed.evaluation.sweeps import ENGINES
-from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events.event import Event
@@ -44,8 +44,7 @@ from testbed.experiments.workload.given import GROUP
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError
 from topos import loaders
-from topos.model import Topology
-from topos.suggest import unknown
+from topos.model import Topology, unknown
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept

@@ -9,10 +9,9 @@ from typing import Any
 from router.options import Option, options_of
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events.applications import NAMED, ApplicationEvent, NamesInForce
-from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import Event
-from topos.model import Topology
-from topos.suggest import unknown
+from testbed.experiments.events.network import EVENTS
+from topos.model import Topology, unknown
 
 #: The key of an event that chooses its class, and the keys of all events.
 _ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Name of the event.")

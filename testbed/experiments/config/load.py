@@ -32,10 +32,14 @@ from testbed.experiments.config.model import (
     ServiceOptions,
     WorkloadOptions,
 )
-from testbed.experiments.config.overrides import apply_overrides
 from testbed.experiments.config.router_options import commands
 from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL, ExperimentError, Problems, read_fields
-from testbed.experiments.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
+from testbed.experiments.config.topology import (
+    TOPOLOGY_WAYS,
+    apply_overrides,
+    read_topology,
+    with_link_defaults,
+)
 from testbed.experiments.drawing.distributions import DistributionError, Distributions
 from testbed.experiments.drawing.schema import Schema, SchemaError
 from testbed.experiments.events.applications import ApplicationEvent
@@ -44,8 +48,7 @@ from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
 from topos.build import contradiction
 from topos.loaders import parse_toml
-from topos.model import PROPERTIES, Topology
-from topos.suggest import unknown
+from topos.model import PROPERTIES, Topology, unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
 

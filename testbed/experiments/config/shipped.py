@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from testbed.support.errors import InputError
-from topos.suggest import unknown
+from topos.model import unknown
 
 #: Files that were taken out of an archive: a worker of a cluster imports the testbed from one.
 _unpacked = ExitStack()

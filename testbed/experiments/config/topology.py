@@ -1,25 +1,25 @@
 """The [topology] and [links] sections: a file, a generator or declared links; defaults for links.
 
-Also the short form of the command line, such as `--topology waxman,100`.
+Also the values that the command line sets over those of the file, of any section, and the short form
+`--topology waxman,100`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from router.options import Option
-from testbed.experiments.config.dump import toml_value
 from testbed.experiments.config.model import LinkOptions
-from testbed.experiments.config.schema import Problems, read_fields
+from testbed.experiments.config.schema import SECTIONS, Problems, read_fields, toml_value
 from testbed.support.errors import InputError
 from topos import loaders
 from topos.build import check_names
 from topos.generators import GENERATORS
-from topos.model import Link, Topology, TopologyError
-from topos.suggest import unknown
+from topos.model import Link, Topology, TopologyError, unknown
 
 #: The ways to give a topology, for errors.
 TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'
@@ -169,3 +169,50 @@ def apply_topology_overrides(table: Mapping[str, Any], overrides: Mapping[str, A
     other_generator = overrides.get("generator", table.get("generator")) != table.get("generator")
     kept = {} if other_file or other_generator else dict(table)
     return {**kept, **overrides}
+
+
+def parse_value(text: str) -> Any:
+    """A value as TOML reads it; what is not a single TOML value is a string: `ring`, `a/b.brite`."""
+    try:
+        document = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    # A text with a line break could smuggle in further keys.
+    return document["value"] if document.keys() == {"value"} else text
+
+
+def apply_overrides(
+    problems: Problems, document: Mapping[str, Any], overrides: Mapping[str, str]
+) -> dict[str, Any]:
+    """The document with each override set: "key" at the top level, or "section.key".
+
+    A section that the file does not have, or has as `false`, is made.
+    """
+    result = dict(document)
+    sections: dict[str, dict[str, Any]] = {}
+    for dotted, text in overrides.items():
+        section, _, key = dotted.rpartition(".")
+        if not key or ("." in section and section not in SECTIONS):
+            problems.add("", dotted, "expected KEY=VALUE or SECTION.KEY=VALUE")
+        elif section:
+            sections.setdefault(section, {})[key] = parse_value(text)
+        else:
+            result[key] = parse_value(text)
+    for section, values in sections.items():
+        outer, _, section_of_it = section.partition(".")
+        if section_of_it:
+            around = result.get(outer) or {}
+            within = around.get(section_of_it, {}) if isinstance(around, dict) else None
+            if not isinstance(within, dict):
+                problems.add("", section, "is not a section of keys; expected an override of another key")
+            else:
+                result[outer] = {**around, section_of_it: {**within, **values}}
+            continue
+        current = result.get(section) or {}
+        if not isinstance(current, dict):
+            problems.add("", section, "is not a section of keys; expected an override of another key")
+        elif section == "topology":
+            result[section] = apply_topology_overrides(current, values)
+        else:
+            result[section] = {**current, **values}
+    return result

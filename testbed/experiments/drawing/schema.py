@@ -28,7 +28,7 @@ from router.predicates.model import (
 )
 from testbed.experiments.drawing.drawing import Sizes
 from testbed.support.errors import InputError
-from topos.suggest import unknown
+from topos.model import unknown
 
 _TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE, "boolean": Type.BOOLEAN}
 _NUMBERS = (Type.INTEGER, Type.DOUBLE)

@@ -1,7 +1,7 @@
 """Events of an experiment, [[events]] in its file: a class for each action.
 
 The fields of a class are the keys of its section (`router.options.option`).
-`testbed.experiments.events.catalogue` lists all classes.
+`testbed.experiments.events.network` lists all classes.
 """
 
 from __future__ import annotations

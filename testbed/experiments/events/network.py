@@ -14,9 +14,33 @@ from typing import Any, ClassVar, Protocol
 
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
 from router.options import Unit, option
-from testbed.experiments.events.applications import ApplicationEvent
+from router.registry import Registry
+from testbed.experiments.events.applications import (
+    ApplicationEvent,
+    Publish,
+    Refresh,
+    Register,
+    SendMessage,
+    SetPredicate,
+    Subscribe,
+    Unregister,
+    Unsubscribe,
+)
 from testbed.experiments.events.event import Event, Problem, check_node, duration
-from testbed.experiments.events.parts import PartFault
+from testbed.experiments.events.parts import (
+    ApplicationKill,
+    CapturesKill,
+    CapturesStop,
+    ControllerRestart,
+    ControllerStop,
+    DatabaseRestart,
+    DescriptorsExhausted,
+    PartFault,
+    RouterRestart,
+    RouterStop,
+    SwitchesRestart,
+    SwitchRestart,
+)
 from topos.build import contradiction
 from topos.model import PROPERTIES, Link, Topology
 
@@ -296,3 +320,36 @@ class NetworkState:
     def down_links(self) -> set[int]:
         """Indices of the links that are down, by themselves or because of a node."""
         return {link.index for link in self._links.values() if not self.is_up(link)}
+
+
+#: In the order in which documents and errors list them.
+EVENTS = Registry[type[Event]]("action")
+
+for _event in (
+    SetPredicate,
+    Subscribe,
+    Unsubscribe,
+    SendMessage,
+    Register,
+    Refresh,
+    Unregister,
+    Publish,
+    LinkDown,
+    LinkUp,
+    LinkFlap,
+    LinkImpair,
+    NodeDown,
+    NodeUp,
+    RouterStop,
+    RouterRestart,
+    DescriptorsExhausted,
+    ControllerStop,
+    ControllerRestart,
+    CapturesStop,
+    CapturesKill,
+    SwitchRestart,
+    SwitchesRestart,
+    DatabaseRestart,
+    ApplicationKill,
+):
+    EVENTS.register(_event.action, _event)

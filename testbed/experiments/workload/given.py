@@ -17,13 +17,12 @@ from router.predicates.parser import parse_message, parse_predicate
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.router_options import commands
 from testbed.experiments.events.applications import ApplicationEvent
-from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import check_node
+from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload.model import CONTENT, Item
 from testbed.support.errors import InputError
 from testbed.support.names import node_id
-from topos.model import Topology
-from topos.suggest import unknown
+from topos.model import Topology, unknown
 
 #: Entry points of installed packages that generate workloads: functions of the experiment and a `Random` that
 #: return `Item`s.

@@ -13,7 +13,7 @@ from captures.rundir.inputs import WorkloadLine
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message, Value
 from testbed.experiments.events.applications import APPLICATION, ApplicationControl, ApplicationEvent, Place
-from testbed.experiments.events.catalogue import EVENTS
+from testbed.experiments.events.network import EVENTS
 
 #: The fields of items that depend on the action.
 CONTENT = ("subscription", "predicate", "attributes", "max", "lifetime_s", "freshness_s")

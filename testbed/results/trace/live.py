@@ -32,8 +32,7 @@ from testbed.results.oracle.decide import answer_of, judge
 from testbed.results.oracle.history import Sending, read_history
 from testbed.results.trace import publications
 from testbed.results.trace.build import trace
-from testbed.results.trace.find import find, is_message_id, listed
-from testbed.results.trace.model import Trace
+from testbed.results.trace.model import Trace, find, is_message_id, listed
 from testbed.results.trace.show import lines, sent_so_far
 from testbed.support.errors import InputError
 from testbed.terminal.numbers import message

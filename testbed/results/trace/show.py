@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from testbed.results.trace.find import Listed
-from testbed.results.trace.model import Branch, Pruned, Receiver, Stop, Trace
+from testbed.results.trace.model import Branch, Listed, Pruned, Receiver, Stop, Trace
 from testbed.terminal.printable import printable
 
 _BESIDE, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "

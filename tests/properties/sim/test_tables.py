@@ -18,7 +18,7 @@ from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.model import Experiment, ProtocolOptions, RoutingOptions
 from testbed.experiments.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp
-from testbed.results.runs.folders import new_run_folder
+from testbed.results.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress

@@ -21,9 +21,12 @@ from testbed.evaluation.attacks.attacks import (
     mined,
     strings_in,
 )
-from testbed.evaluation.attacks.model import ATTACKS, Knowledge, Seen, Truth
-from testbed.evaluation.attacks.traffic import (
+from testbed.evaluation.attacks.model import (
+    ATTACKS,
+    Knowledge,
+    Seen,
     Traffic,
+    Truth,
     draw_traffic,
     encoded,
     knowledge_of,

@@ -22,12 +22,11 @@ from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import ETHERTYPE, node_address
 from testbed.cli.main import main
 from testbed.evaluation.attacks.captured import Captured, material, read_captures
-from testbed.evaluation.attacks.model import ATTACKS
-from testbed.evaluation.attacks.traffic import Traffic, knowledge_of
+from testbed.evaluation.attacks.model import ATTACKS, Traffic, knowledge_of
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.generate import generate
-from testbed.results.runs.inputs import write_inputs
+from testbed.results.inputs import write_inputs
 from tests.support.capture_files import pcap
 
 _RING = KeyRing.new(random_bytes=random.Random(1).randbytes)

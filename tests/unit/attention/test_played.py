@@ -12,10 +12,9 @@ from rich.console import Console
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.layout import RunLayout
 from testbed.controller.trees import spt_trees
-from testbed.experiments.config.dump import dump_experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import AttentionWorkload
-from testbed.experiments.config.schema import ExperimentError
+from testbed.experiments.config.schema import ExperimentError, dump_experiment
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.generate import generate
 from testbed.results.oracle.attention.baseline import cost_of

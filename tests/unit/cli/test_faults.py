@@ -18,7 +18,7 @@ from rich.console import Console
 
 from testbed.cli import arguments
 from testbed.cli.main import main
-from testbed.results.runs.folders import find_run
+from testbed.results.folders import find_run
 from testbed.support.errors import InputError, MachineError, RunError, naming_a_full_disk
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary

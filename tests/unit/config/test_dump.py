@@ -17,7 +17,6 @@ from captures.rundir.layout import RunLayout
 from router.content.base import CONTENTS
 from router.protocol.options import SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
-from testbed.experiments.config.dump import dump_experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import (
     Experiment,
@@ -26,7 +25,7 @@ from testbed.experiments.config.model import (
     RoutingOptions,
     ServiceOptions,
 )
-from testbed.experiments.config.schema import SECTIONS
+from testbed.experiments.config.schema import SECTIONS, dump_experiment
 from testbed.experiments.config.shipped import find_experiment, list_experiments
 from testbed.experiments.events.applications import SendMessage
 from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp

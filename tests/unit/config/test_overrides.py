@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.experiments.config.overrides import parse_value
-from testbed.experiments.config.topology import parse_topology_argument
+from testbed.experiments.config.topology import parse_topology_argument, parse_value
 from testbed.support.errors import InputError
 from topos.generators import grid, ring, tree, waxman
 from topos.model import Topology

@@ -7,7 +7,7 @@ import re
 from router.options import options_of
 from testbed.cli.documents.experiment_file import document
 from testbed.experiments.config.schema import SECTIONS
-from testbed.experiments.events.catalogue import EVENTS
+from testbed.experiments.events.network import EVENTS
 from topos.generators import GENERATORS
 
 

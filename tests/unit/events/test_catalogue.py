@@ -23,9 +23,15 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events.applications import ApplicationEvent
-from testbed.experiments.events.catalogue import EVENTS
 from testbed.experiments.events.event import Event, Problem
-from testbed.experiments.events.network import Fault, LinkDown, LinkFlap, NetworkControl, steps_of
+from testbed.experiments.events.network import (
+    EVENTS,
+    Fault,
+    LinkDown,
+    LinkFlap,
+    NetworkControl,
+    steps_of,
+)
 from testbed.experiments.events.parts import PartFault, part_steps_of
 from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.model import Item, Workload

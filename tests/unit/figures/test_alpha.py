@@ -25,13 +25,13 @@ from testbed.evaluation.alpha.conjunctions import (
     kept,
     merged,
 )
+from testbed.evaluation.alpha.constraints import uniform
 from testbed.evaluation.figures import alpha as figure
 from testbed.evaluation.figures import alpha_draws
 from testbed.evaluation.figures.alpha import Alpha
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
-from testbed.experiments.siena_ff.generate import draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_table
 
 
 def test_values_of_the_exact_formula() -> None:
@@ -148,7 +148,7 @@ def test_integer_constraints_give_the_exact_value(
     rng = np.random.default_rng(7)
     found = [alpha(integer_constraints(2_000, names, rng, operator, constraints)) for _ in range(12)]
     error = statistics.stdev(found) / math.sqrt(len(found))
-    assert abs(statistics.fmean(found) - constraints.uniform(kinds, 1, 2_000)) < 4 * error
+    assert abs(statistics.fmean(found) - uniform(kinds, 1, 2_000)) < 4 * error
 
 
 def test_uniform_subsets_have_different_messages() -> None:
@@ -198,7 +198,7 @@ def test_every_panel_has_few_curves_over_the_numbers_themselves(small: Results) 
     assert all(panel.points and 0 < len(panel.curves) <= 6 for panel in panels.values())
     assert all(all(panel.curves.values()) for panel in panels.values())
     generic = panels["Generic model"]
-    assert {label: line[-1][0] for label, line in generic.constraints.items()} == {
+    assert {label: line[-1][0] for label, line in generic.formulas.items()} == {
         f"{model}: |M| {universe}, h {h}": n
         for model in ("uniform", "Zipf")
         for universe, h, n in ((10_000, 10, 10_000), (1_000_000, 1, 1_000_000))

@@ -26,8 +26,7 @@ from testbed.evaluation.figures.network_effect_runs import (
     regrouped,
 )
 from testbed.evaluation.figures.reproduction import SEED, Results
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import MatchingWorkload
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.processes import object_bytes
 from topos.generators import line, waxman
 

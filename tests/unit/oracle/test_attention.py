@@ -15,8 +15,7 @@ from router.protocol.services.attention.events import Origin
 from testbed.controller.trees import spt_trees
 from testbed.results.oracle.attention.history import ORIGINS, Collector, History
 from testbed.results.oracle.attention.judge import exhaustive_cost
-from testbed.results.oracle.attention.outcomes import Verdict, results, starved
-from testbed.results.oracle.attention.safety import RULES, violations
+from testbed.results.oracle.attention.outcomes import RULES, Verdict, results, starved, violations
 from topos.generators import line
 
 Record = Mapping[str, Any]

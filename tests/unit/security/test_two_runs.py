@@ -18,8 +18,8 @@ from router.wire.header import node_address
 from router.wire.intake import RefusedError
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.model import Workload
-from testbed.results.runs.folders import new_run_folder
-from testbed.results.runs.inputs import write_inputs
+from testbed.results.folders import new_run_folder
+from testbed.results.inputs import write_inputs
 from tests.support.guarded import opened, sealed
 from tests.support.promises import hold
 

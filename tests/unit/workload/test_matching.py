@@ -14,12 +14,13 @@ import pytest
 from router.predicates.model import Message, Operator, Type
 from testbed.cli.main import build_parser, main
 from testbed.experiments.siena_ff.files import write_driver, write_json
-from testbed.experiments.siena_ff.generate import draw_messages, draw_table
-from testbed.experiments.siena_ff.parameters import (
+from testbed.experiments.siena_ff.generate import (
     INTEGER_OPERATORS,
     STRING_OPERATORS,
     MatchingWorkload,
     dictionary,
+    draw_messages,
+    draw_table,
 )
 from testbed.support.errors import InputError
 

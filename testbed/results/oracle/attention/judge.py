@@ -22,8 +22,7 @@ from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_ans
 from testbed.controller.trees import Forest
 from testbed.results.oracle.attention.baseline import Cost, Exhaustive
 from testbed.results.oracle.attention.history import Collector, History, Integers
-from testbed.results.oracle.attention.outcomes import Result, Verdict, results, starved
-from testbed.results.oracle.attention.safety import violations
+from testbed.results.oracle.attention.outcomes import Result, Verdict, results, starved, violations
 from testbed.results.oracle.connectivity import tree_changes
 
 #: Deliveries that break a rule and are named.

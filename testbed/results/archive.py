@@ -19,12 +19,12 @@ from pathlib import Path, PurePosixPath
 from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import holds_keys
-from testbed.results.runs.folders import check_run_id
+from testbed.results.folders import check_run_id
 from testbed.support.errors import InputError
 
 #: How the names of archives end.
 SUFFIX = ".tar.gz"
-_CHECKOUT = Path(__file__).resolve().parents[3]
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _LOCK = "requirements.lock"
 #: Folders in each other; a run folder has up to 5.
 _DEPTH_MAX = 16

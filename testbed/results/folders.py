@@ -15,7 +15,7 @@ from testbed.support.errors import FULL, InputError, MachineError, naming_a_full
 from testbed.terminal.printable import put
 
 #: The folder of the run folders, unless the user names another.
-DEFAULT_RUNS = Path(__file__).resolve().parents[3] / "captures" / "runs"
+DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
 #: Folders beside the run folders.
 _SWEEPS, _REPRODUCTIONS = "sweeps", "reproductions"
 
