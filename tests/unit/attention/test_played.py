@@ -17,9 +17,9 @@ from testbed.experiments.config.model import AttentionWorkload
 from testbed.experiments.config.schema import ExperimentError, dump_experiment
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.generate import generate
-from testbed.results.oracle.attention.baseline import cost_of
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.exhaustive_cost import cost_of
 
 _FILE = """
 seed = 3

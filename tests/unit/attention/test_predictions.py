@@ -14,7 +14,8 @@ from testbed.controller.trees import spt_trees
 from testbed.experiments.config.model import AttentionWorkload
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import Fluid
-from testbed.results.oracle.attention.baseline import Exhaustive, MinimalTrees, cost_of
+from testbed.results.oracle.attention.baseline import Exhaustive, MinimalTrees
+from tests.support.exhaustive_cost import cost_of
 from topos.scale_free import barabasi_albert
 
 _TABLE_1 = AttentionWorkload()

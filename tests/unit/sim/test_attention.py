@@ -26,11 +26,11 @@ from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import traffic_of_table_1
 from testbed.results.conclude import judge_run, starvation_expected
-from testbed.results.oracle.attention.baseline import cost_of
 from testbed.results.trace import publications
 from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
+from tests.support.exhaustive_cost import cost_of
 
 #: A fifth of `diallo-small`.
 _SMALL = {
