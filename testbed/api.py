@@ -435,7 +435,7 @@ def figure(
 
         page = page_of(name, chosen, done, Path(output), size=size, seeds=seeds, engine=engine)
     return Reproduced(
-        chosen.judge(done.results),
+        list(chosen.judge(done.results)),
         chosen.panels(done.results),
         done.failures,
         chosen.tables(done.results),

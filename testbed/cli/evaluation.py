@@ -189,7 +189,7 @@ def figure_command(arguments: Namespace) -> int:
         seeds=seeds,
         engine=arguments.engine,
     )
-    statements = figure.judge(done.results)
+    statements = list(figure.judge(done.results))
     for statement in statements:
         progress.note(
             f"{verdict_of(statement):7} {statement.text}: {statement.measured} ({statement.predicted})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from testbed.evaluation.figures.reproduction import (
     LAYERS,
@@ -66,33 +67,27 @@ class Advertisements(Reproduction):
             _case(nodes, "spt", changes, "exponential") for changes, every in _CHANGES.items() if every
         ]
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         by = {(case.facts["layer"], case.facts["changes"], case.facts["timers"]): case for case in results}
         for layer in LAYERS:
             still = by[layer, "no change", "fixed"]
-            found.append(
-                Statement(
-                    f"{still.label}: the share falls to 0 (below 1 % after the first window)",
-                    "0",
-                    f"{results.band(still, 'share_after_first_window', 100)} %",
-                    results.median(still, "share_after_first_window") < 0.01,
-                )
+            yield Statement(
+                f"{still.label}: the share falls to 0 (below 1 % after the first window)",
+                "0",
+                f"{results.band(still, 'share_after_first_window', 100)} %",
+                results.median(still, "share_after_first_window") < 0.01,
             )
         for layer, timers in ((LAYERS[0], "fixed"), (LAYERS[1], "fixed"), ("spt", "exponential")):
             ten, five = by[layer, "every 10 min", timers], by[layer, "every 5 min", timers]
             apart = results.median(five, "share") - results.median(ten, "share")
-            found.append(
-                Statement(
-                    f"{layer}, {timers} timers: 5 and 10 min nearly equal (at most 15 points apart)",
-                    "less than in proportion to the changes",
-                    f"{results.band(five, 'share', 100)} % and {results.band(ten, 'share', 100)} %",
-                    abs(apart) <= 0.15,
-                )
+            yield Statement(
+                f"{layer}, {timers} timers: 5 and 10 min nearly equal (at most 15 points apart)",
+                "less than in proportion to the changes",
+                f"{results.band(five, 'share', 100)} % and {results.band(ten, 'share', 100)} %",
+                abs(apart) <= 0.15,
             )
             for case in (ten, five):
-                found += _of_changing(results, case)
-        return found
+                yield from _of_changing(results, case)
 
     def panels(self, results: Results) -> list[Panel]:
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from testbed.evaluation.figures.alpha_draws import ERROR, MERGED, UNITS, exact
 from testbed.evaluation.figures.reproduction import (
@@ -125,37 +125,32 @@ class Alpha(Reproduction):
         ]
         return found
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             if case.facts["model"] == "dnf":
-                found += self._shape(case, results)
+                yield from self._shape(case, results)
                 continue
             if case.facts["model"] == "tables":
-                found += self._tables(case, results)
+                yield from self._tables(case, results)
                 continue
             draws = [value for run in results.runs(case) for value in run["draws"]]
             exact = results.median(case, "exact")
             mean = statistics.fmean(draws) if draws else math.nan
             error = statistics.stdev(draws) / math.sqrt(len(draws)) if len(draws) > 1 else math.nan
-            found.append(
-                Statement(
-                    f"{case.label}: the mean of {len(draws)} draws is exact to 3 standard errors",
-                    f"{exact:.6f}",
-                    f"{mean:.6f} +- {error:.2g}",
-                    # All draws may be equal, where nothing is random any more.
-                    bool(draws) and abs(mean - exact) <= max(3 * error, 1e-9),
-                )
+            yield Statement(
+                f"{case.label}: the mean of {len(draws)} draws is exact to 3 standard errors",
+                f"{exact:.6f}",
+                f"{mean:.6f} +- {error:.2g}",
+                # All draws may be equal, where nothing is random any more.
+                bool(draws) and abs(mean - exact) <= max(3 * error, 1e-9),
             )
-        return found
 
-    def _tables(self, case: Case, results: Results) -> list[Statement]:
-        found = []
+    def _tables(self, case: Case, results: Results) -> Iterator[Statement]:
         for key, formula, tolerance in (
             ("by_alpha", "formula with alpha(k) of each entry", 0.02),
             ("by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1),
         ):
-            found += [
+            yield from (
                 Statement(
                     f"{case.label}: {unit} held / {formula}",
                     f"1 within {100 * tolerance:.0f} %",
@@ -164,8 +159,7 @@ class Alpha(Reproduction):
                 )
                 for unit in ("filters", *UNITS)
                 if key == "by_alpha" or case.facts["scheme"] == "pif"
-            ]
-        return found
+            )
 
     def _shape(self, case: Case, results: Results) -> list[Statement]:
         curves = [dict(curve) for curve in results.curves(case, "constraints")]

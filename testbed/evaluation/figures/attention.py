@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -135,17 +136,13 @@ class Attention(Reproduction):
             for most in maxima
         ]
 
-    def judge(self, results: Results) -> list[Statement]:
+    def judge(self, results: Results) -> Iterator[Statement]:
         measured = _Measured(results)
-        found = []
         for name in measured.curves:
-            found += self._of_curve(measured, name)
-        return [
-            *found,
-            *self._notifications(measured),
-            *self._contradiction(measured),
-            safety(results),
-        ]
+            yield from self._of_curve(measured, name)
+        yield from self._notifications(measured)
+        yield from self._contradiction(measured)
+        yield safety(results)
 
     def _of_curve(self, measured: _Measured, name: str) -> list[Statement]:
         saved = measured.by_max(name, "saved_bandwidth")

@@ -197,13 +197,12 @@ class AttentionOpen(Reproduction):
             *(_case("diallo-small", *each, most=_PACED_MAX) for each in _with_strategies(_PACING)),
         ]
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         for strategy in STRATEGIES:
             measured = _Measured(results, strategy)
             for statements in (_starved, _readings, _policies, _flushing, _faults, _pacing):
-                found += statements(measured)
-        return [*found, safety(results)]
+                yield from statements(measured)
+        yield safety(results)
 
     def panels(self, results: Results) -> list[Panel]:
         return [
@@ -329,20 +328,16 @@ def _flushing(measured: _Measured) -> list[Statement]:
     ]
 
 
-def _faults(measured: _Measured) -> list[Statement]:
+def _faults(measured: _Measured) -> Iterator[Statement]:
     if _lossy(_LOSSES[0], False) not in measured:
-        return []
-    found = []
+        return
     for what, names in (
         ("loses frames", [_lossy(percent, False) for percent in _LOSSES]),
         ("loses frames and SUBs are sent twice", [_lossy(percent, True) for percent in _LOSSES]),
         ("has links with delays", list(_DELAY)),
     ):
         starved = ", ".join(f"`{each}`: {measured.band(each, 'starvation', 100)} %" for each in names)
-        found.append(
-            Statement(f"{measured.name}: rounds starved where the network {what}", "none", starved, None)
-        )
-    return found
+        yield Statement(f"{measured.name}: rounds starved where the network {what}", "none", starved, None)
 
 
 def _pacing(measured: _Measured) -> list[Statement]:

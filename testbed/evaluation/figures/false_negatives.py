@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from testbed.evaluation.figures.reproduction import (
     LAYERS,
     Case,
@@ -75,32 +77,28 @@ class FalseNegatives(Reproduction):
             found[_RATE] = _rate(case.facts["nodes"], _OF_ALL_EMULATED)
         return found
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             if case.facts["variant"] == _CHANGING:
-                found.append(_few(results, case))
+                yield _few(results, case)
                 continue
             last = max(results.values(case, "last_miss_s"), default=float("nan"))
             after = sum(results.values(case, "missed_after_5_s"))
             beyond = [last - at for last, at in results.pairs(case, "last_miss_s", case, "settled_s")]
             predicted = f"at most {results.band(case, 'settled_s')} s" if beyond else "no delay is declared"
-            found += [
-                Statement(
-                    f"{case.label}: the last false negative comes before 5 s",
-                    predicted,
-                    f"{results.band(case, 'last_miss_s')} s, at most {last:.3g} s",
-                    last < 5,
-                ),
-                Statement(f"{case.label}: none after that", "0", f"{after:.0f} in all runs", after == 0),
-                Statement(
-                    f"{case.label}: none after the last RA has come to a sender",
-                    predicted,
-                    _distance(max(beyond)) if beyond else "no prediction",
-                    max(beyond) <= 0 if beyond else None,
-                ),
-            ]
-        return found
+            yield Statement(
+                f"{case.label}: the last false negative comes before 5 s",
+                predicted,
+                f"{results.band(case, 'last_miss_s')} s, at most {last:.3g} s",
+                last < 5,
+            )
+            yield Statement(f"{case.label}: none after that", "0", f"{after:.0f} in all runs", after == 0)
+            yield Statement(
+                f"{case.label}: none after the last RA has come to a sender",
+                predicted,
+                _distance(max(beyond)) if beyond else "no prediction",
+                max(beyond) <= 0 if beyond else None,
+            )
 
     def panels(self, results: Results) -> list[Panel]:
         found = []

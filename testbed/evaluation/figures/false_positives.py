@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -102,19 +102,17 @@ class FalsePositives(Reproduction):
         experiment = load_experiment(find_experiment(case.base), {**case.overrides, "seed": str(seed)})
         return {"floor": perfect_tables(experiment)}
 
-    def judge(self, results: Results) -> list[Statement]:
-        found: list[Statement] = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         groups: dict[tuple[int, str, str], dict[str, Case]] = {}
         for case in results:
             facts = case.facts
             if facts["policy"] is not None:
-                found += _of_case(results, case)
+                yield from _of_case(results, case)
             if facts["policy"] is not None and not facts["variant"]:
                 key = facts["nodes"], facts["layer"], facts["changes"]
                 groups.setdefault(key, {})[facts["policy"]] = case
         for (nodes, layer, changes), cases in groups.items():
-            found += _of_group(results, f"{nodes} nodes, {layer}, predicates {changes}", changes, cases)
-        return found
+            yield from _of_group(results, f"{nodes} nodes, {layer}, predicates {changes}", changes, cases)
 
     def tables(self, results: Results) -> list[Table]:
         rows = []
@@ -194,39 +192,34 @@ def _of_case(results: Results, case: Case) -> list[Statement]:
     ]
 
 
-def _of_group(results: Results, where: str, changes: str, cases: Mapping[str, Case]) -> list[Statement]:
+def _of_group(results: Results, where: str, changes: str, cases: Mapping[str, Case]) -> Iterator[Statement]:
     """The statements on the cases of a network, by policy."""
     fast = cases[_FAST]
     halves = results.pairs(fast, "first_half", fast, "second_half")
     drift = [later - earlier for earlier, later in halves]
-    found = [
-        Statement(
-            f"{where}, {_FAST}: constant (the halves of the steady state differ by at most 2 points)",
-            "0",
-            f"{band_of(drift, 100)} points",
-            bool(drift) and abs(median(drift)) <= 0.02,
-        ),
-        Statement(
-            f"{where}, {_FAST}: an initial peak (greatest window of the first 30 min, of those from 1 h on)",
-            "none: RAs arrive before the first message",
-            f"{results.band(fast, 'early_peak', 100)} % and {results.band(fast, 'peak', 100)} %; mean of "
-            f"the first 30 min {results.band(fast, 'early', 100)} %",
-            None,
-        ),
-    ]
+    yield Statement(
+        f"{where}, {_FAST}: constant (the halves of the steady state differ by at most 2 points)",
+        "0",
+        f"{band_of(drift, 100)} points",
+        bool(drift) and abs(median(drift)) <= 0.02,
+    )
+    yield Statement(
+        f"{where}, {_FAST}: an initial peak (greatest window of the first 30 min, of those from 1 h on)",
+        "none: RAs arrive before the first message",
+        f"{results.band(fast, 'early_peak', 100)} % and {results.band(fast, 'peak', 100)} %; mean of "
+        f"the first 30 min {results.band(fast, 'early', 100)} %",
+        None,
+    )
     for policy in (_SLOW, _SCORE):
         if policy not in cases:
             continue
         less = [more - of_fast for more, of_fast in results.pairs(cases[policy], "steady", fast)]
-        found.append(
-            Statement(
-                f"{where}: less with {_FAST} than with {policy}",
-                "equal" if changes == _STATIC else "less",
-                f"less by {band_of(less, 100)} points",
-                None if changes == _STATIC else bool(less) and median(less) > 0,
-            )
+        yield Statement(
+            f"{where}: less with {_FAST} than with {policy}",
+            "equal" if changes == _STATIC else "less",
+            f"less by {band_of(less, 100)} points",
+            None if changes == _STATIC else bool(less) and median(less) > 0,
         )
-    return found
 
 
 def _percent(results: Results, cases: Sequence[Case], key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -81,14 +81,14 @@ class Leakage(Reproduction):
             for label, (kept, fill) in _HARDENINGS.items()
         ]
 
-    def judge(self, results: Results) -> list[Statement]:
+    def judge(self, results: Results) -> Iterator[Statement]:
         shares = {
             case.label: {
                 name: results.median(case, name) for own in _NAMES for name in (own, f"{own}_baseline")
             }
             for case in results
         }
-        found = [
+        yield from (
             Statement(
                 f"{case.label}: {name}",
                 f"a guess: {100 * results.median(case, f'{name}_baseline'):.3g} %{_anchor(case, name)}",
@@ -97,7 +97,7 @@ class Leakage(Reproduction):
             )
             for case in results
             for name in _NAMES
-        ]
+        )
         plain, fill, kept = (
             shares[f"slides, {label}"] for label in ("not hardened", "filled to 0.5", "k' = 4")
         )
@@ -119,8 +119,7 @@ class Leakage(Reproduction):
             ),
             ("slides: the key opens nearly everything", f"{100 * plain['A5']:.3g} %", plain["A5"] > 0.9),
         ):
-            found.append(Statement(text, "as stated", measured, bool(holds)))
-        return found
+            yield Statement(text, "as stated", measured, bool(holds))
 
     def panels(self, results: Results) -> list[Panel]:
         return [

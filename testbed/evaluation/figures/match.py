@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -120,32 +120,28 @@ class Match(Reproduction):
             "curve": [(_WIDTH * each, bins[each] / max(1, len(shares))) for each in range(last + 1)],
         }
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             most = max(results.values(case, "most"), default=float("nan"))
-            found += [
-                Statement(
-                    f"{case.label}: most matching messages match 5 to 15 % of the predicates",
-                    "at least 50 %",
-                    f"{results.band(case, 'middle', 100)} %",
-                    results.median(case, "middle") >= 0.5,
-                ),
-                Statement(
-                    f"{case.label}: a significant number match none",
-                    "at least 10 %",
-                    f"{results.band(case, 'none', 100)} %",
-                    results.median(case, "none") >= 0.1,
-                ),
-                Statement(
-                    f"{case.label}: no message matches more than 25 %",
-                    "at most 25 %",
-                    f"{100 * most:.3g} %, the greatest over all seeds; median "
-                    f"{results.band(case, 'most', 100)} %",
-                    most <= 0.25,
-                ),
-            ]
-        return found
+            yield Statement(
+                f"{case.label}: most matching messages match 5 to 15 % of the predicates",
+                "at least 50 %",
+                f"{results.band(case, 'middle', 100)} %",
+                results.median(case, "middle") >= 0.5,
+            )
+            yield Statement(
+                f"{case.label}: a significant number match none",
+                "at least 10 %",
+                f"{results.band(case, 'none', 100)} %",
+                results.median(case, "none") >= 0.1,
+            )
+            yield Statement(
+                f"{case.label}: no message matches more than 25 %",
+                "at most 25 %",
+                f"{100 * most:.3g} %, the greatest over all seeds; median "
+                f"{results.band(case, 'most', 100)} %",
+                most <= 0.25,
+            )
 
     def panels(self, results: Results) -> list[Panel]:
         curves = {case.label: results.curves(case) for case in results}

@@ -8,7 +8,7 @@ for each receiver. (B) The receivers are attached to the routers of a network
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -118,34 +118,28 @@ class NetworkEffect(Reproduction):
             for constraints in sizes
         ]
 
-    def judge(self, results: Results) -> list[Statement]:
+    def judge(self, results: Results) -> Iterator[Statement]:
         groups = _groups(results)
-        found = []
         for engine in _ENGINES:
             for name, cases in groups.items():
                 if of_engine := [case for case in cases if case.facts["engine"] == engine]:
-                    found += self._ratios(name, of_engine[-1], results)
-        return found
+                    yield from self._ratios(name, of_engine[-1], results)
 
-    def _ratios(self, name: str, largest: Case, results: Results) -> list[Statement]:
+    def _ratios(self, name: str, largest: Case, results: Results) -> Iterator[Statement]:
         single, facts = results.median(largest, "single_us"), largest.facts
         # The largest table of the papers' algorithm, with as many interfaces as the slides have.
         judged = (
             facts["engine"] == "counting" and min(facts["constraints"] / 1e6, facts["receivers"] / 1e3) >= 1
         )
-        found = []
         for key, how in (("path_us", ""), ("forward_us", ", without own receivers")):
             ratio = single / results.median(largest, key)
-            found.append(
-                Statement(
-                    f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: matching takes longer "
-                    f"at one router than along a path{how}{' (at least 5 times)' if judged else ''}",
-                    "8.75 times (slides)",
-                    f"{ratio:.3g} times",
-                    ratio >= 5 if judged else None,
-                )
+            yield Statement(
+                f"{facts['engine']}, {name}, {facts['constraints']:,} constraints: matching takes longer "
+                f"at one router than along a path{how}{' (at least 5 times)' if judged else ''}",
+                "8.75 times (slides)",
+                f"{ratio:.3g} times",
+                ratio >= 5 if judged else None,
             )
-        return found
 
     def tables(self, results: Results) -> list[Table]:
         columns = (

@@ -79,7 +79,7 @@ def page_of(
     """
     place = folder / page_name(name, size, engine)
     results = done.results
-    statements = figure.judge(results)
+    statements = list(figure.judge(results))
     # A size may have no case for a table.
     tables = [table for table in figure.tables(results) if table.rows]
     lines = head(name, figure, results, size=size, seeds=seeds, engine=engine)

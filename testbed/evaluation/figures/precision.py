@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,38 +54,30 @@ class Precision(Reproduction):
             for attributes in (5, 10, 20)
         ]
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         for case in results:
             facts, fill = case.facts, results.median(case, "fill")
             predicted, measured = results.median(case, "predicted_fill"), results.median(case, "hash_rate")
             default = (facts["encoding"], facts["bits"], facts["attributes"]) == ("slides", 512, 10)
-            found.append(
-                Statement(
-                    f"{case.label}: share of bits set",
-                    f"{predicted:.3f}",
-                    results.band(case, "fill"),
-                    abs(fill - predicted) <= 0.02,
-                )
+            yield Statement(
+                f"{case.label}: share of bits set",
+                f"{predicted:.3f}",
+                results.band(case, "fill"),
+                abs(fill - predicted) <= 0.02,
             )
-            found.append(
-                Statement(
-                    f"{case.label}: false matches by the hash, of the pairs with S_f not in S_m",
-                    f"{results.median(case, 'predicted_hash_rate'):.2g}" + (" (bar 1e-4)" if default else ""),
-                    results.band(case, "hash_rate", digits=2),
-                    measured <= _BAR if default else None,
-                )
+            yield Statement(
+                f"{case.label}: false matches by the hash, of the pairs with S_f not in S_m",
+                f"{results.median(case, 'predicted_hash_rate'):.2g}" + (" (bar 1e-4)" if default else ""),
+                results.band(case, "hash_rate", digits=2),
+                measured <= _BAR if default else None,
             )
-            found.append(
-                Statement(
-                    f"{case.label}: matching pairs lost; false matches by the operators, of all encoded",
-                    "0; no prediction",
-                    f"{results.median(case, 'lost'):g} of {results.median(case, 'matching'):g}; "
-                    f"{results.band(case, 'operator_share')}",
-                    all(run["lost"] == 0 for run in results.runs(case)) and bool(results.runs(case)),
-                )
+            yield Statement(
+                f"{case.label}: matching pairs lost; false matches by the operators, of all encoded",
+                "0; no prediction",
+                f"{results.median(case, 'lost'):g} of {results.median(case, 'matching'):g}; "
+                f"{results.band(case, 'operator_share')}",
+                all(run["lost"] == 0 for run in results.runs(case)) and bool(results.runs(case)),
             )
-        return found
 
     def panels(self, results: Results) -> list[Panel]:
         cases: dict[str, list[tuple[float, Case]]] = {}

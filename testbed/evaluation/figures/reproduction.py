@@ -236,7 +236,7 @@ class Reproduction(ABC):
         return kept | {"time_scale": str(self.emulated_scale)}
 
     @abstractmethod
-    def judge(self, results: Results) -> list[Statement]:
+    def judge(self, results: Results) -> Iterable[Statement]:
         """Returns the statements, with what was measured."""
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import median
 
 from testbed.evaluation.figures.reproduction import (
@@ -58,35 +59,29 @@ class Requests(Reproduction):
                     found += [_case(nodes, layer, policy, reuse, "fixed") for reuse in reuses]
         return [*found, _case(25, "spt", "every 10 min", False, "exponential")]
 
-    def judge(self, results: Results) -> list[Statement]:
-        found = []
+    def judge(self, results: Results) -> Iterator[Statement]:
         periodic: dict[tuple[int, str], dict[str, Case]] = {}
         for case in results:
             nodes, period_s = case.facts["nodes"], case.facts["period_s"]
             if period_s is None:
                 most = max(results.values(case, "frames"), default=float("nan"))
-                found.append(
-                    Statement(f"{case.label}: no traffic", "0", f"{most:.0f} frames at most", most == 0)
-                )
+                yield Statement(f"{case.label}: no traffic", "0", f"{most:.0f} frames at most", most == 0)
             elif case.facts["reuse"]:
                 measured = results.band(case, "rate")
-                found.append(Statement(f"{case.label}: packets a second", "less", measured, None))
+                yield Statement(f"{case.label}: packets a second", "less", measured, None)
             else:
-                found += _of_periodic(results, case)
+                yield from _of_periodic(results, case)
                 if case.facts["timers"] == "fixed":
                     periodic.setdefault((nodes, case.facts["layer"]), {})[case.facts["policy"]] = case
         for (nodes, layer), cases in periodic.items():
             slow, fast = cases["every 10 min"], cases["every 8 min"]
             ratios = [of_8 / of_10 for of_8, of_10 in results.pairs(fast, "rate", slow) if of_10]
-            found.append(
-                Statement(
-                    f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min (to 5 %)",
-                    "1.25",
-                    band_of(ratios),
-                    bool(ratios) and abs(median(ratios) / 1.25 - 1) <= 0.05,
-                )
+            yield Statement(
+                f"{nodes} nodes, {layer}: packets of 8 min over those of 10 min (to 5 %)",
+                "1.25",
+                band_of(ratios),
+                bool(ratios) and abs(median(ratios) / 1.25 - 1) <= 0.05,
             )
-        return found
 
     def panels(self, results: Results) -> list[Panel]:
         nodes = min((case.facts["nodes"] for case in results), default=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from statistics import median
 
@@ -223,8 +223,7 @@ def _within(values: Sequence[float], low: float, high: float) -> bool:
     return bool(values) and low <= min(values) and max(values) <= high
 
 
-def _correct(results: Results) -> list[Statement]:
-    found = []
+def _correct(results: Results) -> Iterator[Statement]:
     for scheme in SCHEMES:
         cases = _chosen(results, scheme=scheme)
         missed, holds = _all(results, cases, "missed"), _all(results, cases, "holds")
@@ -232,26 +231,22 @@ def _correct(results: Results) -> list[Statement]:
         failing = ((case.label, run) for case in cases for run in results.runs(case) if not run["holds"])
         for label, run in islice(failing, 1):
             measured += f"; the first that fails: {label}, seed {run.get(SEED)}: {run['reason']}"
-        found.append(
-            Statement(
-                f"{scheme}: delivery function correct",
-                "0 missed, every verdict holds",
-                measured,
-                bool(holds) and min(holds) == 1 and sum(missed) == 0,
-            )
+        yield Statement(
+            f"{scheme}: delivery function correct",
+            "0 missed, every verdict holds",
+            measured,
+            bool(holds) and min(holds) == 1 and sum(missed) == 0,
         )
-    return found
 
 
-def _identities(results: Results) -> list[Statement]:
+def _identities(results: Results) -> Iterator[Statement]:
     """The formulas without covering, in each unit, and the n^2 of the slides."""
-    found: list[Statement] = []
     if not _chosen(results, setting=_NONE):
-        return found
+        return
     for scheme, unit in product(SCHEMES, UNITS):
         values = _all(results, _chosen(results, scheme=scheme, setting=_NONE), f"{unit}_ratio")
         text = f"{scheme}, {_NONE}: {unit} held / formula"
-        found.append(Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1)))
+        yield Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1))
     pif = _chosen(results, scheme="pif", setting=_NONE)
     for key, text, power in (
         ("n_r", "pif: filters held / (n r M_p), over (n - 1) / n", 1),
@@ -262,14 +257,12 @@ def _identities(results: Results) -> list[Statement]:
             for case in pif
             for value in results.values(case, key)
         ]
-        found.append(Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1)))
+        yield Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1))
     values = _all(results, pif, "n_squared")
-    found.append(Statement("pif: filters held / (n^2 r M_p)", "1 (misprint)", _range(values), None))
-    return found
+    yield Statement("pif: filters held / (n^2 r M_p)", "1 (misprint)", _range(values), None)
 
 
-def _by_alpha(results: Results) -> list[Statement]:
-    found = []
+def _by_alpha(results: Results) -> Iterator[Statement]:
     by_alpha = "by_alpha", "formula with alpha(k) of each entry", 0.02
     by_mean = "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1
     formulas = (("psf", by_alpha), ("ips", by_alpha), ("pif", by_alpha), ("pif", by_mean))
@@ -279,22 +272,18 @@ def _by_alpha(results: Results) -> list[Statement]:
             continue
         measured = [each for case in cases if (each := results.values(case, f"{key}_{unit}"))]
         medians = [median(each) for each in measured]
-        found.append(
-            Statement(
-                f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
-                f"1 within {100 * tolerance:.0f} %",
-                f"{min(medians):.4g} to {max(medians):.4g}, median {median(medians):.4g}"
-                if medians
-                else "no run",
-                _within(medians, 1 - tolerance, 1 + tolerance),
-            )
+        yield Statement(
+            f"{scheme}, covering: {unit} held / {formula}, medians of {len(medians)} cases",
+            f"1 within {100 * tolerance:.0f} %",
+            f"{min(medians):.4g} to {max(medians):.4g}, median {median(medians):.4g}"
+            if medians
+            else "no run",
+            _within(medians, 1 - tolerance, 1 + tolerance),
         )
-    return found
 
 
-def _crossings(results: Results) -> list[Statement]:
+def _crossings(results: Results) -> Iterator[Statement]:
     """Crossings beyond the minimal tree, by scheme and layer."""
-    found = []
     for scheme, layer in product(SCHEMES, (*LAYERS, _REVERSE_PATHS)):
         exact = _chosen(results, scheme=scheme, layer=layer, setting=_NONE)
         exact += _chosen(results, scheme=scheme, layer=layer, setting=_STATIC)
@@ -314,20 +303,16 @@ def _crossings(results: Results) -> list[Statement]:
             more += "; the slides say non-minimal, which needs paths that part and meet again"
         all_settings = scheme in _MINIMAL and layer in LAYERS
         where = "all settings" if all_settings else "predicates that do not change"
-        found.append(
-            Statement(
-                f"{scheme}, {layer}, {where}: crossings beyond the minimal tree once converged",
-                "0" if minimal else "more than 0",
-                _range(values) + more,
-                bool(values) and (max(values) == 0 if minimal else sum(values) > 0),
-            )
+        yield Statement(
+            f"{scheme}, {layer}, {where}: crossings beyond the minimal tree once converged",
+            "0" if minimal else "more than 0",
+            _range(values) + more,
+            bool(values) and (max(values) == 0 if minimal else sum(values) > 0),
         )
-    return found
 
 
-def _controller(results: Results) -> list[Statement]:
+def _controller(results: Results) -> Iterator[Statement]:
     """The frames of the controller beside those that pif needs."""
-    found = []
     for scheme in ("psf", "ips"):
         ratios = []
         for case in _chosen(results, scheme=scheme, setting=_FULL):
@@ -336,20 +321,16 @@ def _controller(results: Results) -> list[Statement]:
                 ratios.append(
                     results.median(case, "controller_bytes") / results.median(pif, "controller_bytes")
                 )
-        found.append(
-            Statement(
-                f"{scheme}: bytes of the controller's frames and their ACKs / those of pif",
-                "less than 2",
-                f"{min(ratios):.3g} to {max(ratios):.3g}" if ratios else "no run",
-                bool(ratios) and max(ratios) < 2,
-            )
+        yield Statement(
+            f"{scheme}: bytes of the controller's frames and their ACKs / those of pif",
+            "less than 2",
+            f"{min(ratios):.3g} to {max(ratios):.3g}" if ratios else "no run",
+            bool(ratios) and max(ratios) < 2,
         )
-    return found
 
 
-def _classes(results: Results) -> list[Statement]:
+def _classes(results: Results) -> Iterator[Statement]:
     """The cost of pif-classes and its savings, with SRs."""
-    found = []
     for case in _chosen(results, scheme="pif-classes", setting=_ASKED):
         (pif,) = _chosen(results, **{**case.facts, "scheme": "pif"})
         parts = []
@@ -365,15 +346,12 @@ def _classes(results: Results) -> list[Statement]:
             if was:
                 parts.append(f"{what} {100 * (results.median(case, key) / was - 1):+.0f} %")
         layer, nodes = case.facts["layer"], case.facts["nodes"]
-        found.append(
-            Statement(
-                f"{nodes} nodes, {layer}, SRs: pif-classes beside pif",
-                "equal" if layer == "spanning-tree" else "fewer crossings, more state",
-                ", ".join(parts) if results.runs(case) and results.runs(pif) else "no run",
-                None,
-            )
+        yield Statement(
+            f"{nodes} nodes, {layer}, SRs: pif-classes beside pif",
+            "equal" if layer == "spanning-tree" else "fewer crossings, more state",
+            ", ".join(parts) if results.runs(case) and results.runs(pif) else "no run",
+            None,
         )
-    return found
 
 
 def _name(case: Case) -> list[str]:

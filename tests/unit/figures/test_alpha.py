@@ -176,7 +176,7 @@ def small() -> Iterator[Results]:
 
 def test_every_statement_of_the_small_figure_holds(small: Results) -> None:
     """Without that of alpha(r / Delta), which is too large, the error of few draws, and those shown only."""
-    judged = Alpha().judge(small)
+    judged = list(Alpha().judge(small))
     open_ = [each.text for each in judged if not each.holds]
     shown = [
         f"DNF, uniform names, {each}: |A| 500: alpha"

@@ -64,7 +64,7 @@ def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> 
 def test_no_statement_holds_without_a_run(name: str) -> None:
     figure = FIGURES[name]()
     results = Results({case: [] for case in figure.cases("small")})
-    statements = figure.judge(results)
+    statements = list(figure.judge(results))
     assert [each.text for each in statements if each.holds] in (
         [],
         # Sums of nothing are 0.
@@ -125,7 +125,7 @@ def test_a_false_negative_after_the_last_advertisement_is_in_no_figure() -> None
     far = {"last_miss_s": 0.019, "settled_s": 0.02, "missed_after_5_s": 0}
 
     def judged(*runs: Mapping[str, Any]) -> Statement:
-        found = figure.judge(Results({case: [{**run, "seed": seed} for seed, run in enumerate(runs)]}))
+        found = list(figure.judge(Results({case: [{**run, "seed": seed} for seed, run in enumerate(runs)]})))
         return found[-1]
 
     assert (judged(near, far).holds, judged(near, far).measured) == (True, "1 ms before it, or earlier")
@@ -411,7 +411,7 @@ def test_a_run_that_misses_deliveries_after_5_s_is_measured_and_judged() -> None
     late_case = replace(case, overrides={**case.overrides, **late})
     row = simulate_job(_job(figure, late_case, 1, "simulate", 0))
     assert row["error"] is None, row["trace"]
-    statements = figure.judge(Results({late_case: [{**row["keys"], "seed": 1}]}))
+    statements = list(figure.judge(Results({late_case: [{**row["keys"], "seed": 1}]})))
     (after,) = (each for each in statements if each.text.endswith("none after that"))
     assert (after.holds, after.measured) == (False, f"{row['keys']['missed_after_5_s']} in all runs")
     assert row["keys"]["missed_after_5_s"] > 0
@@ -498,7 +498,7 @@ def test_a_claim_on_many_cases_is_a_row_with_the_least_and_the_greatest_median(t
 def test_every_statement_and_table_of_a_figure_is_beside_its_page(tmp_path: Path, name: str) -> None:
     figure = FIGURES[name]()
     results = Results({case: [] for case in figure.cases("small")})
-    statements = figure.judge(results)
+    statements = list(figure.judge(results))
     path = page_of(name, figure, Reproduced(results, []), tmp_path, size="small", seeds=1, engine="simulate")
     with path.with_suffix(".csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
