@@ -14,9 +14,9 @@ from typing import Any
 
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
-from topos.build import LinkSpec, build
-from topos.model import Node, Topology, TopologyError
-from topos.plane import (
+from topos.build import (
+    LinkSpec,
+    build,
     check_cost,
     check_count,
     check_plane,
@@ -26,6 +26,7 @@ from topos.plane import (
     link_cost,
     placed,
 )
+from topos.model import Node, Topology, TopologyError
 from topos.scale_free import barabasi_albert, power_law
 from topos.waxman import Weights, growth_of
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from topos.brite import read_brite
-from topos.build import LinkSpec, build
+from topos.build import MAX_NODES, LinkSpec, build
 from topos.model import Link, Node, Topology, TopologyError, unknown
-from topos.plane import MAX_NODES
 
 #: File name suffixes that `load` knows.
 #: Those whose readers take bytes: some declare an encoding.

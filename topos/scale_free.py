@@ -12,9 +12,9 @@ from decimal import Decimal, localcontext
 from itertools import accumulate
 from random import Random
 
-from topos.build import LinkSpec, build
-from topos.model import Topology, TopologyError
-from topos.plane import (
+from topos.build import (
+    LinkSpec,
+    build,
     check_cost,
     check_count,
     check_plane,
@@ -23,6 +23,7 @@ from topos.plane import (
     link_cost,
     placed,
 )
+from topos.model import Topology, TopologyError
 
 #: Weights of degrees are integers in units of 1 / _WEIGHT_UNIT.
 _WEIGHT_UNIT = 10**15

@@ -12,7 +12,7 @@ from itertools import accumulate
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from topos.plane import distance
+from topos.build import distance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,7 +128,7 @@ class ArrayGrowth:
         import numpy as np
 
         away = self._points[:others] - self._points[node]
-        # As `topos.plane.distance`.
+        # As `topos.build.distance`.
         distances = (np.sqrt(4 * (away * away).sum(axis=1)).astype(np.int64) + 1) // 2
         most = int(distances.max())
         if most >= len(self._known):

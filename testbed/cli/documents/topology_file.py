@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from topos.build import MAX_LINKS
+from topos.build import MAX_LINKS, MAX_NODES
 from topos.loaders import LINK_KEYS, NODE_KEYS, SUFFIXES
-from topos.plane import MAX_NODES
 
 _HEAD = """\
 # Topology files

@@ -14,11 +14,10 @@ from testbed.experiments.events.applications import SendMessage
 from testbed.experiments.events.network import LinkDown
 from topos import build as build_module
 from topos import graphs
-from topos.build import MAX_LINKS, LinkSpec, build
+from topos.build import MAX_LINKS, MAX_NODES, LinkSpec, build
 from topos.graphs import from_networkx, read_graphml
 from topos.loaders import from_json, load, to_json
 from topos.model import Node, TopologyError
-from topos.plane import MAX_NODES
 
 _ZOO = """\
 <?xml version="1.0" encoding="utf-8"?>

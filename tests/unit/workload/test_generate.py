@@ -15,7 +15,7 @@ from router.predicates.parser import parse_predicate
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.config.shipped import list_experiments
-from testbed.experiments.drawing.vocabulary import OPERATORS, SUBJECTS
+from testbed.experiments.drawing.drawing import OPERATORS, SUBJECTS
 from testbed.experiments.events.applications import SendMessage, SetPredicate
 from testbed.experiments.events.event import Event
 from testbed.experiments.events.network import LinkDown
