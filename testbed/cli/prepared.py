@@ -1,8 +1,8 @@
 """Spark, started while the emulation runs, for the conclusion of the run.
 
-`python -m testbed.cli.prepared MASTER RUN` runs only while a processor is idle. It starts a session
-and accounts for a small run, so that code is loaded and compiled. It concludes RUN when it reads a line,
-exits with the status of the command plus `_DONE`, and ends with its standard input.
+`python -m testbed.cli.prepared MASTER RUN` runs only while a processor is idle. It starts a session and
+concludes a small run, for which Spark loads its code (docs/adr/0038-one-text-two-engines.md). It concludes
+RUN when it reads a line, exits with the status of the command plus `_DONE`, and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import lacking_capabilities
 from testbed.results.conclude import conclude
 from testbed.support.errors import TestbedError
+from testbed.support.processes import set_priority
 from testbed.terminal.printable import reported
 from testbed.terminal.progress import Progress
 
 #: Largest network, and least free memory, beside which a session of Spark is started.
 _MOST_NODES, _ROOM_BYTES = 100, 4_000_000_000
-#: Times that the small run is accounted for: the first loads code, the others let the JVM compile it.
-_ROUNDS = 3
 _DONE = 100
 #: Wall seconds until a process that does not end is killed.
 _END_S = 10
@@ -57,8 +56,8 @@ class PreparedConclusion:
 
     def start(self, run_dir: Path) -> None:
         """Starts the process, if the system lets it."""
-        argv = ("testbed.cli.prepared", self._master, str(run_dir))
         with suppress(OSError):
+            argv = ("testbed.cli.prepared", self._master, str(run_dir))
             self.process = start_module(*argv, stdin=subprocess.PIPE)
 
     def conclude(self, run_dir: Path) -> int | None:
@@ -79,31 +78,13 @@ class PreparedConclusion:
         if self.process is not None:
             # With a processor, the process reads the end of its input.
             set_priority(self.process.pid, os.SCHED_OTHER, 0)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self.process.communicate(timeout=_END_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-
-def set_priority(leader: int, policy: int, nice: int) -> None:
-    """Sets the priority of the leader of a session, its descendants and their threads."""
-    # The scheduler shares the processors among sessions first, on kernels with groups by session.
-    with suppress(OSError):
-        Path(f"/proc/{leader}/autogroup").write_text(f"{nice}\n")
-    # A process or thread may have ended; the second pass finds threads that were started meanwhile.
-    for _ in range(2):
-        with suppress(psutil.Error):
-            process = psutil.Process(leader)
-            for thread in (t for p in (process, *process.children(recursive=True)) for t in p.threads()):
-                with suppress(OSError):
-                    os.sched_setscheduler(thread.id, policy, os.sched_param(0))
-                    os.setpriority(os.PRIO_PROCESS, thread.id, nice)
+            self.process.kill()
+            self.process.wait()
 
 
 def main(master: str, run_dir: Path) -> int:
-    # Ctrl-C is for the command that emulates, which ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Beside the policy: the kernel counts the time of a nice process apart (`psutil.cpu_times().nice`).
     set_priority(os.getpid(), os.SCHED_IDLE, 19)
     requested = threading.Event()
@@ -111,20 +92,15 @@ def main(master: str, run_dir: Path) -> int:
     from captures.spark.session import SessionError, spark_session
     from testbed.sim.simulation import simulate
 
-    log = RunLayout(run_dir).spark_log
-    with suppress(SessionError), spark_session(master, log) as spark:
-        quiet = Progress(Console(quiet=True))
-        experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
-        try:
+    with suppress(SessionError), spark_session(master, RunLayout(run_dir).spark_log) as spark:
+        # Without the small run, the session serves as well, only slower.
+        with suppress(TestbedError, PcapError, OSError):
+            experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
+            quiet = Progress(Console(quiet=True))
             # In the folder that is removed however this process ends.
-            small = None if requested.is_set() else simulate(experiment, process_folder().path, quiet)
-            for _ in range(_ROUNDS):
-                if small is not None and not requested.is_set():
-                    conclude(small, master, quiet, spark=spark)
-        except (TestbedError, PcapError, OSError) as error:
-            # The session serves without it, only slower.
-            with log.open("a", encoding="utf-8") as lines:
-                lines.write(f"cbcb: the small run: {error}\n")
+            small = simulate(experiment, process_folder().path, quiet)
+            if not requested.is_set():
+                conclude(small, master, quiet, spark=spark)
         requested.wait()
         return _DONE + reported(lambda: conclude(run_dir, master, Progress(Console()), spark=spark))
     return 0

@@ -236,3 +236,20 @@ def open_closed_streams() -> None:
             os.dup2(null, number)
             os.close(null)
         setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
+def set_priority(leader: int, policy: int, nice: int) -> None:
+    """Sets the priority of the leader of a session, its descendants and their threads."""
+    import psutil  # most commands do without it
+
+    # The scheduler shares the processors among sessions first, on kernels with groups by session.
+    with suppress(OSError):
+        Path(f"/proc/{leader}/autogroup").write_text(f"{nice}\n")
+    # A process or thread may have ended; the second pass finds threads that were started meanwhile.
+    for _ in range(2):
+        with suppress(psutil.Error):
+            process = psutil.Process(leader)
+            for thread in (t for p in (process, *process.children(recursive=True)) for t in p.threads()):
+                with suppress(OSError):
+                    os.sched_setscheduler(thread.id, policy, os.sched_param(0))
+                    os.setpriority(os.PRIO_PROCESS, thread.id, nice)
