@@ -59,7 +59,7 @@ def _page_of(run: Cbcb) -> tuple[int, str]:
 def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(EXPERIMENT)
-    run = cbcb("run", str(file), "--hold", "--live", "--live-port", "0")
+    run = cbcb("run", str(file), "--hold", "--live", "--live-port", "0", "--engine", "duckdb")
     run_state = run.state()
     page, printed = _page_of(run)
     seen: list[dict[str, Any]] = []
@@ -100,7 +100,7 @@ def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], t
 def test_ctrl_c_ends_the_live_view_with_the_run(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(EXPERIMENT)
-    run = cbcb("run", str(file), "--live", "--live-port", "0")
+    run = cbcb("run", str(file), "--live", "--live-port", "0", "--no-account")
     run_state = run.state()
     page, before = _page_of(run)
     run.interrupt()

@@ -131,7 +131,7 @@ def test_a_disk_full_under_the_captures_alone_ends_the_run_which_is_accounted_fo
 
 
 def test_a_disk_full_under_the_logs_alone_loses_nothing_once_it_has_room(cbcb: Start) -> None:
-    run = cbcb("run", "ring5", "--set", "duration_s=300", "--engine", "duckdb", "--force", small="logs")
+    run = cbcb("run", "ring5", "--set", "duration_s=120", "--engine", "duckdb", "--force", small="logs")
     state = run.state()
     poll(lambda: committed(run, 5), 300, "the network is up")
     layout = RunLayout(Path(state["run_dir"]))
@@ -157,9 +157,9 @@ def test_a_disk_full_under_the_logs_to_the_end_is_named_and_leaves_nothing_behin
     file = tmp_path / "ring5.toml"
     text = find_experiment("ring5").read_text()
     file.write_text(
-        text + ('\n[[events]]\nat_s = 300\naction = "link_down"\nlink = [0, 1]\n' if event else "")
+        text + ('\n[[events]]\nat_s = 120\naction = "link_down"\nlink = [0, 1]\n' if event else "")
     )
-    duration_s = 6000 if event else 300
+    duration_s = 6000 if event else 120
     run = cbcb(
         "run", str(file), "--set", f"duration_s={duration_s}", "--engine", "duckdb", "--force", small="logs"
     )

@@ -90,7 +90,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
 def test_the_recording_of_a_router_that_was_killed(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
     experiment = tmp_path / "killed.toml"
     experiment.write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
-    run = cbcb("run", str(experiment), "--hold")
+    run = cbcb("run", str(experiment), "--hold", "--no-account")
     state = run.state()
     routers = Path(state["run_dir"]) / "logs" / "routers.jsonl"
     poll(

@@ -60,7 +60,7 @@ for line in sys.argv[1:]:
 def test_the_verdict_holds_and_the_accounts_are_equal(
     cbcb: Callable[..., Cbcb], tmp_path: Path, mode: str
 ) -> None:
-    chosen = ("--set", f"security.mode={mode}", "--set", "duration_s=120")
+    chosen = ("--set", f"security.mode={mode}")
     status, printed = cbcb("run", "ring5", "--engine", "duckdb", *chosen).wait()
     assert status == 0, printed
     (manifest,) = tmp_path.glob("*/manifest.json")

@@ -21,7 +21,7 @@ from tests.support.polling import poll
 CBCB = [sys.executable, "-P", "-m", "testbed.cli.main"]
 
 #: Arguments of `cbcb run` for the private emulation that several tests share.
-PRIVATE_RING5 = ("ring5", "--set", "privacy.mode=bloom", "--set", "duration_s=120")
+PRIVATE_RING5 = ("ring5", "--set", "privacy.mode=bloom", "--set", "duration_s=120", "--engine", "duckdb")
 STATE = Path("/run/cbcb")
 
 
