@@ -38,7 +38,7 @@ from router.runtime.process import RouterSpec
 from router.wire.frames import Commit, Frame, FrameType, SenderRequest
 from tests.bench.forwarding import _INTERFACES, _advertise, _ethernet, _table, _workload
 from tests.support.paths import ROOT
-from tests.support.polling import wait_for
+from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
 
 _PERIOD_S = 0.002
@@ -126,6 +126,8 @@ def _phase(
         if profiled:
             _profile_to(folder / "profile")
         reader, writer = os.pipe()
+        # As the parent of an emulation's routers: otherwise the router compiles, or loads, during the phase.
+        process.load_engines([spec])
         (pid,) = process.spawn_routers([spec], writer)
         os.read(reader, 4096)
         for kind, body in ((FrameType.TABLE, _table(0)), (FrameType.COMMIT, Commit(1))):
@@ -202,6 +204,8 @@ def _bare(node: int, path: Path | None) -> Iterator[_Bare]:
             if path is not None:
                 application = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 application.connect(str(path))
+                # A lost frame ends the measurement.
+                application.settimeout(TIMEOUT)
             yield _Bare(wire, loop.pid, application)
             loop.communicate(timeout=20)
     finally:
