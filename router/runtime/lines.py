@@ -13,6 +13,7 @@ import msgspec
 #: Bytes of one request of an application.
 REQUEST_LIMIT = 1024 * 1024
 _CHUNK = 65_536
+_LOGGED_IN_A_SECOND = 20
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
@@ -137,15 +138,14 @@ class LineSocket:
 
 
 class Log:
-    """Writes events to `file`, at most `per_second` in any second; counts the others and logs their number.
+    """Writes events to `file`, at most 20 in any second; counts further events and logs their number.
 
     The limit keeps a hostile neighbour from filling the disk or the router's time.
     """
 
-    def __init__(self, file: TextIO, node: int, per_second: int = 20) -> None:
+    def __init__(self, file: TextIO, node: int) -> None:
         self._file = file
         self._node = node
-        self._per_second = per_second
         self._second = 0
         self._written = 0
         self._suppressed = 0
@@ -156,7 +156,7 @@ class Log:
         if second != self._second:
             self._second = second
             self._written = 0
-        if self._written >= self._per_second:
+        if self._written >= _LOGGED_IN_A_SECOND:
             self._suppressed += 1
             return
         self._written += 1

@@ -76,15 +76,12 @@ class PacketSocket:
         device: name of a network device.
         frames: which frames it receives.
         buffers: where it receives them.
-        receive_buffer: bytes of receive buffer to request.
 
     Raises:
         OSError: the device does not exist, or the process has no permission for raw sockets.
     """
 
-    def __init__(
-        self, device: str, frames: Frames, buffers: FrameBuffers, receive_buffer: int = RECEIVE_BUFFER
-    ) -> None:
+    def __init__(self, device: str, frames: Frames, buffers: FrameBuffers) -> None:
         self.device = device
         self._drops = 0
         self._buffers = buffers
@@ -93,7 +90,7 @@ class PacketSocket:
         try:
             self._socket.setblocking(False)
             _attach_filter(self._socket, frames)
-            grow_receive_buffer(self._socket, receive_buffer)
+            grow_receive_buffer(self._socket, RECEIVE_BUFFER)
             _grow(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Older kernels lack the option; they show sent frames to other sockets only.
             with contextlib.suppress(OSError):
@@ -171,18 +168,17 @@ class PacketSockets:
 
     Args:
         device: name of a network device.
-        receive_buffer: bytes of receive buffer to request for each.
 
     Raises:
         OSError: as `PacketSocket`.
     """
 
-    def __init__(self, device: str, receive_buffer: int = RECEIVE_BUFFER) -> None:
+    def __init__(self, device: str) -> None:
         self.mtu = _mtu(device)
         self.buffers = FrameBuffers(BATCH, -(-(self.mtu + ETHERNET_HEADER_LENGTH) // 64) * 64)
-        self.messages = PacketSocket(device, Frames.DATA, self.buffers, receive_buffer)
+        self.messages = PacketSocket(device, Frames.DATA, self.buffers)
         try:
-            self.control = PacketSocket(device, Frames.CONTROL, self.buffers, receive_buffer)
+            self.control = PacketSocket(device, Frames.CONTROL, self.buffers)
         except BaseException:
             self.messages.close()
             raise
