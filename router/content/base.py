@@ -17,7 +17,7 @@ memory of routing schemes assume.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from router.matching.engines import Matcher, factory
 from router.predicates.covering.algebra import PredicateBuilder
@@ -28,7 +28,6 @@ from router.predicates.covering.widening import total_weight, weight_of, widen
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate, matches, matches_filter
 from router.predicates.parser import Most, parse_message, parse_predicate
 from router.predicates.printer import format_predicate
-from router.registry import Registry
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import encode_message, message_of
@@ -218,31 +217,6 @@ class Plain(Content):
     """Filters that others cover are dropped, filters that can be merged are merged (section 3.5.6)."""
 
     pool = POOL
-
-
-#: Contents by name: `[protocol] covering` of an experiment.
-CONTENTS: Registry[type[Content]] = Registry("covering")
-CONTENTS.register("full", Plain, "Predicates are simplified, and filters that others cover are dropped.")
-CONTENTS.register_lazily(
-    "none", "router.content.base:Verbatim", "Filters are kept as declared, in tables and advertisements."
-)
-
-DEFAULT_CONTENT = "full"
-
-#: `[privacy] mode` of an experiment.
-PrivacyMode = Literal["off", "bloom"]
-BLOOM: PrivacyMode = "bloom"
-_ENCODED: Registry[type[Content]] = Registry("mode of privacy")
-_ENCODED.register_lazily(BLOOM, "router.content.bloom:Bloom")
-
-
-def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
-    """The content of routers with these options.
-
-    Raises:
-        UnknownNameError: no content has the name of the covering.
-    """
-    return CONTENTS[covering] if privacy == "off" else _ENCODED[privacy]
 
 
 class VerbatimPool(NumberedFilters[str]):

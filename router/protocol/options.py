@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from router.content.base import CONTENTS, DEFAULT_CONTENT, PrivacyMode
+from router.content.base import Content, Plain, Verbatim
 from router.options import SECONDS_MAX, Unit, check, option
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
@@ -64,8 +64,31 @@ SERVICES.register_lazily(
     "Subscriptions with a maximum, a lifetime and a freshness, served from caches in the network.",
 )
 
+#: Contents: `[protocol] covering` of an experiment.
+CONTENTS: Registry[type[Content]] = Registry("covering")
+CONTENTS.register("full", Plain, "Predicates are simplified, and filters that others cover are dropped.")
+CONTENTS.register("none", Verbatim, "Filters are kept as declared, in tables and advertisements.")
+
 DEFAULT_SCHEME = "pif"
 DEFAULT_SERVICE = "exhaustive"
+DEFAULT_CONTENT = "full"
+
+#: `[privacy] mode` of an experiment.
+PrivacyMode = Literal["off", "bloom"]
+BLOOM: PrivacyMode = "bloom"
+
+
+def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
+    """The content of routers with these options.
+
+    Raises:
+        UnknownNameError: no content has the name of the covering.
+    """
+    if privacy == "off":
+        return CONTENTS[covering]
+    from router.content.bloom import Bloom  # it comes with Numba
+
+    return Bloom
 
 
 RequestPolicyName = Literal["never", "periodic", "count"]

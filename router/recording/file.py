@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import IO
 
 from router.clock.clock import ExperimentClock, FixedClock, Reading
-from router.content.base import content_of
 from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer
 from router.protocol.events import Action, Event
-from router.protocol.options import RouterOptions
+from router.protocol.options import RouterOptions, content_of
 from router.recording import attention
 from router.recording.actions import encode_actions
 from router.recording.contents import ACTIONS, EVENT, FRAME_RECEIVED, RECORD, TIME_BYTES

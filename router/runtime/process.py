@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
-from router.content.base import BLOOM
 from router.matching.engines import COMPILED, DEFAULT, check_engine
-from router.protocol.options import RouterOptions
+from router.protocol.options import BLOOM, RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.attention import ServiceRecords

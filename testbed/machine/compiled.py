@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from router.content.base import BLOOM
 from router.matching.engines import COMPILED
+from router.protocol.options import BLOOM
 from router.runtime.process import warm as warm_routers
 from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.generators import waxman

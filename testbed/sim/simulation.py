@@ -19,10 +19,9 @@ from captures.rundir.inputs import SIMULATED
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import SimulationCost, write_simulation, write_timings
 from captures.rundir.routing_tables import write_routing_tables
-from router.content.base import CONTENTS
 from router.predicates.printer import FilterTexts
 from router.protocol.events import Event, Settle, Started
-from router.protocol.options import SCHEMES, SERVICES
+from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile

@@ -40,11 +40,10 @@ from typing import Any
 
 from router.clock.meter import Meter
 from router.clock.page import ClockPage, Piece
-from router.content.base import content_of
 from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Predicate
 from router.predicates.printer import format_predicate
-from router.protocol.options import RouterOptions
+from router.protocol.options import RouterOptions, content_of
 from router.runtime.process import RouterSpec
 from router.wire import private
 from router.wire.codec import fragment

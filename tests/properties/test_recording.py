@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.clock.clock import FixedClock, Reading
-from router.content.base import CONTENTS
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
@@ -27,7 +26,7 @@ from router.protocol.events import (
     Settle,
     Tick,
 )
-from router.protocol.options import SCHEMES, RouterOptions
+from router.protocol.options import CONTENTS, SCHEMES, RouterOptions
 from router.protocol.schemes.base import Row
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event

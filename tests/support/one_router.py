@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from router.content.base import content_of
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Layer, Router
@@ -14,7 +13,7 @@ from router.protocol.events import (
     FrameReceived,
     Send,
 )
-from router.protocol.options import RouterOptions
+from router.protocol.options import RouterOptions, content_of
 from router.wire.frames import (
     Body,
     BroadcastTable,

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from router.content.base import content_of
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer, Router
@@ -28,7 +27,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.options import RouterOptions
+from router.protocol.options import RouterOptions, content_of
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
 

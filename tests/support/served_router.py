@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.layout import RunLayout
-from router.content.base import Plain, PrivacyMode
+from router.content.base import Plain
 from router.content.bloom import Bloom
 from router.matching.engines import factory
 from router.protocol.core.router import Router
 from router.protocol.events import ControllerFrame, Event, Tick
-from router.protocol.options import RouterOptions
+from router.protocol.options import PrivacyMode, RouterOptions
 from router.records.applications import ConnectionRecords
 from router.runtime.applications import Applications
 from router.runtime.client import Client, Delivery

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.content.base import Content, content_of
+from router.content.base import Content
 from router.matching.engines import Matcher
 from router.predicates.parser import Most
 from router.protocol.broadcast import Branch, BroadcastTables
@@ -27,7 +27,7 @@ from router.protocol.core.messages import Messages
 from router.protocol.core.session import ControllerSession
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Event, FrameReceived
-from router.protocol.options import SCHEMES, SERVICES, RouterOptions
+from router.protocol.options import SCHEMES, SERVICES, RouterOptions, content_of
 from router.protocol.routing import RoutingTable
 from router.protocol.schemes.base import Row, Scheme
 from router.protocol.services.base import Service, Session

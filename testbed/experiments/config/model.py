@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from router.content.base import PrivacyMode
 from router.matching.engines import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Unit, option
 from router.predicates.encoded.encoder import Hardening
@@ -27,6 +26,7 @@ from router.protocol.options import (
     SCHEMES,
     SERVICES,
     ChosenOptions,
+    PrivacyMode,
     options_of_service,
 )
 from router.wire.authentication import SecurityMode

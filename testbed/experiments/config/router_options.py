@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from router.content.base import CONTENTS
 from router.options import options_of
-from router.protocol.options import SERVICES, ChosenOptions, RouterOptions
+from router.protocol.options import CONTENTS, SERVICES, ChosenOptions, RouterOptions
 from router.protocol.services.base import Session
 from testbed.experiments.config.model import PrivacyOptions, ProtocolOptions, RoutingOptions, ServiceOptions
 

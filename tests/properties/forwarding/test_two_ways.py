@@ -19,10 +19,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from router.clock.meter import Meter
-from router.content.base import CONTENTS
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate, Value
 from router.protocol.events import RequestUpdate, SendMessage, SetPredicate, Settle, Tick
-from router.protocol.options import SCHEMES, RouterOptions
+from router.protocol.options import CONTENTS, SCHEMES, RouterOptions
 from router.recording.replay import check
 from router.wire.codec import fragment
 from router.wire.frames import Body, Commit, Frame, FrameType, SenderRequest

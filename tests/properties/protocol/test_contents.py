@@ -7,9 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.base import CONTENTS
 from router.predicates.model import Filter, Message, Predicate, matches
-from router.protocol.options import RouterOptions
+from router.protocol.options import CONTENTS, RouterOptions
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from captures.rundir.inputs import write_topology
 from captures.rundir.layout import RunLayout
-from router.content.base import CONTENTS
-from router.protocol.options import SCHEMES, SERVICES
+from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import (

@@ -8,11 +8,11 @@ from typing import ClassVar, cast
 
 import pytest
 
-from router.content.base import CONTENTS, Plain
+from router.content.base import Plain
 from router.predicates.model import Filter, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import FrameReceived, RequestUpdate
-from router.protocol.options import RouterOptions
+from router.protocol.options import CONTENTS, RouterOptions
 from router.wire.frames import Body, Frame, FrameType
 from tests.support.one_router import FIRST, NODE, ra, sent, set_up
 
