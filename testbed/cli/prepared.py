@@ -1,7 +1,7 @@
 """Spark, started while the emulation runs, for the conclusion of the run.
 
 `python -m testbed.cli.prepared MASTER RUN` runs only while a processor is idle. It starts a session and
-concludes a small run, for which Spark loads its code (docs/adr/0038-one-text-two-engines.md). It concludes
+concludes a small run three times, to load Spark (docs/adr/0038-one-text-two-engines.md). It concludes
 RUN when it reads a line, exits with the status of the command plus `_DONE`, and ends with its standard input.
 """
 
@@ -93,14 +93,14 @@ def main(master: str, run_dir: Path) -> int:
     from testbed.sim.simulation import simulate
 
     with suppress(SessionError), spark_session(master, RunLayout(run_dir).spark_log) as spark:
-        # Without the small run, the session serves as well, only slower.
         with suppress(TestbedError, PcapError, OSError):
             experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
             quiet = Progress(Console(quiet=True))
             # In the folder that is removed however this process ends.
             small = simulate(experiment, process_folder().path, quiet)
-            if not requested.is_set():
-                conclude(small, master, quiet, spark=spark)
+            for _ in range(3):  # the first loads code, the others let the JVM compile it
+                if not requested.is_set():
+                    conclude(small, master, quiet, spark=spark)
         requested.wait()
         return _DONE + reported(lambda: conclude(run_dir, master, Progress(Console()), spark=spark))
     return 0
