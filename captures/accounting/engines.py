@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,11 +13,7 @@ import pyarrow as pa
 
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from captures.tables.query import interruptible, new_database
-
-#: Decoded frames that DuckDB takes together: an insertion has a cost of its own.
-_ROWS_AT_ONCE = 50_000
-
+from captures.tables.query import interruptible, new_database, reading
 
 #: The name under which the text of the frames reads the captured frames.
 CAPTURED = "captured"
@@ -92,12 +88,9 @@ class DuckDB(Engine):
         self._execute(f"create temp {kind} {name} as {sql}")
 
     def read_captures(self, name: str, sql: str) -> None:
-        self.database.register(CAPTURED, self._schema.empty_table())
-        self.define(name, sql, shared=True)
-        for piece in _pieces(self._captured):
-            self.database.register(CAPTURED, piece)
-            self._execute(f"insert into {name} {sql}")
-        self.database.unregister(CAPTURED)
+        captured = pa.RecordBatchReader.from_batches(self._schema, self._captured)
+        with reading(self.database, CAPTURED, captured):
+            self.define(name, sql, shared=True)
 
     def _execute(self, sql: str) -> None:
         interruptible(self.database, lambda: self.database.execute(sql))
@@ -118,14 +111,3 @@ class DuckDB(Engine):
             store.write_arrow(columns.to_arrow_reader().cast(schema), folder, name)
 
         interruptible(self.database, write)
-
-
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(each.num_rows for each in held) >= _ROWS_AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from captures.accounting.direct import Direct
+from captures.pcap.formats import PcapError
 from router.wire.frames import FrameType
 from tests.support.run_folder import NODES, SEQ, RunBuilder, good_run
 
@@ -188,3 +189,11 @@ def test_message_missed_before_convergence_decides_nothing(tmp_path: Path) -> No
     assert (summary["false_negatives"], summary["false_negatives_after_convergence"]) == (2, 0)
     (reason,) = summary["verdict_reasons"]
     assert reason.startswith("none of 2 expected deliveries is decided")
+
+
+def test_a_file_that_is_no_capture_is_the_error_of_the_reader(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path / "run")
+    path = run / "pcap" / "link-1-2.pcap"
+    path.write_bytes(b"no capture" * 10)
+    with pytest.raises(PcapError, match=r"link-1-2\.pcap: "):
+        _summary(run)
