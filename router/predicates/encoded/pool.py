@@ -188,6 +188,9 @@ class BloomPool(NumberedFilters[bytes]):
             return False
         return bool(near & self._related(self._covering, number, near, index.subsets, index.subsets_among))
 
+    def covers_all(self, members: Bits, others: Bits) -> bool:
+        return bool(members & self._any) or super().covers_all(members, others)
+
     def restricted(self, members: Bits, bound: Bits) -> Bits:
         for some, covering in ((members, bound), (bound, members)):
             if covering & self._any:

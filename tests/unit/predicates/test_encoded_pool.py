@@ -164,3 +164,15 @@ def test_answers_do_not_depend_on_what_the_pool_has_met(seed: int, bits: int) ->
             assert builder.predicate == BloomPredicate(
                 minimal(cast(BloomPredicate, builder.predicate).encoded)
             )
+
+
+def test_a_set_that_matches_everything_covers_others_without_comparing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, source = BloomPool(), random.Random(4)
+    holders = [_Holder(), _Holder()]
+    for holder, filters in zip(holders, ([ANY_FILTER], [_drawn(source) for _ in range(20)]), strict=True):
+        pool.register(holder)
+        holder.members = bits_of(pool.numbers(BloomPredicate(filters)))
+    monkeypatch.setattr(BloomPool, "covers", lambda *_: pytest.fail("compared a filter"))
+    assert pool.covers_all(holders[0].members, holders[1].members)
