@@ -11,6 +11,7 @@ from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_timings
 from captures.rundir.summary import write_summary
+from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
@@ -120,7 +121,7 @@ def judge_run(run: RunLayout, experiment: Experiment) -> None:
         InputError: a predicate or a message is malformed.
     """
     write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
-    if experiment.service.kind != "attention":
+    if not SERVICES[experiment.service.kind].keeps_records:
         return
     # The routers of this service send no messages, so the file above is empty.
     topology = experiment.topology

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.accounting.verdict import HOLDS
+from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Deliver, Event, SendMessage, SetPredicate, Started, Tick
 from router.protocol.options import SERVICES, RouterOptions
+from router.protocol.services.attention.service import Attention
 from router.protocol.services.base import RequestError
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe
@@ -27,6 +30,8 @@ from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
 from tests.support import limited_service
 from tests.support.applications import application_events
+from tests.support.attention_experiment import experiment
+from tests.support.evidence import judged
 from tests.support.limited_service import NAME, QUOTA, WINDOW, SetQuota
 from tests.support.one_router import msg, received, set_up
 from tests.support.protocol_network import Network, random_graph
@@ -197,3 +202,14 @@ def test_a_service_without_the_commands_of_table_1_is_refused(
     monkeypatch.setattr(limited_service.LimitedSession, "commands", lambda _: {"quota": None})
     with pytest.raises(InputError, match=r'service "limited": cannot serve'):
         _items_of_table_1(tmp_path)
+
+
+def test_a_service_that_extends_the_attention_limited_service_is_judged(tmp_path: Path) -> None:
+    SERVICES.register("mine", type("Mine", (Attention,), {}))
+    try:
+        path = experiment(tmp_path / "mine.toml", "eon", 1)
+        path.write_text(path.read_text().replace('kind = "attention"', 'kind = "mine"'))
+        run = simulate(load_experiment(path), tmp_path / "run", Progress(Console(quiet=True)))
+        assert judged(RunLayout(run)) == (HOLDS, [])
+    finally:
+        SERVICES.unregister("mine")
