@@ -19,14 +19,14 @@ from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
 from typing import IO, ParamSpec, TypeVar
 
-import psutil
-
 from router.system import start_module
 from testbed.support.errors import RunError
 
 
 def resident_bytes() -> int:
     """Returns the resident memory of this process in bytes."""
+    import psutil  # most commands do without it
+
     resident: int = psutil.Process().memory_info().rss
     return resident
 
@@ -34,6 +34,8 @@ def resident_bytes() -> int:
 def proportional_bytes(pids: Iterable[int]) -> int:
     """Returns the proportional set size of live processes: a page that n processes share counts 1/n in
     each."""
+    import psutil  # most commands do without it
+
     total = 0
     for pid in pids:
         with suppress(psutil.Error):

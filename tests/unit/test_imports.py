@@ -283,7 +283,7 @@ def test_no_test_module_changes_where_modules_are_found() -> None:
             {"scapy", "ryu", "mininet", "pyspark", "pandas", "psutil", "networkx", "rich"},
         ),
         ("captures.accounting.account", {"scapy", "ryu", "mininet"}),
-        ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "rich"}),
+        ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "psutil", "numpy", "rich"}),
     ],
 )
 def test_processes_load_no_more_than_they_need(module: str, unwanted: set[str]) -> None:
