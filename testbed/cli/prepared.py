@@ -35,9 +35,8 @@ from testbed.terminal.progress import Progress
 
 #: Largest network, and least free memory, beside which a session of Spark is started.
 _MOST_NODES, _ROOM_BYTES = 100, 4_000_000_000
-_DONE = 100
-#: Wall seconds until a process that does not end is killed.
-_END_S = 10
+#: Added to the status of a run that was concluded; wall seconds until a process that does not end is killed.
+_DONE, _END_S = 100, 10
 
 
 def has_room(experiment: Experiment, master: str) -> bool:
@@ -57,8 +56,7 @@ class PreparedConclusion:
     def start(self, run_dir: Path) -> None:
         """Starts the process, if the system lets it."""
         with suppress(OSError):
-            argv = ("testbed.cli.prepared", self._master, str(run_dir))
-            self.process = start_module(*argv, stdin=subprocess.PIPE)
+            self.process = start_module(__name__, self._master, str(run_dir), stdin=subprocess.PIPE)
 
     def conclude(self, run_dir: Path) -> int | None:
         """Returns the status of `testbed.results.conclude.conclude`; the process prints its errors.
@@ -76,8 +74,7 @@ class PreparedConclusion:
     def close(self) -> None:
         """Ends the process."""
         if self.process is not None:
-            # With a processor, the process reads the end of its input.
-            set_priority(self.process.pid, os.SCHED_OTHER, 0)
+            set_priority(self.process.pid, os.SCHED_OTHER, 0)  # so that it reads the end of its input
             with suppress(subprocess.TimeoutExpired):
                 self.process.communicate(timeout=_END_S)
             self.process.kill()
@@ -93,14 +90,17 @@ def main(master: str, run_dir: Path) -> int:
     from testbed.sim.simulation import simulate
 
     with suppress(SessionError), spark_session(master, RunLayout(run_dir).spark_log) as spark:
-        with suppress(TestbedError, PcapError, OSError):
+        try:
             experiment = load_experiment(find_experiment("ring5"), {"duration_s": "120"})
             quiet = Progress(Console(quiet=True))
             # In the folder that is removed however this process ends.
-            small = simulate(experiment, process_folder().path, quiet)
+            small = None if requested.is_set() else simulate(experiment, process_folder().path, quiet)
             for _ in range(3):  # the first loads code, the others let the JVM compile it
-                if not requested.is_set():
+                if small is not None and not requested.is_set():
                     conclude(small, master, quiet, spark=spark)
+        except (TestbedError, PcapError, OSError) as error:
+            with RunLayout(run_dir).spark_log.open("a", encoding="utf-8") as lines:
+                print(f"cbcb: the small run: {error}", file=lines)
         requested.wait()
         return _DONE + reported(lambda: conclude(run_dir, master, Progress(Console()), spark=spark))
     return 0
