@@ -28,6 +28,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
+    # The process that only shares the tests out collects none.
+    gc.enable()
     # Modules written in C++ report what the collector leaves at the end.
     gc.unfreeze()
 
@@ -41,12 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class _Shared(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives the tests of a module, which share its fixtures, to the same process, and so those on Spark."""
+    """Gives the tests of a module, which share its fixtures, to the same process, and so tests/spark."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
 
 
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     return _Shared(config, log)

@@ -93,7 +93,7 @@ def _tables(run: Path) -> dict[str, tuple[list[str], list[pa.DataType], list[str
     return found
 
 
-def _agree(run: Path, spark: SparkSession) -> None:
+def _agree(run: Path, spark: SparkSession) -> dict[str, Any]:
     published: list[dict[str, Any]] = []
     by_duckdb, of_duckdb = account_directly(run, published.append), _tables(run)
     assert published == [by_duckdb]
@@ -103,6 +103,7 @@ def _agree(run: Path, spark: SparkSession) -> None:
     assert _compared(by_duckdb) == _compared(by_spark)
     for name in TABLES:
         assert of_duckdb[name] == of_spark[name], name
+    return by_spark
 
 
 @pytest.mark.parametrize(("name", "overrides", "captures"), _CASES)
@@ -123,6 +124,26 @@ def test_a_written_run_folder(
     if not small:
         monkeypatch.setattr(job, "_SMALL_BYTES", 0)
     _agree(good_run().write(tmp_path / "run"), spark)
+
+
+def test_a_written_run_folder_with_faults(tmp_path: Path, spark: SparkSession) -> None:
+    builder = good_run()
+    builder.deliver(1, 2)
+    builder.deliver(3, 1)
+    builder.send(4, 150, [(0, [1]), (0, [1])])
+    time_ns, data = builder.pcaps["link-0-1"][0]
+    builder.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
+    sent = next(each for each in builder.events if each["event"] == "send_message")
+    builder.events.remove(sent)
+    run = builder.write(tmp_path / "run")
+    path = run / "pcap" / "link-1-2.pcap"
+    path.write_bytes(path.read_bytes()[:-1])
+    summary = _agree(run, spark)
+    counts = (
+        *("duplicate_deliveries", "spurious_deliveries", "frames_repeated", "frames_undecodable"),
+        *("messages_unrecorded", "capture_defects"),
+    )
+    assert all(summary[key] for key in counts), {key: summary[key] for key in counts}
 
 
 @pytest.mark.parametrize("engine", ["spark", "duckdb"])

@@ -286,9 +286,11 @@ class Capture:
             try:
                 content = None if body is None else content_of(body)
                 row |= {} if content is None else _columns(data[15], content)
-            finally:
-                if row["from_node"] is None:
-                    raise MalformedError("bad_source")
+            except MalformedError:
+                if row["from_node"] is not None:
+                    raise
+            if row["from_node"] is None:
+                raise MalformedError("bad_source")
             return row, content
         except MalformedError as error:
             return {**row, "undecodable": str(error)}, None

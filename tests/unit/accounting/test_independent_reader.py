@@ -151,8 +151,13 @@ def _damaged(frame: bytes) -> Iterator[tuple[str, bytes]]:
 def test_the_reader_and_the_accounting_refuse_the_same_frames(tmp_path: Path) -> None:
     run = _simulated(tmp_path, "destinations")
     refused = list[str]()
-    for path in [*(run / "pcap").glob("link-*")][:1] + [*(run / "pcap").glob("host-*")][:1]:
-        time_ns, _, frame = next(each for each in packets(path) if each[2][15] == 1)
+    for pattern in ("link-*", "host-*"):
+        path, time_ns, frame = next(
+            (path, time_ns, frame)
+            for path in sorted((run / "pcap").glob(pattern))
+            for time_ns, _, frame in packets(path)
+            if frame[15] == 1
+        )
         made = [
             (reason, data)
             for reason, data in _damaged(frame)
@@ -166,7 +171,6 @@ def test_the_reader_and_the_accounting_refuse_the_same_frames(tmp_path: Path) ->
     read, _ = _agreed(run)
     found = [row["undecodable"] for row in read.frames if row.get("undecodable")]
     assert Counter(found) == Counter(refused)
-    source = (ROOT / "tests" / "support" / "independent" / "frames.py").read_text()
     source = (ROOT / "tests" / "support" / "independent" / "frames.py").read_text()
     assert {*re.findall(r'"(bad_\w+|truncated|too_large)"', source)} == {*refused}
 
