@@ -37,7 +37,6 @@ COMPILER = Compiler(
     "forwarding",
     "router.forwarding",
     "router.wire.header",
-    "router.wire.header",
     "router.recording.contents",
     "router.system",
     *MATCHING.sources,

@@ -64,6 +64,7 @@ class Allowances:
     def leave(self, sender: int, left: float, now: float) -> None:
         """Leaves a sender so much weight; a bucket holds no debt."""
         if len(self._buckets) >= self._sweep_at:
+            # As `left` computes it, without a call for each sender.
             rate, burst, held = self._rate, self._burst, self._buckets.items()
             self._buckets = {
                 each: known for each, known in held if known[0] + (now - known[1]) * rate < burst

@@ -84,7 +84,7 @@ def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
     Raises:
         UnknownNameError: no content has the name of the covering.
     """
-    if privacy == "off":
+    if privacy != BLOOM:
         return CONTENTS[covering]
     from router.content.bloom import Bloom  # it comes with Numba
 

@@ -32,7 +32,7 @@ class Signer:
     """Signs what one router, or the controller, issues.
 
     Args:
-        node: the router's, or `addresses.CONTROLLER`.
+        node: the router's, or `header.CONTROLLER`.
         private: its private key.
     """
 
@@ -78,7 +78,7 @@ class PublicKeys:
         self._key = lru_cache(len(keys) // KEY_BYTES)(self._made)
 
     def stands(self, frame: Frame, signer: int) -> bool:
-        """Whether the signature of a frame is that of a node, or of `addresses.CONTROLLER`."""
+        """Whether the signature of a frame is that of a node, or of `header.CONTROLLER`."""
         at = (0 if signer == CONTROLLER else signer + 1) * KEY_BYTES
         if not 0 <= at < len(self._keys):
             return False
@@ -121,7 +121,7 @@ def make_signing_keys(
 
 
 def read_signer(folder: Path, owner: int) -> Signer:
-    """The signer of a node, or of `addresses.CONTROLLER`.
+    """The signer of a node, or of `header.CONTROLLER`.
 
     Raises:
         KeyFileError: the file of its key is missing, is open to others than its owner, or has another form.

@@ -318,7 +318,7 @@ class FrameIntake:
             expected: the only node that can have sent the frame; None: any node, or the controller.
 
         Returns:
-            The sender (a node, or `addresses.CONTROLLER`), the frame, and its wire form, with the header of
+            The sender (a node, or `header.CONTROLLER`), the frame, and its wire form, with the header of
             the Ethernet frame that completed it.
         """
         self.bytes += len(data)

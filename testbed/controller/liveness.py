@@ -3,8 +3,8 @@
 A controller leaves its state for the next controller in a file of the run folder. The file is written when an
 epoch is committed, and made unsettled before anything of the next one is sent. A controller that finds it
 settled, and the network as it says, goes on without an epoch of its own; otherwise it begins a new epoch,
-with a number that no router has seen. Which start of a router frames are for, the log of the controller has:
-a line of it is written before the first frame to that start.
+with a number that no router has seen. The log of the controller says for which start of a router frames are:
+its line is written before the first frame to that start.
 """
 
 from __future__ import annotations

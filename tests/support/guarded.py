@@ -27,7 +27,7 @@ ROGUE = KeyRing((Key(7, bytes(SECRET_BYTES)),), 7)
 
 
 def private_key(node: int) -> bytes:
-    """The signing key of a node, or of the controller (`addresses.CONTROLLER`)."""
+    """The signing key of a node, or of the controller (`header.CONTROLLER`)."""
     return sha256(f"node {node}".encode()).digest()
 
 

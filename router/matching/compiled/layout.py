@@ -116,7 +116,7 @@ SLOT_WIDTH = 20
 #: posting that is not a unit; the end. The value of the group (int64) is in `Part.GROUP_VALUE`.
 GROUP_KEY, GROUP_UNITS, GROUP_OTHERS, GROUP_END, GROUP_WIDTH = 0, 1, 2, 3, 4
 
-#: The third argument of `hashing.mixed` for strings and names; accesses of slots are not negative.
+#: The third argument of `mixed` for strings and names; accesses of slots are not negative.
 STRING_HASH, NAME_HASH = -1, -8
 
 #: Postings in a block whose highest upper bound is stored, and blocks in a block of the second level.
@@ -172,7 +172,7 @@ class Search(IntEnum):
     ATTRIBUTE_OF_SIZE = 5
     HITS = 6  # int64 [HITS_SIZE, 2]: ranges of postings that are to be verified
     HITS_SIZE = 7
-    POWERS = 8  # int64 [POWERS_SIZE]: `hashing.powers_of_base`
+    POWERS = 8  # int64 [POWERS_SIZE]: `powers_of_base`
     POWERS_SIZE = 9
     FOUND = 10  # int32 [FOUND_SIZE]: the answer
     FOUND_SIZE = 11
@@ -186,7 +186,7 @@ class Search(IntEnum):
     NUMBER = 19  # number of interfaces that have matched
     HIT = 20  # number of ranges in HITS
     HAVE = 21  # a bit for each slot (modulo 64) of the segment whose attribute the message has
-    SEED = 22  # the address of `hashing.SEED`
+    SEED = 22  # the address of `SEED`
     STEPS = 23  # steps that the search may still take; negative: it took too many
     SPENT = 24  # steps of all searches so far
     SIZE = 25

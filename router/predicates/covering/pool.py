@@ -62,7 +62,7 @@ class FilterPool(FilterAlgebra):
         self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
         #: Filters that match the same as others together.
         self._merges: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
-        #: Searches for filters that cover another which were cut off (`PAIRS_MAX`, `boxes`).
+        #: Searches for filters that cover another which were cut off (`PAIRS_MAX`, `relations`).
         self.undecided = 0
 
     def __len__(self) -> int:

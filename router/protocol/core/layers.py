@@ -46,7 +46,7 @@ class Verifier(Protocol):
     floor: int
 
     def stands(self, frame: Frame, signer: int) -> bool:
-        """Whether the signature of a frame is that of a node, or of `addresses.CONTROLLER`."""
+        """Whether the signature of a frame is that of a node, or of `header.CONTROLLER`."""
 
 
 class Signatures:
@@ -67,7 +67,7 @@ class Signatures:
         One call verifies one signature at most.
 
         Args:
-            signer: the node that must have signed it, or `addresses.CONTROLLER`.
+            signer: the node that must have signed it, or `header.CONTROLLER`.
         """
         if self._verifier is None or frame.type not in SIGNED_TYPES:
             return None

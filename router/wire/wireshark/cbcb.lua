@@ -288,7 +288,7 @@ local REASONS = {
 local OFFSETS = {}
 for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end
 
--- As in router/wire/fragments.py: nanoseconds, bytes, bytes beside those of a fragment, frames.
+-- As in router/wire/intake.py: nanoseconds, bytes, bytes beside those of a fragment, frames.
 local REASSEMBLY_TIMEOUT = 30000000000
 local REASSEMBLY_BYTES = 64 * 1024 * 1024
 local FRAGMENT_OVERHEAD = 200
@@ -500,7 +500,7 @@ local names = remembered(function(name)
   return { shown = name:find("[\0-\31\127]") and quote(name) or name, text = plain and name or quote(name) }
 end)
 
--- ---- Addresses (router/wire/addresses.py) ---------------------------------------------------------
+-- ---- Addresses (router/wire/header.py) ---------------------------------------------------------
 
 -- Source address -> { node } of a router, { controller = true }, or false.
 local sources = remembered(function(bytes)
@@ -1043,7 +1043,7 @@ local function give_up(key)
 end
 
 -- Gives up the oldest frames other than `key`'s until one more fragment fits, as
--- router.wire.fragments.Reassembler does.
+-- router.wire.intake.Reassembler does.
 local function make_room(key, cost)
   local allowed = capture.partials[key] and REASSEMBLY_FRAMES or REASSEMBLY_FRAMES - 1
   while capture.bytes + cost > REASSEMBLY_BYTES or capture.count > allowed do

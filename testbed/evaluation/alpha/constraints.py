@@ -1,10 +1,10 @@
-"""Constraints of the slides' workload (part II) as numbers, and which constraint implies which.
+"""Constraints of the slides' workload (part II) as numbers, their implications, and alpha of predicates.
 
 An integer constraint is one of =, < and > (60, 20 and 20 %) with one of 100 values. A string constraint is
 one of =, prefix, suffix, substring, < and > (35, 15, 15, 15, 10 and 10 %) with one of 1,000 words, of Zipf
 frequency. Operators and words are those of the tables with which matching is measured
-(`testbed.experiments.siena_ff`). Alpha of independent random predicates
-is at the end, by formula and by drawing.
+(`testbed.experiments.siena_ff`). Alpha of independent random predicates is at the end, by formula and by
+drawing.
 """
 
 from __future__ import annotations

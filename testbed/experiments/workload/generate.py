@@ -38,8 +38,8 @@ def generate(experiment: Experiment) -> Workload:
     and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
 
     Raises:
-        InputError: a trace or a generator cannot be used; names file and line, or generator and item. Or the
-            service has no commands for the requests of [workload.attention].
+        InputError: a trace or a generator cannot be used; names file and line, or generator and item; or the
+            service lacks the commands for the requests of [workload.attention].
     """
     items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
     if experiment.attention is not None:

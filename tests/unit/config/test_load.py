@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from router.options import options_of
+from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import ExperimentError, load_experiment
 from testbed.experiments.config.model import (
     BroadcastOptions,
@@ -252,7 +253,7 @@ def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) ->
         (
             'layer = "spt"',
             'layer = "mst"',
-            '[broadcast] layer: "mst" is not valid; expected "spt" or ',
+            '[broadcast] layer: "mst" is not valid; expected ' + " or ".join(f'"{name}"' for name in LAYERS),
         ),
         (
             "filters_max = 2",

@@ -20,7 +20,7 @@ from router.predicates.model import Constraint, Filter, Message, Operator, Predi
 
 _COUNT = 500
 _WORD = 2**64
-#: Of `hashing.mixed`: what slot 0 adds to the hash of a value, and the constants of the finalizer.
+#: Of `layout.mixed`: what slot 0 adds to the hash of a value, and the constants of the finalizer.
 _SLOT = int(Access.EQUAL) * 0x27D4EB2F165667C5
 _MIX = 0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD
 
