@@ -23,15 +23,11 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     gc.enable()
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
     # The process that only shares the tests out collects none.
     gc.enable()
-    # Modules written in C++ report what the collector leaves at the end.
-    gc.unfreeze()
 
 
 #: What takes long begins first, so that no process is left alone with it at the end.
