@@ -48,6 +48,13 @@ _IN_GUEST = "CBCB_STOCK_KERNEL" in os.environ
 _GUEST_S = 600
 #: Names of the tests that run in the guest on any machine.
 _OF_GUEST: list[str] = []
+#: Tests of this file that this process runs, by name: a guest runs no others.
+_CHOSEN: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _chosen(request: pytest.FixtureRequest) -> None:
+    _CHOSEN[:] = [item.name for item in request.session.items if item.path == Path(__file__)]
 
 
 def _here() -> bool:
@@ -77,7 +84,7 @@ def _once(function: Callable[..., T]) -> Callable[..., T]:
 
 @_once
 def _outcomes() -> Mapping[str, str]:
-    """Runs this file in a guest; returns the failures of its tests by name, empty for a test that passed.
+    """Runs tests in a guest; returns the failures by name, empty for a test that passed.
 
     Where this kernel can run the rest, only the tests of `_in_guest`.
     """
@@ -92,11 +99,10 @@ def _outcomes() -> Mapping[str, str]:
         sys.executable,
         "-m",
         "pytest",
-        str(Path(__file__)),
+        *(f"{__file__}::{name}" for name in _CHOSEN if not _here() or name.partition("[")[0] in _OF_GUEST),
         "-p",
         "no:cacheprovider",
         f"--junitxml={report}",
-        *(["-k", " or ".join(_OF_GUEST)] if _here() else []),
     ]
     guest = [str(ROOT / ".ci" / "stock-kernel"), "-m", "2G", "-t", str(_GUEST_S), "-o", str(folder)]
     done = subprocess.run([*guest, *inside], capture_output=True, text=True, check=False)
@@ -336,7 +342,8 @@ def test_a_property_of_a_link_is_measured_as_required(
 @_on_stock_kernel
 def test_only_the_loss_of_links_fails_the_verdict() -> None:
     # Messages that a fast machine sends in the convergence after the changes may be lost.
-    assert all(reason.endswith(" expected deliveries missed after convergence") for reason in _shaped()[2])
+    lost = " expected deliveries missed after convergence"
+    assert [reason for reason in _shaped()[2] if not reason.endswith(lost)] == []
 
 
 @_once
