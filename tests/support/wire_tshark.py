@@ -19,6 +19,8 @@ from tests.support.paths import DISSECTOR_FOLDER
 
 DISSECTOR = DISSECTOR_FOLDER / "cbcb.lua"
 STATISTICS = DISSECTOR.with_name("cbcb_statistics.lua")
+#: Wall seconds after which a call of tshark has failed.
+_TSHARK_S = 300
 #: From node 3 to its port 1.
 ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
 Row = dict[str, list[str]]
@@ -87,7 +89,11 @@ def tshark(capture: Path, *arguments: str) -> str:
         f"lua_script:{STATISTICS}",
     ]
     done = subprocess.run(
-        [*command, "-r", str(capture), *arguments], capture_output=True, text=True, check=True, timeout=120
+        [*command, "-r", str(capture), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_TSHARK_S,
     )
     assert "Lua" not in done.stderr, done.stderr
     return done.stdout
@@ -96,7 +102,7 @@ def tshark(capture: Path, *arguments: str) -> str:
 def all_fields() -> str:
     """Every field that tshark knows with the dissector, one a line: kind, label, name, type, ..."""
     command = [*for_root(), "tshark", "-G", "fields", "-X", f"lua_script:{DISSECTOR}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TSHARK_S).stdout
 
 
 def rows(capture: Path, columns: Sequence[str], *arguments: str) -> list[Row]:
