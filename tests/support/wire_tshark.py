@@ -9,6 +9,7 @@ import shlex
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -71,7 +72,7 @@ def _over_global_plugins(mount: str) -> tuple[str, ...]:
 
 
 def _protocols() -> str:
-    command = ["tshark", "-G", "protocols", "-X", f"lua_script:{DISSECTOR}"]
+    command = ["tshark", "-X", f"lua_script:{DISSECTOR}", "-G", "protocols"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
@@ -101,8 +102,17 @@ def tshark(capture: Path, *arguments: str) -> str:
 
 def all_fields() -> str:
     """Every field that tshark knows with the dissector, one a line: kind, label, name, type, ..."""
-    command = [*for_root(), "tshark", "-G", "fields", "-X", f"lua_script:{DISSECTOR}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TSHARK_S).stdout
+    # 4.0 takes -G as the first option alone, and 4.2 takes no -X behind it.
+    with tempfile.TemporaryDirectory() as config:
+        (Path(config) / "plugins").symlink_to(DISSECTOR_FOLDER)
+        return subprocess.run(
+            [*with_plugins(DISSECTOR_FOLDER), "tshark", "-G", "fields"],
+            env={**os.environ, "WIRESHARK_CONFIG_DIR": config},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_TSHARK_S,
+        ).stdout
 
 
 def rows(capture: Path, columns: Sequence[str], *arguments: str) -> list[Row]:

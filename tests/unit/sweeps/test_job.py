@@ -36,10 +36,11 @@ _JOB = Job(
 
 
 def test_cycles_of_a_run_are_collected() -> None:
+    before = gc.get_freeze_count()  # 0, but for Python 3.12
     row = simulate_job(_JOB)
-    assert (row["error"], row["keys"]["frozen"]) == (None, 0)
+    assert (row["error"], row["keys"]["frozen"]) == (None, before)
     assert _Knot.made() is None
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() == before
 
 
 def test_what_lived_before_a_run_is_not_searched_in_a_worker_of_spark() -> None:
