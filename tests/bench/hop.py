@@ -210,6 +210,8 @@ def _bare(node: int, path: Path | None) -> Iterator[_Bare]:
             loop.communicate(timeout=20)
     finally:
         wire.down()
+        if path is not None:
+            path.unlink(missing_ok=True)
 
 
 def _cpu_s(pid: int) -> float:
