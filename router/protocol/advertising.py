@@ -202,11 +202,11 @@ class CoveringFilter:
         self._routing.widen(branch.parent, predicate)
         self._widened.add(branch.parent)
 
-    def accept(self, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
+    def accept(self, branch: Branch, predicate: Predicate, hop_limit: int) -> bool:  # noqa: ARG002
         """Takes an RA into the table; `Intake` has checked that the RA came in on `branch.parent`.
 
         Args:
-            hops: how many hops below this router it may still go; never more than the subtree can be deep.
+            hop_limit: that of the RA as it came in.
 
         Returns:
             False if the RA is covered and must go no further.
@@ -314,12 +314,13 @@ class SubtreeFilter(CoveringFilter):
         self._most = self.members.bit_count()
         return self._most >= filters
 
-    def accept(self, branch: Branch, predicate: Predicate, hops: int) -> bool:
+    def accept(self, branch: Branch, predicate: Predicate, hop_limit: int) -> bool:
         self._routing.widen(branch.parent, predicate)
-        return self.widened(branch, predicate, hops)
+        return self.widened(branch, predicate, hop_limit)
 
-    def widened(self, branch: Branch, predicate: Predicate, hops: int) -> bool:
+    def widened(self, branch: Branch, predicate: Predicate, hop_limit: int) -> bool:
         """Widens F by an RA; returns whether F did not cover it."""
+        hops = min(hop_limit - 1, branch.depth)
         if self._most >= self._limit and self.has_as_many(self._limit):
             for _, each in self.branches():
                 each.advertised.clear()

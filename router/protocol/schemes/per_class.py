@@ -87,8 +87,7 @@ class PerClass(Scheme):
         self._pull.advertised(branch.parent, frame.issuer, predicate)
         if frame.widened:
             return None  # F must not claim what does not go on
-        hops = min(frame.hop_limit - 1, branch.depth)
-        widened = self._ingress.widened(branch, predicate, hops)
+        widened = self._ingress.widened(branch, predicate, frame.hop_limit)
         return None if widened else Drop.RA_COVERED
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:

@@ -59,8 +59,7 @@ class PerInterface(Scheme):
         if frame.widened:
             self._ingress.accept_widened(branch, predicate)
             return None
-        hops = frame.hop_limit - 1 if frame.hop_limit <= branch.depth else branch.depth
-        accepted = self._ingress.accept(branch, predicate, hops)
+        accepted = self._ingress.accept(branch, predicate, frame.hop_limit)
         return None if accepted else Drop.RA_COVERED
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
