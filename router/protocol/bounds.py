@@ -64,11 +64,7 @@ class Allowances:
     def leave(self, sender: int, left: float, now: float) -> None:
         """Leaves a sender so much weight; a bucket holds no debt."""
         if len(self._buckets) >= self._sweep_at:
-            # As `left` computes it, without a call for each sender.
-            rate, burst, held = self._rate, self._burst, self._buckets.items()
-            self._buckets = {
-                each: known for each, known in held if known[0] + (now - known[1]) * rate < burst
-            }
+            self.keep_only(lambda each: self.left(each, now) < self._burst)
             self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
         self._buckets[sender] = max(left, 0.0), now
 
