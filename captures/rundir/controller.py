@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, NotRequired, Self, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from captures.rundir.files import RunFile, check, parsed, read_lines
 from captures.rundir.layout import RunLayout
@@ -241,8 +240,6 @@ def _cut_to_whole_lines(path: Path) -> None:
 class ControllerLog:
     """Appends events to the log, after its last whole line: a full disk may have left a part of one.
 
-    A context manager.
-
     Args:
         path: the log; it need not exist.
         buffered: whether events may wait in memory; otherwise each is written at once.
@@ -270,11 +267,3 @@ class ControllerLog:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

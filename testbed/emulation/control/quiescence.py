@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from router.protocol.core.reliable_control import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
@@ -63,9 +62,7 @@ def not_quiet(waited: str, working: Sequence[int], trees: str | None) -> RunErro
 
 
 class Quiescence:
-    """Stops the periodic sending of all routers and polls their state.
-
-    A context manager: one connection each.
+    """Stops the periodic sending of all routers and polls their state, by one connection each.
 
     Args:
         sockets: application sockets of all routers.
@@ -92,14 +89,6 @@ class Quiescence:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         for client in self._clients:

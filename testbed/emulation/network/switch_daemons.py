@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -209,7 +209,7 @@ class Daemon:
 
     def shown(self) -> str:
         """Returns the output of `dpctl/show -s`; raises RunError if ovs-vswitchd does not answer."""
-        with self.connect("ctl") as control:
+        with closing(self.connect("ctl")) as control:
             return str(control.call("dpctl/show", ["-s", self._datapath]))
 
     def take_lost(self) -> int:
@@ -340,7 +340,7 @@ class SwitchDaemons:
             RunError: not in time, or a daemon has ended.
         """
         name = switch_name(node)
-        with self.of(node).connect("sock") as database:
+        with closing(self.of(node).connect("sock")) as database:
             where = [["name", "==", name]]
             (answer,) = _transact(
                 database, [{"op": "select", "table": "Bridge", "where": where, "columns": ["_uuid"]}]
@@ -363,7 +363,7 @@ class SwitchDaemons:
     def _configure(self, node: int, operations: list[dict[str, Any]]) -> None:
         """Changes the database of a switch; returns when its ovs-vswitchd has done what it says."""
         daemon = self.of(node)
-        with daemon.connect("sock") as database:
+        with closing(daemon.connect("sock")) as database:
             _transact(database, [*operations, _mutate("next_cfg", "+=", 1)])
             self._wait_configured(daemon, database)
 
@@ -469,7 +469,7 @@ class SwitchDaemons:
         """
         texts = {}
         for daemon in self._daemons:
-            with daemon.connect("ctl") as control:
+            with closing(daemon.connect("ctl")) as control:
                 # Rules get the counts of the entries of the datapath when these leave it.
                 control.call("revalidator/purge", [])
                 bridges = set(str(control.call("ofproto/list", [])).split())

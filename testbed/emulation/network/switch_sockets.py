@@ -18,8 +18,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from captures.rundir.counters import PortCounters, SwitchCounters, SwitchDrops
 from router.runtime.packet_socket import RECEIVE_BUFFER, grow_receive_buffer, take_drops
@@ -31,7 +30,7 @@ _CHUNK = 1 << 20
 
 
 class JsonRpc:
-    """A connection; a context manager.
+    """A connection.
 
     Args:
         path: the socket.
@@ -52,14 +51,6 @@ class JsonRpc:
         except OSError:
             self._socket.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._socket.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,7 +106,7 @@ def play(
                 show("done; the network stays up until Ctrl-C")
                 driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
-    with Quiescence(network.sockets.values(), network.commands.quiet_s()) as quiescence:
+    with closing(Quiescence(network.sockets.values(), network.commands.quiet_s())) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.
         timeout_s = quiet_limit_s(experiment) + _QUIET_PER_ROUTER_S * len(network.sockets)
         if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), timeout_s):

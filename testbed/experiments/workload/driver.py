@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from router.clock.clock import ExperimentClock
 from router.clock.meter import NOTHING, Meter
@@ -89,8 +88,8 @@ class Played:
 class Driver:
     """The applications of a workload, connected.
 
-    Use it as a context manager. Leaving it closes the connections, and routers withdraw the predicates; if
-    the captures must not have the withdrawal, stop the routers first.
+    `close` ends the connections, and routers withdraw the predicates; if the captures must not have the
+    withdrawal, stop the routers first.
 
     Args:
         sockets: application sockets by node.
@@ -148,14 +147,6 @@ class Driver:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Disconnects.

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -531,7 +532,7 @@ def test_lines_that_are_no_event_are_named(run: RunLayout, line: dict[str, objec
 
 def test_events_of_the_controller_read_back(run: RunLayout) -> None:
     assert list(read_controller(run)) == []
-    with ControllerLog(run.controller_log) as log:
+    with closing(ControllerLog(run.controller_log)) as log:
         log.write("failed", Failed(error="x"), 5)
         log.write("of a later version", {"a": 1}, 6)
     assert [event for _, event in read_controller(run)] == [

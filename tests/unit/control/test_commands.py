@@ -6,7 +6,7 @@ import json
 import math
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def test_the_socket_serves_several_commands_and_ends_with_the_workload(run: RunL
     commands = _commands(run, Changes())
     path = run.path / "control"
     with (
-        Driver({}, []) as driver,
+        closing(Driver({}, [])) as driver,
         socket.socket(socket.AF_UNIX) as user,
         socket.socket(socket.AF_UNIX) as idle,
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -217,7 +218,7 @@ def test_no_controller_reuses_a_number_of_those_before_it() -> None:
 def test_the_log_has_the_last_start_of_each_router(tmp_path: Path) -> None:
     path = tmp_path / "controller.jsonl"
     assert read_incarnations(path) == {}
-    with ControllerLog(path) as log:
+    with closing(ControllerLog(path)) as log:
         log.write("listening", {"socket": "x"})
         for node, incarnation in ((0, 1), (1, 1), (0, 5)):
             fields = RouterHello(node=node, incarnation=incarnation, restarted=incarnation > 1)
@@ -226,7 +227,7 @@ def test_the_log_has_the_last_start_of_each_router(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('{"t_ns":1,"event":"hello","node":1,"inc')  # the disk was full
     assert read_incarnations(path) == {0: 5, 1: 1}
-    with ControllerLog(path) as log:
+    with closing(ControllerLog(path)) as log:
         log.write("hello", RouterHello(node=2, incarnation=7, restarted=False))
     assert read_incarnations(path) == {0: 5, 1: 1, 2: 7}
 

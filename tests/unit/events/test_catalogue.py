@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,7 @@ def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) 
     )
     network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None, commands=commands)
     with (
-        Driver({}, []) as driver,
+        closing(Driver({}, [])) as driver,
         pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),
     ):
         clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [])

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 def test_an_answer_may_come_in_pieces_after_other_messages(serve: Serve) -> None:
     answer = json.dumps({"id": 1, "result": {"found": [1, 2]}, "error": None}).encode()
     echo = b'{"method": "echo", "params": [7], "id": "echo"}'
-    with JsonRpc(serve([echo[:9], echo[9:] + answer[:5], answer[5:]]), TIMEOUT) as client:
+    with closing(JsonRpc(serve([echo[:9], echo[9:] + answer[:5], answer[5:]]), TIMEOUT)) as client:
         assert client.call("ask", []) == {"found": [1, 2]}
 
 
 def test_an_error_of_the_server_is_raised(serve: Serve) -> None:
     with (
-        JsonRpc(serve([b'{"id": 1, "result": null, "error": "no such thing"}']), TIMEOUT) as client,
+        closing(JsonRpc(serve([b'{"id": 1, "result": null, "error": "no such thing"}']), TIMEOUT)) as client,
         pytest.raises(RunError, match="ask: no such thing"),
     ):
         client.call("ask", [])
@@ -64,5 +65,5 @@ def test_an_error_of_the_server_is_raised(serve: Serve) -> None:
 
 def test_a_server_that_closes_is_named(serve: Serve) -> None:
     path = serve([b'{"id": 1,'])
-    with JsonRpc(path, TIMEOUT) as client, pytest.raises(RunError, match=f"{path}: ask: .*closed"):
+    with closing(JsonRpc(path, TIMEOUT)) as client, pytest.raises(RunError, match=f"{path}: ask: .*closed"):
         client.call("ask", [])

@@ -8,6 +8,7 @@ import selectors
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +180,7 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
         )
     )
     reports: list[tuple[float, int, int]] = []
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         played = driver.play(
             workload,
             AnsweredClock(60, driver),
@@ -222,7 +223,7 @@ def test_applications_of_a_router_that_restarts_ask_again_and_killed_ones_do_not
             *(send(20 + at, 0, a=a) for at, a in enumerate((1, 7, 8, 11))),
         )
     )
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         actions = [
             TimedAction(6, lambda: driver.lose(1)),
             TimedAction(6, lambda: driver.kill((2, "workload"))),
@@ -256,7 +257,7 @@ def test_applications_of_a_node_are_connections_of_their_own(network: IdealNetwo
             Item(24, 0, "send_message", attributes={"a": 9}, app="feed"),
         )
     )
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         played = driver.play(workload, AnsweredClock(60, driver), duration_s=30)
         assert driver.drain(lambda: driver.delivered == 4, timeout_s=TIMEOUT)
     assert (played.sent, played.predicates) == (3, 5)
@@ -285,7 +286,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
             *(send(24, 0, a=a) for a in (1, 3, 6, 9)),
         )
     )
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         played = driver.play(workload, AnsweredClock(60, driver), duration_s=30)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
         assert (played.sent, played.predicates) == (8, 6)
@@ -308,7 +309,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
 
 def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> None:
     workload = Workload((want(0, 1, "a < 5"), *(send(1 + n, 0, a=n) for n in range(10))))
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         driver.play(workload, FixedClock(1000), duration_s=20)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
     network.stop()
@@ -321,7 +322,7 @@ def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> 
 def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
     count = 4000
     workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         played = driver.play(workload, FixedClock(1), duration_s=0.5)
         assert driver.drain(lambda: driver.delivered == count, timeout_s=TIMEOUT)
     assert played.sent == count
@@ -329,7 +330,7 @@ def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
 
 def test_actions_run_at_their_time(network: IdealNetwork) -> None:
     ran: list[float] = []
-    with Driver(network.sockets, [0]) as driver:
+    with closing(Driver(network.sockets, [0])) as driver:
         played = driver.play(
             Workload((send(30, 0, a=1),)),
             FixedClock(60),
@@ -341,7 +342,7 @@ def test_actions_run_at_their_time(network: IdealNetwork) -> None:
 
 
 def test_stop_ends_a_play_early(network: IdealNetwork) -> None:
-    with Driver(network.sockets, [0]) as driver:
+    with closing(Driver(network.sockets, [0])) as driver:
         timer = threading.Timer(0.3, driver.stop)
         timer.start()
         played = driver.play(Workload((send(3600, 0, a=1),)), FixedClock(1), duration_s=7200)
@@ -354,7 +355,7 @@ def test_stop_ends_a_play_early(network: IdealNetwork) -> None:
 def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
     workload = Workload((want(0, 2, "a = 1"), send(3600, 0, a=1)))
     timer = threading.Timer(0.2, network.close_router, [2])
-    with Driver(network.sockets, workload.applications) as driver:
+    with closing(Driver(network.sockets, workload.applications)) as driver:
         timer.start()
         with pytest.raises(RunError, match=r"^node 2: .*closed the connection"):
             driver.play(workload, FixedClock(1), duration_s=3600)
@@ -364,7 +365,7 @@ def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
 def test_a_refusal_is_an_error_with_its_reason(network: IdealNetwork) -> None:
     network.refuse = "too large"
     with (
-        Driver(network.sockets, [3]) as driver,
+        closing(Driver(network.sockets, [3])) as driver,
         pytest.raises(RunError, match=r"node 3: send_message refused: .*too large"),
     ):
         driver.play(Workload((send(0, 3, a=1),)), FixedClock(1), duration_s=1)
@@ -380,7 +381,7 @@ def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_pat
 
 
 def test_leaving_withdraws_the_predicates(network: IdealNetwork, tmp_path: Path) -> None:
-    with Driver(network.sockets, [0, 1]) as driver:
+    with closing(Driver(network.sockets, [0, 1])) as driver:
         driver.play(Workload((want(0, 1, "a = 1"),)), FixedClock(100), duration_s=1)
     network.stop()
     assert [(e["node"], e["event"]) for e in application_events(tmp_path)][-1] == (1, "disconnect")
