@@ -19,7 +19,7 @@ from captures.accounting.conclusion import ANSWERS, conclusion, judged
 from captures.accounting.engines import DuckDB
 from captures.accounting.inputs import Inputs, read_inputs
 from captures.accounting.steps import KNOWN, Sources, Steps, reads_of
-from captures.accounting.texts import in_order, reads, texts
+from captures.accounting.texts import code_of, in_order, reads, texts
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
@@ -33,7 +33,7 @@ _COLUMNS = tuple(
     name
     for name in COLUMNS
     if any(
-        FRAMES in reads(text) and re.search(rf"\b{name}\b", text)
+        FRAMES in reads(text) and re.search(rf"\b{name}\b", code_of(text))
         for each in in_order(ANSWERS, reads_of)
         if (text := texts().get(each))
     )

@@ -42,9 +42,14 @@ def texts() -> dict[str, str]:
     return {name: found[name].read_text(encoding="utf-8") for name in sorted(found)}
 
 
+def code_of(text: str) -> str:
+    """A text without its comments."""
+    return _COMMENT.sub("", text)
+
+
 def reads(text: str) -> frozenset[str]:
     """The names of the tables that a text reads."""
-    code = _COMMENT.sub("", text).lower()
+    code = code_of(text).lower()
     return frozenset(_READ.findall(code)) - frozenset(_DEFINED.findall(code))
 
 
@@ -85,7 +90,7 @@ def written_out(text: str, clock: Clock, values: Mapping[str, str]) -> str:
                 return f"(({given} >> 32) & {_LOW_BITS})"
         return f"({given} & {_LOW_BITS})"
 
-    code = _FUNCTION.sub(expression, _COMMENT.sub("", text))
+    code = _FUNCTION.sub(expression, code_of(text))
     return _VALUE.sub(lambda found: values[found[1]], code)
 
 
