@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,17 +18,14 @@ settings.register_profile("repeatable", settings.get_profile("default"), derando
 settings.load_profile("default")
 
 
-# The collector would look at all that is imported again and again: it takes half the time of the collection.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    # The process that only shares the tests out collects none.
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    # The collector would look at all that is imported again and again: it takes half the time.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 #: What takes long begins first, so that no process is left alone with it at the end.
