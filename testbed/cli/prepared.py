@@ -29,7 +29,7 @@ from testbed.experiments.config.shipped import find_experiment
 from testbed.machine.probes import lacking_capabilities
 from testbed.results.conclude import conclude
 from testbed.support.errors import TestbedError
-from testbed.support.processes import set_priority
+from testbed.support.usage import set_priority
 from testbed.terminal.printable import reported
 from testbed.terminal.progress import Progress
 

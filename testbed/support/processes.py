@@ -1,63 +1,25 @@
 """The process of a command: its signals, its standard streams, and its children, apart from the terminal.
 
-Also the memory of processes, conditions that a run waits for, and the independent steps of a clean-up.
+Also conditions that a run waits for, and the independent steps of a clean-up.
 """
 
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import signal
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType, FunctionType, ModuleType
+from types import FrameType
 from typing import IO, ParamSpec, TypeVar
 
 from router.system import start_module
 from testbed.support.errors import RunError
-
-
-def resident_bytes() -> int:
-    """Returns the resident memory of this process in bytes."""
-    import psutil  # most commands do without it
-
-    resident: int = psutil.Process().memory_info().rss
-    return resident
-
-
-def proportional_bytes(pids: Iterable[int]) -> int:
-    """Returns the proportional set size of live processes: a page that n processes share counts 1/n in
-    each."""
-    import psutil  # most commands do without it
-
-    total = 0
-    for pid in pids:
-        with suppress(psutil.Error):
-            total += psutil.Process(pid).memory_full_info().pss
-    return total
-
-
-def object_bytes(root: object) -> int:
-    """Returns the memory of an object and of all that it refers to, in bytes.
-
-    An object that several refer to counts once. Classes, functions and modules do not count.
-    """
-    seen, waiting, total = {id(root)}, [root], 0
-    while waiting:
-        found = waiting.pop()
-        total += sys.getsizeof(found)
-        for each in gc.get_referents(found):
-            if id(each) not in seen and not isinstance(each, type | FunctionType | ModuleType):
-                seen.add(id(each))
-                waiting.append(each)
-    return total
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -238,20 +200,3 @@ def open_closed_streams() -> None:
             os.dup2(null, number)
             os.close(null)
         setattr(sys, name, os.fdopen(number, "w" if number else "r"))
-
-
-def set_priority(leader: int, policy: int, nice: int) -> None:
-    """Sets the priority of the leader of a session, its descendants and their threads."""
-    import psutil  # most commands do without it
-
-    # The scheduler shares the processors among sessions first, on kernels with groups by session.
-    with suppress(OSError):
-        Path(f"/proc/{leader}/autogroup").write_text(f"{nice}\n")
-    # A process or thread may have ended; the second pass finds threads that were started meanwhile.
-    for _ in range(2):
-        with suppress(psutil.Error):
-            process = psutil.Process(leader)
-            for thread in (t for p in (process, *process.children(recursive=True)) for t in p.threads()):
-                with suppress(OSError):
-                    os.sched_setscheduler(thread.id, policy, os.sched_param(0))
-                    os.setpriority(os.PRIO_PROCESS, thread.id, nice)

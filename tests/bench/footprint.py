@@ -29,7 +29,7 @@ from testbed.machine.probes import datapath
 from testbed.results.conclude import judge_run
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
-from testbed.support.processes import proportional_bytes
+from testbed.support.usage import proportional_bytes
 from testbed.terminal.progress import Progress
 
 _KEYS = ("processes", "memory_mb", "descriptors", "bring_up_s", "take_down_s")

@@ -14,7 +14,7 @@ from router.matching.common.columns import ConstraintColumns
 from router.matching.engines import factory
 from router.predicates.model import Message
 from router.wire.message import encode_message
-from testbed.support.processes import resident_bytes
+from testbed.support.usage import resident_bytes
 
 #: Every engine answers so many messages, however slow it is.
 _FEWEST = 10

@@ -22,7 +22,7 @@ import psutil
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_timings
-from testbed.support.processes import proportional_bytes
+from testbed.support.usage import proportional_bytes
 
 #: Part -> a word of the command lines of its processes; the first that fits.
 PARTS = {

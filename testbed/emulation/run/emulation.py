@@ -69,8 +69,9 @@ from testbed.support.errors import (
     naming_the_run,
 )
 from testbed.support.names import host_device, port_device
-from testbed.support.processes import ENDING, Steps, leave_closed_terminal, proportional_bytes, wait_until
+from testbed.support.processes import ENDING, Steps, leave_closed_terminal, wait_until
 from testbed.support.run_state import RunState
+from testbed.support.usage import proportional_bytes
 from testbed.terminal.progress import Progress
 
 #: Wall seconds that a barrier of the whole network may take: a base and a share for each router.

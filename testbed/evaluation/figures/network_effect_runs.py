@@ -26,7 +26,7 @@ from router.predicates.model import Filter, Message, Predicate
 from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.alpha.conjunctions import Conjunctions, kept
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
-from testbed.support.processes import object_bytes
+from testbed.support.usage import object_bytes
 from topos.generators import tree, waxman
 from topos.model import Topology
 

@@ -23,7 +23,7 @@ from router.predicates.model import Message
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.collector import FilterCollector
 from testbed.experiments.siena_ff.reader import Reader, Statement
-from testbed.support.processes import resident_bytes
+from testbed.support.usage import resident_bytes
 
 #: The default format of `statistics`, as in SFF.
 _FORMAT = "i=%i f=%f c=%c n=%n a=%a w=%w W=%W m=%m M=%M s=%s\n"

@@ -27,7 +27,7 @@ from testbed.evaluation.figures.network_effect_runs import (
 )
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
-from testbed.support.processes import object_bytes
+from testbed.support.usage import object_bytes
 from topos.generators import line, waxman
 
 _WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3)

@@ -20,7 +20,7 @@ from tests.support.run_folder import good_run
 
 _CHECK = """
 import os
-from testbed.support.processes import set_priority
+from testbed.support.usage import set_priority
 set_priority(os.getpid(), os.SCHED_IDLE, 19)
 lowered = os.sched_getscheduler(0) == os.SCHED_IDLE, os.getpriority(os.PRIO_PROCESS, 0)
 set_priority(os.getpid(), os.SCHED_OTHER, 0)
