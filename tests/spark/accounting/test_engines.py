@@ -33,6 +33,7 @@ from testbed.experiments.config.shipped import find_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support import run_faults
 from tests.support.run_folder import good_run
 from tests.support.texts import CLOCK, frames_of, table_of
 
@@ -128,13 +129,11 @@ def test_a_written_run_folder(
 
 def test_a_written_run_folder_with_faults(tmp_path: Path, spark: SparkSession) -> None:
     builder = good_run()
-    builder.deliver(1, 2)
-    builder.deliver(3, 1)
-    builder.send(4, 150, [(0, [1]), (0, [1])])
-    time_ns, data = builder.pcaps["link-0-1"][0]
-    builder.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
-    sent = next(each for each in builder.events if each["event"] == "send_message")
-    builder.events.remove(sent)
+    for fault in (
+        *(run_faults.twice_delivered, run_faults.spurious, run_faults.looping),
+        *(run_faults.garbled, run_faults.unrecorded),
+    ):
+        fault(builder)
     run = builder.write(tmp_path / "run")
     path = run / "pcap" / "link-1-2.pcap"
     path.write_bytes(path.read_bytes()[:-1])

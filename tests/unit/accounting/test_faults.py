@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import pytest
 
 from captures.accounting.direct import Direct
 from captures.pcap.formats import PcapError
-from router.wire.frames import FrameType
-from tests.support.run_folder import NODES, SEQ, RunBuilder, good_run
+from tests.support import run_faults
+from tests.support.run_folder import NODES, RunBuilder, good_run
 
 
 def _summary(run: Path) -> dict[str, Any]:
@@ -20,93 +19,41 @@ def _summary(run: Path) -> dict[str, Any]:
         return direct.summary()
 
 
-def _without_delivery(run: RunBuilder) -> None:
-    run.events = [e for e in run.events if not (e["event"] == "deliver" and e["node"] == 2)]
-
-
-def _twice_delivered(run: RunBuilder) -> None:
-    run.deliver(1, 2)
-
-
-def _spurious(run: RunBuilder) -> None:
-    run.deliver(3, 1)
-
-
-def _port_counter_off(run: RunBuilder) -> None:
-    run.ovs[1][2]["tx_packets"] += 1
-
-
-def _router_counter_off(run: RunBuilder) -> None:
-    run.router[2]["frames_received"]["MSG"] -= 1
-
-
-def _socket_drop(run: RunBuilder) -> None:
-    run.router[0]["socket_drops"] = 4
-
-
-def _garbled(run: RunBuilder) -> None:
-    time_ns, data = run.pcaps["link-0-1"][0]
-    run.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
-
-
-def _looping(run: RunBuilder) -> None:
-    run.send(4, 150, [(0, [1]), (0, [1])])
-
-
-def _forged(run: RunBuilder) -> None:
-    """Messages of node 7 that no application has sent cross a link."""
-    data = next(data for _, data in run.pcaps["link-0-1"] if data[15] == FrameType.MSG)
-    for seq in range(8):
-        forged = data[:18] + struct.pack("!IQ", 7, 2**64 - 1 - seq) + data[30:]
-        run.pcaps["link-0-1"].append((run.tick(), forged))
-        run.ovs[0][1]["tx_packets"] += 1
-        run.ovs[1][1]["rx_packets"] += 1
-
-
-def _unrecorded(run: RunBuilder) -> None:
-    (lost,) = [e for e in run.events if e["event"] == "send_message" and e["seq"] == SEQ + 3]
-    run.events.remove(lost)
-
-
-def _records_lost(run: RunBuilder) -> None:
-    run.router[1]["records_lost"] = 3
-
-
 @pytest.mark.parametrize(
     ("fault", "reasons"),
     [
         (
-            _without_delivery,
+            run_faults.without_delivery,
             [
                 "1 expected deliveries missed after convergence",
                 "records of applications and counters or captures differ in 1 numbers; "
                 "first: router 2: messages delivered: expected 1, found 0",
             ],
         ),
-        (_twice_delivered, ["1 deliveries made more than once"]),
-        (_spurious, ["1 deliveries that nobody asked for"]),
+        (run_faults.twice_delivered, ["1 deliveries made more than once"]),
+        (run_faults.spurious, ["1 deliveries that nobody asked for"]),
         (
-            _port_counter_off,
+            run_faults.port_counter_off,
             ["ovs and the captures differ in 1 numbers; first: switch 1 port 2: sent: expected 4, found 3"],
         ),
         (
-            _router_counter_off,
+            run_faults.router_counter_off,
             [
                 "routers and the captures differ in 1 numbers; "
                 "first: router 2: received MSG: expected 1, found 2"
             ],
         ),
         (
-            _socket_drop,
+            run_faults.socket_drop,
             [
                 "4 frames dropped at the routers' sockets",
                 "routers and the captures differ in 1 numbers; "
                 "first: router 0: socket drops: expected 0, found 4",
             ],
         ),
-        (_garbled, ["1 captured frames that do not decode"]),
+        (run_faults.garbled, ["1 captured frames that do not decode"]),
         (
-            _forged,
+            run_faults.forged,
             [
                 "8 captured messages that no router recorded as sent by an application",
                 "records of applications and counters or captures differ in 5 numbers; first: "
@@ -115,7 +62,7 @@ def _records_lost(run: RunBuilder) -> None:
             ],
         ),
         (
-            _unrecorded,
+            run_faults.unrecorded,
             [
                 "1 captured messages that no router recorded as sent by an application",
                 "records of applications and counters or captures differ in 2 numbers; first: "
@@ -124,10 +71,10 @@ def _records_lost(run: RunBuilder) -> None:
             ],
         ),
         (
-            _records_lost,
+            run_faults.records_lost,
             ["3 records of applications that routers could not write: evidence is missing"],
         ),
-        (_looping, ["1 MSG frames that crossed a link twice in one direction"]),
+        (run_faults.looping, ["1 MSG frames that crossed a link twice in one direction"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
