@@ -30,7 +30,7 @@ from testbed.machine.probes import lacking_capabilities
 from testbed.results.conclude import conclude
 from testbed.support.errors import TestbedError
 from testbed.support.usage import set_priority
-from testbed.terminal.printable import reported
+from testbed.terminal.printable import put, reported
 from testbed.terminal.progress import Progress
 
 #: Largest network, and least free memory, beside which a session of Spark is started.
@@ -100,7 +100,7 @@ def main(master: str, run_dir: Path) -> int:
                     conclude(small, master, quiet, spark=spark)
         except (TestbedError, PcapError, OSError) as error:
             with RunLayout(run_dir).spark_log.open("a", encoding="utf-8") as lines:
-                print(f"cbcb: the small run: {error}", file=lines)
+                put(f"cbcb: the small run: {error}", file=lines)
         requested.wait()
         return _DONE + reported(lambda: conclude(run_dir, master, Progress(Console()), spark=spark))
     return 0

@@ -52,7 +52,7 @@ def for_root() -> tuple[str, ...]:
 
     From 4.4 on that takes a line in the global init.lua, which is there in a mount namespace of the command.
     """
-    if os.geteuid() != 0 or "cbcb" in _protocols():
+    if os.geteuid() != 0 or "cbcb" in _with_dissector("protocols"):
         return ()
     return _over_global_plugins(f'mount -t tmpfs tmpfs "$0" && echo "{_ALLOW_ROOT}" > "$0/init.lua"')
 
@@ -69,11 +69,6 @@ def _over_global_plugins(mount: str) -> tuple[str, ...]:
     named = subprocess.run(["tshark", "-G", "folders"], capture_output=True, text=True, check=True).stdout
     (plugins,) = re.findall(r"^Global Lua Plugins:\s*(.+)$", named, re.M)
     return ("unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', plugins)
-
-
-def _protocols() -> str:
-    command = ["tshark", "-X", f"lua_script:{DISSECTOR}", "-G", "protocols"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def tshark(capture: Path, *arguments: str) -> str:
@@ -102,11 +97,18 @@ def tshark(capture: Path, *arguments: str) -> str:
 
 def all_fields() -> str:
     """Every field that tshark knows with the dissector, one a line: kind, label, name, type, ..."""
-    # 4.0 takes -G as the first option alone, and 4.2 takes no -X behind it.
+    return _with_dissector("fields", with_plugins(DISSECTOR_FOLDER))
+
+
+def _with_dissector(glossary: str, before: Sequence[str] = ()) -> str:
+    """What `tshark -G` prints where the user's own plugins are the dissector's.
+
+    Version 4.0 takes -G as the first option alone, and 4.2 takes no -X behind it.
+    """
     with tempfile.TemporaryDirectory() as config:
         (Path(config) / "plugins").symlink_to(DISSECTOR_FOLDER)
         return subprocess.run(
-            [*with_plugins(DISSECTOR_FOLDER), "tshark", "-G", "fields"],
+            [*before, "tshark", "-G", glossary],
             env={**os.environ, "WIRESHARK_CONFIG_DIR": config},
             capture_output=True,
             text=True,

@@ -199,10 +199,11 @@ def test_a_cut_archive_and_a_folder_without_a_manifest_are_refused(tmp_path: Pat
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-@pytest.mark.parametrize("content", [b"".join(b"%d\n" % (7**number) for number in range(900)), bytes(20_000)])
-def test_a_damaged_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     run = _run(tmp_path / "here")
-    (run.path / "notes").write_bytes(content)
+    # No bytes repeat: a reference to another place would stand for other bytes.
+    (run.path / "notes").write_bytes(b"".join(b"%d\n" % (7**number) for number in range(900)))
+    (run.captures_folder / "link-0-1.pcap").unlink()
     archive = tmp_path / "a.tar.gz"
     export_run(run.path, archive)
     whole = archive.read_bytes()
