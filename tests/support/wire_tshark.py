@@ -101,7 +101,7 @@ def all_fields() -> str:
 
 
 def _with_dissector(glossary: str, before: Sequence[str] = ()) -> str:
-    """What `tshark -G` prints where the user's own plugins are the dissector's.
+    """A glossary as `tshark -G` prints it, where the user's own plugins are the dissector's.
 
     Version 4.0 takes -G as the first option alone, and 4.2 takes no -X behind it.
     """
