@@ -15,6 +15,8 @@ from topos.model import Link
 
 #: No parent: the source itself, or a node that the source does not reach.
 NO_PARENT = -1
+#: Trees whose subtrees are added up at once: enough for NumPy, in little memory.
+_SOURCES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,12 @@ class Adjacency:
 
     Attributes:
         first: int64 [nodes + 1].
-        node: int64, by link of a node: the node.
-        neighbour: int64: the node at the other end.
+        neighbour: int64, by link of a node: the node at the other end.
         cost, edge: int64: cost and index of the link.
         port: int64: the node's interface.
     """
 
     first: npt.NDArray[np.int64]
-    node: npt.NDArray[np.int64]
     neighbour: npt.NDArray[np.int64]
     cost: npt.NDArray[np.int64]
     edge: npt.NDArray[np.int64]
@@ -47,20 +47,52 @@ class Adjacency:
         node, neighbour, cost, edge, port = columns[:, np.lexsort((columns[4], columns[0]))]
         first = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(node, minlength=count), out=first[1:])
-        return cls(first, *map(np.ascontiguousarray, (node, neighbour, cost, edge, port)))
-
-    def positions(
-        self, nodes: npt.NDArray[np.integer], neighbours: npt.NDArray[np.integer]
-    ) -> npt.NDArray[np.intp]:
-        """Returns the places of links by their two nodes, which must be neighbours."""
-        count = len(self.first) - 1
-        keys = self.node * count + self.neighbour
-        order = np.argsort(keys)
-        asked = nodes.astype(np.int64) * count + neighbours
-        return order[np.searchsorted(keys, asked, sorter=order)]
+        return cls(first, *map(np.ascontiguousarray, (neighbour, cost, edge, port)))
 
 
 _Array: TypeAlias = npt.NDArray[Any]
+
+
+def hops_of(sources: _Array, parents: _Array) -> _Array:
+    """Returns int32 [sources, n]: hops from each source on its tree; -1: not on the tree.
+
+    Args:
+        parents: of each of the sources, by node (`trees.Forest`).
+    """
+    inner = parents != NO_PARENT
+    # Of each node an ancestor, twice as far above in each round, and the hops between the two.
+    ancestor = np.where(inner, parents, np.arange(parents.shape[1]))
+    hops: _Array = inner.astype(np.int32)
+    while (above := np.take_along_axis(hops, ancestor, axis=1)).any():
+        hops += above
+        ancestor = np.take_along_axis(ancestor, ancestor, axis=1)
+    hops[~inner] = -1
+    hops[np.arange(len(sources)), sources] = 0
+    return hops
+
+
+def _keys(sources: _Array, parents: _Array) -> _Array:
+    """Returns uint64 [n, n], by node and source: a number for the parent and the nodes of the subtree.
+
+    It is the sum of the parent and of random numbers of the nodes, and so equal where both are. Two different
+    sets of nodes have the same number with a probability of 2^-64, which makes less than 10^-8 for all pairs
+    of sets of a network of 3,200 nodes.
+    """
+    count = len(parents)
+    numbers = np.random.default_rng(count).integers(0, 2**64, count, np.uint64)
+    keys = np.empty((count, count), np.uint64)
+    for start in range(0, len(sources), _SOURCES_AT_ONCE):
+        some = sources[start : start + _SOURCES_AT_ONCE]
+        rows = parents[some]
+        hops = hops_of(some, rows).ravel()
+        # The place of the parent in the flat arrays.
+        above = (np.arange(len(some))[:, None] * count + rows).ravel()
+        sums = np.tile(numbers, len(some))
+        for depth in range(int(hops.max()), 0, -1):
+            places = np.flatnonzero(hops == depth)
+            np.add.at(sums, above[places], sums[places])
+        keys[:, some] = (sums.reshape(rows.shape) + rows.astype(np.uint64)).T
+    return keys
 
 
 def tables_of(
@@ -79,85 +111,41 @@ def tables_of(
     Raises:
         ValueError: a router has more classes than `CLASS_MAX`.
     """
-    from testbed.controller.paths import subtree_classes  # Numba takes half a second to load.
-
-    count = len(adjacency.first) - 1
+    count = len(parents)
     class_of = np.zeros((count, count), CLASS_DTYPE)
-    node, parent, first, child, child_class, crowded = subtree_classes(
-        adjacency.first, adjacency.neighbour, sources, parents, CLASS_MAX, class_of
-    )
-    if crowded != -1:
-        raise ValueError(
-            f"node {crowded}: more than {CLASS_MAX} different subtrees; a table cannot number them"
-        )
-    # By node, and at each node by number: the order of creation.
-    order = np.argsort(node, kind="stable")
-    sizes = np.diff(first)[order]
-    node, parent = node[order], parent[order]
-    places = _spans(first[:-1][order], sizes)
-    child, child_class, owner = child[places], child_class[places], np.repeat(np.arange(len(node)), sizes)
-    if floods:
-        words, sizes = _all_neighbours(
-            adjacency, parents, class_of, node, parent, (owner, child, child_class)
-        )
-    else:
-        words = adjacency.port[adjacency.positions(node[owner], child)]
-        words = words | np.where(class_of[child, node[owner]] == child_class, REUSABLE, 0)
-    ports = np.zeros(len(node), np.uint16)
-    inner = parent != NO_PARENT
-    ports[inner] = adjacency.port[adjacency.positions(node[inner], parent[inner])]
-    ends = np.zeros(len(node) + 1, np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    words = words.astype(np.uint16)
-    spans = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(node, minlength=count), out=spans[1:])
+    keys = _keys(sources, parents)
+    roots = {}  # of each router: the first source of each class
+    for router in sources.tolist():
+        reached = sources[(parents[sources, router] != NO_PARENT) | (sources == router)]
+        _, first, which = np.unique(keys[router, reached], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        if len(order) > CLASS_MAX:
+            raise ValueError(
+                f"node {router}: more than {CLASS_MAX} different subtrees; a table cannot number them"
+            )
+        numbers = np.empty(len(order), CLASS_DTYPE)
+        numbers[order] = np.arange(1, len(order) + 1)
+        class_of[router, reached] = numbers[which]
+        roots[router] = reached[first[order], None]
     tables = {}
-    for source in sources.tolist():
-        start, end = spans[source], spans[source + 1]
-        links = slice(adjacency.first[source], adjacency.first[source + 1])
-        tables[source] = BroadcastTable(
-            tuple(zip(adjacency.port[links].tolist(), adjacency.neighbour[links].tolist(), strict=True)),
+    for router, root in roots.items():
+        links = slice(adjacency.first[router], adjacency.first[router + 1])
+        port, target = adjacency.port[links], adjacency.neighbour[links]
+        # By class and link.
+        is_parent, is_child = target == parents[root, router], parents[root, target] == router
+        # Beyond a child off the tree there is nothing; so there is on the router's own tree if the child is
+        # reached another way.
+        equal = class_of[target, router] == class_of[target, root]
+        reusable = np.where(is_child, equal, parents[router, target] != router)
+        words = port | np.where(reusable, REUSABLE, 0) | np.where(is_child, 0, OFF_TREE)
+        kept = ~is_parent if floods else is_child
+        tables[router] = BroadcastTable(
+            tuple(zip(port.tolist(), target.tolist(), strict=True)),
             TreeClasses(
-                ports[start:end],
-                (ends[start : end + 1] - ends[start]).astype(np.uint32),
-                words[ends[start] : ends[end]],
+                (is_parent * port).sum(axis=1).astype(np.uint16),
+                np.concatenate(([0], np.cumsum(kept.sum(axis=1)))).astype(np.uint32),
+                words[kept].astype(np.uint16),
             ),
-            class_of[source],
+            class_of[router],
         )
     return tables
-
-
-def _spans(starts: _Array, sizes: _Array) -> _Array:
-    """The indices of spans that start at `starts`, one span behind the other."""
-    before = np.cumsum(sizes) - sizes
-    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
-
-
-def _all_neighbours(
-    adjacency: Adjacency,
-    parents: _Array,
-    class_of: _Array,
-    node: _Array,
-    parent: _Array,
-    on_tree: tuple[_Array, _Array, _Array],
-) -> tuple[_Array, _Array]:
-    """The children of classes where a router sends on all interfaces but the parent; and their numbers.
-
-    Args:
-        on_tree: of each child on the trees: its class, the child, the class of the child.
-    """
-    degrees = np.diff(adjacency.first)[node]
-    places = _spans(adjacency.first[:-1][node], degrees)
-    owner = np.repeat(np.arange(len(node)), degrees)
-    away = adjacency.neighbour[places] != parent[owner]
-    places, owner = places[away], owner[away]
-    target, at = adjacency.neighbour[places], node[owner]
-    # Beyond a child off the tree there is nothing; so there is on the router's own tree if the child is
-    # reached another way.
-    words = np.where(parents[at, target] == at, OFF_TREE, OFF_TREE | REUSABLE)
-    count = len(class_of)
-    keys, (known, child, child_class) = owner * count + target, on_tree
-    order = np.argsort(keys)
-    found = order[np.searchsorted(keys, known * count + child, sorter=order)]
-    words[found] = np.where(class_of[child, node[known]] == child_class, REUSABLE, 0)
-    return adjacency.port[places] | words, np.bincount(owner, minlength=len(node))

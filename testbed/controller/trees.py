@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from router.registry import Registry
 from router.wire.frames import BroadcastTable
-from testbed.controller.classes import NO_PARENT, Adjacency, tables_of
+from testbed.controller.classes import NO_PARENT, Adjacency, hops_of, tables_of
 from topos.model import Link, Topology
 
 
@@ -142,11 +142,9 @@ def hops_on_trees(
     topology: Topology, layer: BroadcastLayer, down_links: frozenset[int], down_nodes: frozenset[int]
 ) -> npt.NDArray[np.int32]:
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
-    from testbed.controller.paths import hops_from_sources  # Numba takes half a second to load.
-
     forest = layer(topology, down_links, down_nodes)
     hops = np.full(forest.parents.shape, -1, np.int32)
-    hops_from_sources(forest.sources, forest.parents, hops)
+    hops[forest.sources] = hops_of(forest.sources, forest.parents[forest.sources])
     return hops
 
 
