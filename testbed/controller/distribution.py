@@ -78,8 +78,8 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.liveness import Change, Legacy, LinkChange, Liveness
-from topos.model import Topology
+from testbed.controller.liveness import Change, Legacy, Liveness
+from topos.model import Link, Topology
 
 _EPOCH_MAX = 0xFFFF_FFFF
 #: More numbers than a controller uses between two legacies: a few for each router.
@@ -360,14 +360,13 @@ class Distribution:
     def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
             return  # not complete yet; the first epoch reports what is down
-        for change in changes:
-            if isinstance(change, LinkChange):
-                link = change.link
-                event = epochs.LINK_UP if change.up else epochs.LINK_DOWN
-                self._log(event.name, LinkEvent(link=link.index, u=link.u, v=link.v))
+        for what, up in changes:
+            if isinstance(what, Link):
+                event = epochs.LINK_UP if up else epochs.LINK_DOWN
+                self._log(event.name, LinkEvent(link=what.index, u=what.u, v=what.v))
             else:
-                event = epochs.NODE_UP if change.up else epochs.NODE_DOWN
-                self._log(event.name, NodeEvent(node=change.node))
+                event = epochs.NODE_UP if up else epochs.NODE_DOWN
+                self._log(event.name, NodeEvent(node=what))
             self._lost()
 
     def _watch_topology(self, now: float) -> None:

@@ -69,23 +69,8 @@ def read_incarnations(log: Path) -> dict[int, int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LinkChange:
-    """The change of a link, which went down or came up."""
-
-    link: Link
-    up: bool
-
-
-@dataclass(frozen=True, slots=True)
-class NodeChange:
-    """The change of a node, whose host port went down or came up."""
-
-    node: int
-    up: bool
-
-
-Change = LinkChange | NodeChange
+#: A link, or a node by its host port, that went down or came up; and whether it is up.
+Change = tuple[Link | int, bool]
 
 
 class Liveness:
@@ -122,11 +107,6 @@ class Liveness:
     def all_ready(self) -> bool:
         """Returns whether every switch is connected and has its pipeline."""
         return len(self._ready) == len(self._nodes)
-
-    @property
-    def ready(self) -> frozenset[int]:
-        """The nodes whose switches are connected and have their pipelines."""
-        return frozenset(self._ready)
 
     @property
     def down_ports(self) -> frozenset[tuple[int, int]]:
@@ -166,14 +146,10 @@ class Liveness:
             self._down_ports.add((node, port))
         if self._works(link, node) == before:
             return []
-        return [NodeChange(node, up) if link is None else LinkChange(link, up)]
+        return [(node if link is None else link, up)]
 
     def _works(self, link: Link | None, node: int) -> bool:
         """Returns whether a link is up or, if `link` is None, whether the host port of `node` is."""
-        return (node, HOST_PORT) not in self._down_ports if link is None else self._link_up(link)
-
-    def _link_up(self, link: Link) -> bool:
-        return (link.u, link.u_port) not in self._down_ports and (
-            link.v,
-            link.v_port,
-        ) not in self._down_ports
+        if link is None:
+            return (node, HOST_PORT) not in self._down_ports
+        return self._down_ports.isdisjoint(((link.u, link.u_port), (link.v, link.v_port)))
