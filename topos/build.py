@@ -50,26 +50,6 @@ def check_size(nodes: int) -> None:
         raise TopologyError(f"that would be more than {MAX_NODES} nodes; expected fewer")
 
 
-def check_seed(seed: int) -> None:
-    """Raises TopologyError unless the seed is a whole number from 0 up."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise TopologyError(f"seed is {seed!r}; expected an integer, 0 or more")
-
-
-def check_plane(plane: int, nodes: int) -> None:
-    """Raises TopologyError unless `nodes` distinct points fit on a `plane` x `plane` square."""
-    if isinstance(plane, bool) or not isinstance(plane, int) or plane < 1:
-        raise TopologyError(f"plane is {plane!r}; expected a whole number from 1 up")
-    if nodes > plane * plane:
-        raise TopologyError(f"{nodes} nodes do not fit on distinct points of a {plane} x {plane} plane")
-
-
-def check_cost(cost: str) -> None:
-    """Raises TopologyError unless `link_cost` knows the way in which links cost."""
-    if cost not in ("distance", "unit"):
-        raise TopologyError(f"cost is {cost!r}; expected 'distance' or 'unit'")
-
-
 def link_cost(a: tuple[int, int], b: tuple[int, int], cost: str) -> int:
     """The cost of a link between two points: "distance" (Euclidean, rounded, at least 1) or "unit" (1)."""
     return max(1, distance(a, b)) if cost == "distance" else 1
@@ -138,22 +118,8 @@ def build(
     for index, spec in enumerate(specs):
         used[spec.u] += 1
         used[spec.v] += 1
-        built.append(
-            Link(
-                index=index,
-                u=spec.u,
-                v=spec.v,
-                u_port=used[spec.u],
-                v_port=used[spec.v],
-                cost=spec.cost,
-                bandwidth_mbps=spec.bandwidth_mbps,
-                delay_ms=spec.delay_ms,
-                loss_percent=spec.loss_percent,
-                jitter_ms=spec.jitter_ms,
-                reorder_percent=spec.reorder_percent,
-                duplicate_percent=spec.duplicate_percent,
-            )
-        )
+        ports = {"u_port": used[spec.u], "v_port": used[spec.v]}
+        built.append(Link(index, **ports, **spec._asdict()))
     return Topology(name, ordered, tuple(built), tuple(notes))
 
 

@@ -7,29 +7,21 @@ Lengths on the plane have no unit. Every function raises `TopologyError` for a s
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from random import Random
+from decimal import Decimal, localcontext
+from itertools import accumulate
 from typing import Any
 
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
-from topos.build import (
-    LinkSpec,
-    build,
-    check_cost,
-    check_count,
-    check_plane,
-    check_seed,
-    check_size,
-    distinct_points,
-    link_cost,
-    placed,
-)
+from topos.build import LinkSpec, build, check_count, check_size, distance, distinct_points, placed
 from topos.model import Node, Topology, TopologyError
-from topos.scale_free import barabasi_albert, power_law
-from topos.waxman import Weights, growth_of
+from topos.scale_free import barabasi_albert, planar, power_law, seeded
 
+#: Weights of links are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
+_WEIGHT_UNIT = 10**12
 #: Distance between neighbours where a regular shape is drawn.
 _SPACING = 100
 
@@ -130,23 +122,54 @@ def waxman(
     """
     check_count("nodes", n, 1)
     check_count("links_per_node", links_per_node, 1)
-    check_plane(plane, n)
-    check_seed(seed)
     for parameter, value in (("alpha", alpha), ("beta", beta)):
         if not 0 < value <= 1:
             raise TopologyError(f"{parameter} is {value}; expected a number above 0 and at most 1")
-    check_cost(cost)
-    random = Random(seed)
+    random = seeded(seed, n, plane, cost)
     points = distinct_points(random, n, plane)
-    growth = growth_of(random, points, Weights(alpha, beta, plane), plane)
+    weight_of = _Weights(alpha, beta, plane)
+    neighbours: list[set[int]] = [set() for _ in points]
+    links: list[tuple[int, int]] = []
     first = min(links_per_node, n - 1)
-    for node in range(first, n):
-        growth.join(node, node, links_per_node)
-    for node in range(first):
-        growth.join(node, n, links_per_node)
-    specs = [LinkSpec(u, v, link_cost(points[u], points[v], cost)) for u, v in growth.links]
-    nodes = [placed(i, x, y) for i, (x, y) in enumerate(points)]
-    return build(f"waxman-{n}-seed-{seed}", nodes, specs)
+    for node, others in (*((node, node) for node in range(first, n)), *((node, n) for node in range(first))):
+        candidates = [other for other in range(others) if other != node and other not in neighbours[node]]
+        weights = [weight_of(distance(points[node], points[other])) for other in candidates]
+        for _ in range(min(links_per_node, len(candidates))):
+            totals = list(accumulate(weights))
+            chosen = bisect_right(totals, random.randrange(totals[-1]))
+            weights.pop(chosen)
+            other = candidates.pop(chosen)
+            links.append((node, other))
+            neighbours[node].add(other)
+            neighbours[other].add(node)
+    return planar(f"waxman-{n}-seed-{seed}", points, links, cost)
+
+
+class _Weights:
+    """round(alpha * exp(-d / (beta * L)) * _WEIGHT_UNIT), at least 1, for whole distances d.
+
+    `Decimal.exp` is correctly rounded everywhere; `math.exp` depends on the platform's C library.
+
+    Args:
+        alpha, beta: the model's parameters.
+        plane: side of the square, L its diagonal.
+    """
+
+    def __init__(self, alpha: float, beta: float, plane: int) -> None:
+        self._factor = Decimal(alpha) * _WEIGHT_UNIT
+        with localcontext() as context:
+            context.prec = 28
+            self._scale = Decimal(beta) * Decimal(2 * plane * plane).sqrt()
+        self._known: dict[int, int] = {}
+
+    def __call__(self, distance: int) -> int:
+        weight = self._known.get(distance)
+        if weight is None:
+            with localcontext() as context:
+                context.prec = 28
+                exact = self._factor * (-distance / self._scale).exp()
+            weight = self._known[distance] = max(1, int(exact.to_integral_value()))
+        return weight
 
 
 def _circle(first: int, count: int) -> list[Node]:

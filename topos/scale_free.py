@@ -7,22 +7,13 @@ The arguments determine the graph on every Python and platform: drawing uses int
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from itertools import accumulate
 from random import Random
 
-from topos.build import (
-    LinkSpec,
-    build,
-    check_cost,
-    check_count,
-    check_plane,
-    check_seed,
-    distinct_points,
-    link_cost,
-    placed,
-)
+from topos.build import LinkSpec, build, check_count, distinct_points, link_cost, placed
 from topos.model import Topology, TopologyError
 
 #: Weights of degrees are integers in units of 1 / _WEIGHT_UNIT.
@@ -51,7 +42,7 @@ def barabasi_albert(
     """
     check_count("nodes", n, 1)
     check_count("links_per_node", links_per_node, 1)
-    random = _random(seed, n, plane, cost)
+    random = seeded(seed, n, plane, cost)
     points = distinct_points(random, n, plane)
     links: list[tuple[int, int]] = []
     #: Each node as often as it has links.
@@ -65,7 +56,7 @@ def barabasi_albert(
         for other in chosen:
             links.append((node, other))
             ends += (node, other)
-    return _topology(f"barabasi-albert-{n}-seed-{seed}", points, links, cost)
+    return planar(f"barabasi-albert-{n}-seed-{seed}", points, links, cost)
 
 
 def power_law(
@@ -98,7 +89,7 @@ def power_law(
     check_count("least_degree", least_degree, 1)
     if not 1 < exponent < math.inf:
         raise TopologyError(f"exponent is {exponent}; expected a number above 1")
-    random = _random(seed, n, plane, cost)
+    random = seeded(seed, n, plane, cost)
     points = distinct_points(random, n, plane)
     free = _degrees(random, n, exponent, least_degree)
     order = sorted(range(n), key=lambda node: -free[node])
@@ -121,7 +112,7 @@ def power_law(
     for u, v in zip(open_ends[::2], open_ends[1::2], strict=False):
         if u != v and (u, v) not in links and (v, u) not in links:
             links[u, v] = None
-    return _topology(f"power-law-{n}-seed-{seed}", points, list(links), cost)
+    return planar(f"power-law-{n}-seed-{seed}", points, list(links), cost)
 
 
 def _degrees(random: Random, n: int, exponent: float, least: int) -> list[int]:
@@ -132,27 +123,30 @@ def _degrees(random: Random, n: int, exponent: float, least: int) -> list[int]:
         # `Decimal` rounds correctly everywhere; `math.pow` depends on the platform's C library.
         weights = [max(1, int(Decimal(k) ** -Decimal(exponent) * _WEIGHT_UNIT)) for k in degrees]
     totals = list(accumulate(weights))
-    return [degrees[_place(totals, random.randrange(totals[-1]))] for _ in range(n)]
+    return [degrees[bisect_right(totals, random.randrange(totals[-1]))] for _ in range(n)]
 
 
-def _place(totals: Sequence[int], drawn: int) -> int:
-    """The index of the first total above `drawn`."""
-    low, high = 0, len(totals) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if totals[middle] > drawn else (middle + 1, high)
-    return low
+def seeded(seed: int, n: int, plane: int, cost: str) -> Random:
+    """The generator of a seed, once the arguments that all graphs on the plane have are checked.
 
-
-def _random(seed: int, n: int, plane: int, cost: str) -> Random:
-    check_seed(seed)
-    check_plane(plane, n)
-    check_cost(cost)
+    Raises:
+        TopologyError: the seed is no whole number from 0 up, `n` distinct points do not fit on a `plane` x
+            `plane` square, or `link_cost` does not know the way in which links cost.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise TopologyError(f"seed is {seed!r}; expected an integer, 0 or more")
+    if isinstance(plane, bool) or not isinstance(plane, int) or plane < 1:
+        raise TopologyError(f"plane is {plane!r}; expected a whole number from 1 up")
+    if n > plane * plane:
+        raise TopologyError(f"{n} nodes do not fit on distinct points of a {plane} x {plane} plane")
+    if cost not in ("distance", "unit"):
+        raise TopologyError(f"cost is {cost!r}; expected 'distance' or 'unit'")
     return Random(seed)
 
 
-def _topology(
+def planar(
     name: str, points: Sequence[tuple[int, int]], links: Sequence[tuple[int, int]], cost: str
 ) -> Topology:
+    """The topology of nodes at points of the plane; `cost` is that of `link_cost`."""
     nodes = [placed(number, x, y) for number, (x, y) in enumerate(points)]
     return build(name, nodes, [LinkSpec(u, v, link_cost(points[u], points[v], cost)) for u, v in links])

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
-from unittest.mock import patch
 
 import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topos import generators
 from topos.build import LinkSpec, build
 from topos.generators import grid, line, ring, star, tree, waxman
 from topos.loaders import from_json, to_json
 from topos.model import Node, Topology
-from topos.waxman import ArrayGrowth, PlainGrowth, Weights, growth_of
 
 _seeds = st.integers(0, 2**64)
 _waxman = st.builds(
@@ -83,29 +79,3 @@ def test_properties_of_links_survive_json(topology: Topology, data: st.DataObjec
     nodes = [Node(node.id) for node in topology.nodes]
     declared = build(data.draw(st.text()), nodes, specs)
     assert from_json(to_json(declared)) == declared
-
-
-@given(
-    st.integers(1, 60),
-    _seeds,
-    st.integers(1, 4),
-    st.integers(8, 2000),
-    st.floats(0.01, 1),
-    st.floats(0.01, 1),
-)
-@settings(deadline=None)
-def test_waxman_draws_the_same_links_with_arrays(
-    nodes: int, seed: int, links_per_node: int, plane: int, alpha: float, beta: float
-) -> None:
-    graphs = []
-    for growth in (PlainGrowth, ArrayGrowth):
-        with patch.object(generators, "growth_of", lambda *made, of=growth: of(*made[:3])):
-            graphs.append(waxman(nodes, seed, alpha, beta, links_per_node, plane))
-    assert graphs[0] == graphs[1]
-
-
-def test_large_waxman_graphs_are_drawn_with_arrays() -> None:
-    points, weights = [(0, 0)] * 1000, Weights(0.15, 0.2, 1000)
-    assert isinstance(growth_of(Random(1), points, weights, 1000), ArrayGrowth)
-    assert isinstance(growth_of(Random(1), points[:999], weights, 1000), PlainGrowth)
-    assert isinstance(growth_of(Random(1), points, weights, 1 << 19), PlainGrowth)
