@@ -10,6 +10,11 @@ from captures.rundir.oracle import Judgement
 
 #: Outcomes of the rounds that say something of the quality of the service.
 _DECIDED = ("satisfied", "starved", "short")
+#: Answers of the oracle that the key has as they are.
+_COPIED = (
+    *("cbr_crossings", "cbr_control", "registrations", "publications", "deliveries", "deliveries_from"),
+    *("outcomes", "violations", "examples", "starved_decided", "undecided"),
+)
 
 
 def attention_keys(inputs: Inputs, frames: Mapping[str, int]) -> dict[str, Any] | None:
@@ -41,7 +46,7 @@ def service_keys(judged: Judgement, frames: Mapping[str, int], overload: int) ->
         frames.get(kind, 0) for kind in ("PUB", "FLUSH", "SUB", "OVERLOAD")
     )
     control, cbr = subs + notifications, judged["cbr_crossings"]
-    outcomes = judged["outcomes"]
+    outcomes, answers = judged["outcomes"], dict(judged)
     decided = sum(outcomes[each] for each in _DECIDED)
     return {
         "saved_bandwidth": _share(cbr - publications, cbr),
@@ -54,17 +59,7 @@ def service_keys(judged: Judgement, frames: Mapping[str, int], overload: int) ->
         "notification_crossings": notifications,
         "flush_crossings": flushes,
         "overload": overload,
-        "cbr_crossings": cbr,
-        "cbr_control": judged["cbr_control"],
-        "registrations": judged["registrations"],
-        "publications": judged["publications"],
-        "deliveries": judged["deliveries"],
-        "deliveries_from": dict(judged["deliveries_from"]),
-        "outcomes": dict(outcomes),
-        "violations": dict(judged["violations"]),
-        "examples": list(judged["examples"]),
-        "starved_decided": judged["starved_decided"],
-        "undecided": judged["undecided"],
+        **{key: answers[key] for key in _COPIED},
     }
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import DELIVERIES, signed64
+from captures.accounting.log_tables import DELIVERIES, as_table, signed64
 from captures.accounting.reconcile import Total
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import ATTRIBUTES
@@ -103,7 +103,7 @@ def unwritten_times(inputs: Inputs) -> pa.Table:
     """
     rows = [(node, True, since_ns, until_ns) for node, since_ns, until_ns in unwritten(inputs.faults)]
     rows += [(node, False, 0, NEVER_NS) for node, _ in killed_routers(inputs.faults)]
-    return pa.Table.from_pylist([dict(zip(_UNWRITTEN.names, row, strict=True)) for row in rows], _UNWRITTEN)
+    return as_table(rows, _UNWRITTEN)
 
 
 def resolution_ns(inputs: Inputs) -> int:

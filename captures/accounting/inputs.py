@@ -16,6 +16,7 @@ from captures.accounting.log_tables import (
     ApplicationTables,
     FirstPredicate,
     application_tables,
+    as_table,
     opening_predicates,
     oracle_table,
 )
@@ -291,20 +292,12 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
     Args:
         damaged: capture -> how its file ends inside a record (`defects`).
     """
-    rows = [
-        {
-            "capture": capture.identity.name,
-            "kind": capture.identity.kind,
-            "link": capture.identity.link,
-            "node": capture.identity.node,
-            "frames_written": capture.captured,
-            "received_by_filter": capture.received_by_filter,
-            "dropped_by_kernel": capture.dropped_by_kernel,
-            "defect": damaged.get(capture.identity.name),
-        }
-        for capture in captures
-    ]
-    return pa.Table.from_pylist(rows, schema=FILES)
+    rows = []
+    for each in captures:
+        which = each.identity
+        counted = each.captured, each.received_by_filter, each.dropped_by_kernel
+        rows.append((which.name, which.kind, which.link, which.node, *counted, damaged.get(which.name)))
+    return as_table(rows, FILES)
 
 
 def _doubles(event: Mapping[str, Any]) -> bool:

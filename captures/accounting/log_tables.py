@@ -19,7 +19,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import WorkloadLine
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
-from captures.rundir.routing_tables import TableRow, read_routing_tables
+from captures.rundir.routing_tables import TableRow
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message, Value
 from router.predicates.printer import format_message, format_predicate
@@ -77,7 +77,7 @@ class ApplicationTables:
         """Every event, as the table `applications`."""
         ordered = sorted(self.rows, key=lambda event: event[0])
         rows = [(clock.experiment_s(event[0]), *event) for event in ordered]
-        return _table(rows, TABLES["applications"].schema)
+        return as_table(rows, TABLES["applications"].schema)
 
 
 def signed64(number: int) -> int:
@@ -128,11 +128,11 @@ def application_tables(run: RunLayout) -> ApplicationTables:
         events.append((t_ns, requested_ns, node, app, line["event"], *message, text))
     with _expecting(str(run.applications_folder)):
         return ApplicationTables(
-            _table(sent, SENT),
-            _table(deliveries, DELIVERIES),
-            _table(lost, DELIVERIES),
-            _table(discarded, DISCARDED),
-            _table(declared, DECLARED),
+            as_table(sent, SENT),
+            as_table(deliveries, DELIVERIES),
+            as_table(lost, DELIVERIES),
+            as_table(discarded, DISCARDED),
+            as_table(declared, DECLARED),
             first,
             last_ns,
             attribute_maps(contents),
@@ -155,21 +155,12 @@ def controller_table(run: RunLayout, clock: Clock) -> pa.Table:
         details = json.dumps(rest) if rest else None
         rows.append((clock.experiment_s(t_ns), t_ns, event, *columns, details))
     with _expecting(str(run.controller_log)):
-        return _table(rows, TABLES["controller"].schema)
-
-
-def routing_table(run: RunLayout) -> pa.Table:
-    """The tables of the routers at the end of the run as the table `routing_tables`; empty without any.
-
-    Raises:
-        RunFolderError: the file is malformed.
-    """
-    return routing_rows(read_routing_tables(run))
+        return as_table(rows, TABLES["controller"].schema)
 
 
 def routing_rows(tables: Mapping[int, Sequence[TableRow]]) -> pa.Table:
     """The rows of routers by node, as the table `routing_tables`."""
-    return _table(
+    return as_table(
         [
             (node, row["interface"], row["scope"], row["predicate"], row.get("part", "forwarding"))
             for node, rows in tables.items()
@@ -203,7 +194,7 @@ def oracle_rows(answers: Iterable[OracleAnswer]) -> pa.Table:
         )
         for line in answers
     ]
-    return _table(rows, TABLES["oracle"].schema)
+    return as_table(rows, TABLES["oracle"].schema)
 
 
 def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:
@@ -223,10 +214,11 @@ def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine])
 def opening_table(opening: Mapping[int, FirstPredicate]) -> pa.Table:
     """The opening predicates with the columns of `OPENING`."""
     rows = [(node, first.requested_ns, first.confirmed_ns) for node, first in sorted(opening.items())]
-    return _table(rows, OPENING)
+    return as_table(rows, OPENING)
 
 
-def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+def as_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """The table of these rows, with one chunk: Spark accepts no column without any."""
     columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [() for _ in schema]
     return pa.table(
         [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

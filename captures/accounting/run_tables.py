@@ -9,7 +9,7 @@ import networkx as nx
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import signed64
+from captures.accounting.log_tables import as_table, signed64
 from captures.rundir.applications import AttentionEvent
 from captures.rundir.oracle import read_subscriptions
 from captures.tables.catalogue import TABLES
@@ -73,13 +73,7 @@ def directions(inputs: Inputs) -> pa.Table:
     """Returns the directions of the captured links, with the columns of `DIRECTIONS`."""
     ends = [(each.identity.link, each.identity.u, each.identity.v) for each in inputs.captures]
     rows = [(link, *pair) for link, u, v in ends if link is not None for pair in ((u, v), (v, u))]
-    names = DIRECTIONS.names
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=DIRECTIONS)
-
-
-def shortest_path_table(inputs: Inputs) -> pa.Table:
-    """The shortest paths from the nodes that sent messages."""
-    return shortest_paths(inputs.links, inputs.senders)
+    return as_table(rows, DIRECTIONS)
 
 
 def cost_graph(links: Iterable[Link]) -> nx.Graph:
@@ -95,14 +89,12 @@ def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:
     A node that `links` do not connect with a source has no row for it.
     """
     graph = cost_graph(links)
-    tables = [SHORTEST.empty_table()]
+    rows: list[tuple[int, ...]] = []
     for source in sorted(set(sources) & set(graph)):
         hops = nx.single_source_shortest_path_length(graph, source)
         costs = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
-        others = [node for node in hops if node != source]
-        columns = ([source] * len(others), others, [hops[v] for v in others], [costs[v] for v in others])
-        tables.append(pa.table(dict(zip(SHORTEST.names, columns, strict=True)), schema=SHORTEST))
-    return pa.concat_tables(tables)
+        rows += [(source, node, hops[node], costs[node]) for node in hops if node != source]
+    return as_table(rows, SHORTEST)
 
 
 def subscription_table(inputs: Inputs) -> pa.Table:

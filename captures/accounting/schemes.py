@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
+from captures.accounting.log_tables import as_table
 from captures.rundir.files import RunFolderError
 from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
 from router.predicates.encoded.model import BloomPredicate
@@ -80,10 +81,7 @@ def held(inputs: Inputs) -> pa.Table:
         counters = inputs.router_counters.get(node, {})
         if "engine_bytes" in counters:
             rows.append((node, "engine", "bytes", counters["engine_bytes"]))
-    columns = list(zip(*rows, strict=True)) or [() for _ in _SCHEMA]
-    return pa.Table.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
-    )
+    return as_table(rows, _SCHEMA)
 
 
 def _parts(entry: TableRow, senders: Collection[int]) -> Iterator[tuple[str, int]]:

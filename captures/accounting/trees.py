@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from captures.accounting.inputs import Inputs
+from captures.accounting.log_tables import as_table
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
 from captures.tables.catalogue import TABLES
@@ -20,11 +20,6 @@ from router.wire.table import decode_table
 
 TREES = TABLES["trees"].schema
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
-
-
-def tree_table(inputs: Inputs) -> pa.Table:
-    """The trees of the nodes that sent messages."""
-    return read_trees(inputs.captures, inputs.run.path, inputs.senders)
 
 
 def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[int]) -> pa.Table:
@@ -39,20 +34,15 @@ def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[
         captures.pcap.reader.PcapError, OSError: as `PcapReader`.
     """
     ascending = sorted(sources)
-    batches = []
+    rows: list[tuple[Any, ...]] = []
     for capture in captures:
         if capture.identity.kind == "host":
-            rows: list[tuple[Any, ...]] = []
             known: set[int] = set()
             for epoch, told_ns, table in _tables(run / capture.file):
                 if epoch not in known:
                     known.add(epoch)
                     rows += _rows(epoch, capture.identity.node, told_ns, table, ascending)
-            columns = list(zip(*rows, strict=True)) or [() for _ in TREES]
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, TREES, strict=True)]
-            batches.append(pa.RecordBatch.from_arrays(arrays, schema=TREES))
-    # Spark accepts no column without a chunk, as there would be where no host link was captured.
-    return pa.Table.from_batches(batches, schema=TREES) if batches else TREES.empty_table()
+    return as_table(rows, TREES)
 
 
 def _rows(
