@@ -9,12 +9,12 @@ kept it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from captures.accounting.baselines import message_epochs, parents_of
+from captures.accounting.baselines import message_epochs, paths_to, trees_of
 from captures.accounting.inputs import Inputs
 
 _Message = tuple[int, int]
@@ -58,25 +58,17 @@ def _crossings(
         seen: see `private_keys`.
         receivers: message -> the nodes of members that got it, by cause; None: they kept it.
     """
-    parents, _ = parents_of(trees)
+    tree_at, _ = trees_of(trees)
     epochs = message_epochs(inputs.log.sent, trees, seen)
     crossed: Counter[str] = Counter()
     for row in seen.to_pylist():
         message = row["source"], row["seq"]
         own: _Receivers = receivers.get(message, {})
-        tree = parents.get((row["source"], epochs.get(message, -1)), {})
+        tree = tree_at.get((row["source"], epochs.get(message, -1)), {})
         paths: set[int] = set()
         for name in (None, *_CAUSES, *(cause for cause in own if cause not in (None, *_CAUSES))):
-            before = len(paths)
-            _add_paths(paths, tree, row["source"], own.get(name, ()))
-            crossed["kept" if name is None else name if name in _CAUSES else "other"] += len(paths) - before
+            further = paths_to(tree, own.get(name, ())) - paths
+            crossed["kept" if name is None else name if name in _CAUSES else "other"] += len(further)
+            paths |= further
         crossed["no_delivery"] += row["crossings"] - len(paths)
     return {name: crossed[name] for name in ("kept", *_CAUSES, "other", "no_delivery")}
-
-
-def _add_paths(paths: set[int], parents: Mapping[int, int], source: int, nodes: Iterable[int]) -> None:
-    """Adds the links of the paths from the source to nodes, each named by its farther end."""
-    for node in nodes:
-        while node != source and node in parents and node not in paths:
-            paths.add(node)
-            node = parents[node]

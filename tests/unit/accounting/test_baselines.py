@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
 from captures.accounting.account import account_directly
-from captures.accounting.baselines import _cheapest, count, tree_of
+from captures.accounting.baselines import WAYS, _cheapest, compute, tree_of
 from captures.accounting.run_tables import cost_graph
 from captures.rundir.layout import RunLayout
 from testbed.controller.trees import LAYERS
@@ -25,36 +25,58 @@ from topos.build import LinkSpec, build
 from topos.model import Node
 
 #: Links 0-1, 1-2, 2-3 of cost 10 and 0-3 of cost 15.
-_RING = build(
-    "ring", [Node(n) for n in range(4)], [LinkSpec(0, 1, 10), LinkSpec(1, 2, 10), LinkSpec(2, 3, 10)]
+_CLOSED = build(
+    "ring",
+    [Node(n) for n in range(4)],
+    [LinkSpec(0, 1, 10), LinkSpec(1, 2, 10), LinkSpec(2, 3, 10), LinkSpec(0, 3, 15)],
 )
-_CLOSED = build("ring", _RING.nodes, [*(LinkSpec(n, n + 1, 10) for n in range(3)), LinkSpec(0, 3, 15)])
 
 
 def test_the_cheapest_tree_takes_the_cheap_way() -> None:
-    tree = _cheapest(0, 4, cost_graph(_CLOSED.links))
-    assert tree.parent.tolist() == [-1, 0, 1, 0]
-    assert sorted(tree.inwards.tolist()) == [1, 2, 3]
+    assert _cheapest(0, cost_graph(_CLOSED.links)) == {1: 0, 2: 1, 3: 0}
 
 
 def test_nodes_that_do_not_lead_to_the_source_are_no_part_of_the_tree() -> None:
-    tree = tree_of(0, 5, {1: 0, 2: 3, 3: 2, 4: 1})
-    assert tree.parent.tolist() == [-1, 0, -1, -1, 1]
-    assert tree.inwards.tolist() == [4, 1]
+    assert tree_of(0, {1: 0, 2: 3, 3: 2, 4: 1}) == {1: 0, 4: 1}
 
 
 def test_crossings_of_the_three_ways() -> None:
     """Receivers 2 and 3: along the chain 3 links; unicast takes 0-1-2 and 0-3; the second goes nowhere."""
-    chain = _cheapest(0, 4, cost_graph(_RING.links))
-    receivers = np.array([[1, 0, 1, 1], [1, 0, 0, 0], [0, 1, 0, 0]])
-    counted = {
-        way: (matrix.sum(axis=1).tolist(), matrix.sum(axis=0).tolist())
-        for way, _, matrix in count(chain, _cheapest(0, 4, cost_graph(_CLOSED.links)), receivers)
+    receivers = {1: (0, 2, 3), 2: (0,), 3: (1,)}
+    messages = [{"source": 0, "seq": seq} for seq in receivers]
+    chain: list[dict[str, Any]] = [
+        {"source": 0, "epoch": 1, "node": node, "parent": node - 1, "off_tree": [], "told_ns": 0}
+        for node in (1, 2, 3)
+    ]
+    found = compute(
+        _CLOSED,
+        pa.Table.from_pylist([each | {"sent_ns": 1} for each in messages]),
+        pa.Table.from_pylist(chain),
+        pa.Table.from_pylist(
+            [
+                {"source": 0, "seq": seq, "node": node, "expected": True}
+                for seq, nodes in receivers.items()
+                for node in nodes
+            ]
+        ),
+        pa.Table.from_pylist([each | {"epoch": 1} for each in messages]),
+    )
+    columns = found.baselines.to_pydict()
+    assert columns["receivers"] == [3, 1, 1]
+    assert {way: columns[way] for way in WAYS} == {
+        "broadcast": [3, 3, 3],
+        "unicast": [3, 0, 1],
+        "minimal": [3, 0, 1],
     }
-    assert counted == {
-        "broadcast": ([3, 3, 3], [0, 3, 3, 3]),
-        "unicast": ([3, 0, 1], [0, 2, 1, 1]),
-        "minimal": ([3, 0, 1], [0, 2, 1, 1]),
+    crossed = {
+        (row["from_node"], row["to_node"]): tuple(row[way] for way in WAYS)
+        for row in found.link_baselines.to_pylist()
+    }
+    assert crossed == dict.fromkeys([(1, 0), (2, 1), (3, 2), (3, 0)], (0, 0, 0)) | {
+        (0, 1): (3, 2, 2),
+        (1, 2): (3, 1, 1),
+        (2, 3): (3, 0, 1),
+        (0, 3): (0, 1, 0),
     }
 
 
