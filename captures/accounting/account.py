@@ -40,7 +40,7 @@ _INPUTS, _START, _TSHARK, _LOGS = "small files", "start of Spark", "tshark", "ta
 _EXPECTED = len((_INPUTS, _START, _TSHARK, _LOGS, *ANSWERS, *TABLES))
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
-#: Threads for tshark, the tables of logs, and the queries of Spark.
+#: Threads for capinfos, the tables of logs, and the queries of Spark.
 _THREADS = 3
 #: Seconds of silence after Ctrl-C before "ending ..." is printed.
 _SILENT_S = 1.0
@@ -139,7 +139,7 @@ def _accounted(
     size = sum(path.stat().st_size for path in files.values())
     log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > LARGE_BYTES)
-    # tshark and the walks need no Spark: they run while it starts.
+    # capinfos and the walks need no Spark: they run while it starts.
     with _threads() as pool:
         counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, files)
         sources = Sources(inputs, files)
@@ -195,7 +195,7 @@ def _staged(stages: Stages, name: str, work: Callable[[_Given], _Made], given: _
 
 @contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads for one accounting. After Ctrl-C, says so if their end takes long, such as that of tshark."""
+    """Threads for one accounting. After Ctrl-C, says so if their end takes long, such as that of capinfos."""
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     try:
         yield pool

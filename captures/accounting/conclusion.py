@@ -60,7 +60,7 @@ def conclusion(
         engine: that has counted: `spark` or `duckdb`.
         steps: of the engine.
         answers: the rows of the texts `ANSWERS`.
-        tshark: capture -> frames that tshark reads; or why it reads none.
+        tshark: capture -> frames that tshark's reader finds; or why it reads none.
     """
     inputs = steps.sources.inputs
     totals = [Total(**row) for row in answers["capture_totals"]]

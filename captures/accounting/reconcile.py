@@ -1,5 +1,5 @@
-"""Compares the captures with tshark, with the counters of routers and switches, and with the records of
-applications.
+"""Compares the captures with the reader of tshark, with the counters of routers and switches, and with the
+records of applications.
 
 A reconciliation is `{"expected": n, "found": n, "differences": [{"where", "expected", "found"}, ...]}`: the
 total of frames by the other source, Spark's total of the captures, and every number that differs.
@@ -8,10 +8,10 @@ total of frames by the other source, Spark's total of the captures, and every nu
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,6 @@ _ARRIVAL_DROPS = (
     *("not_from_controller", "not_from_router", "not_addressed", "malformed", "not_handled", "other_run"),
     *("bad_table", "epoch_ahead", "unknown_neighbour", "ra_old", "sr_old"),
 )
-#: Files that one mergecap reads: it opens all of them at once.
-_FILES_AT_ONCE = 200
 _TSHARK_TIMEOUT_S = 600.0
 
 
@@ -69,75 +67,36 @@ class Total:
 
 
 class TsharkError(RuntimeError):
-    """tshark or mergecap cannot be run, or does not end in time: it reads none of the captures."""
+    """capinfos cannot be run, or does not end in time: Wireshark reads none of the captures."""
 
 
 def tshark_counts(files: Mapping[str, Path]) -> dict[str, int]:
-    """The number of frames that tshark reads in each file, by the keys of `files`.
+    """The number of frames that Wireshark's reader, which is tshark's too, finds in each file, by the keys.
 
-    One tshark reads many files: mergecap concatenates them, each as an interface of its own. Files that
-    mergecap cannot merge, such as a truncated one, are read one by one.
+    A file that it does not read to the end has fewer frames, or none, which the reconciliation finds.
 
     Raises:
-        TsharkError: the tools are missing or do not end in time.
+        TsharkError: capinfos is missing, fails, or does not end in time.
     """
-    names = sorted(files)
-    chunks = [names[start : start + _FILES_AT_ONCE] for start in range(0, len(names), _FILES_AT_ONCE)]
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        counted = list(pool.map(lambda chunk: _count_together([files[name] for name in chunk]), chunks))
-        alone = [
-            name for chunk, counts in zip(chunks, counted, strict=True) if counts is None for name in chunk
-        ]
-        found = dict(zip(alone, pool.map(lambda name: _count_alone(files[name]), alone), strict=True))
-    for chunk, counts in zip(chunks, counted, strict=True):
-        if counts is not None:
-            found.update(zip(chunk, counts, strict=True))
-    return found
-
-
-def _count_together(paths: Sequence[Path]) -> list[int] | None:
-    """The number of frames of each file, from one tshark; None: mergecap cannot merge the files."""
+    # A row for each file that could be read: its name, a tab, the number of frames.
+    command = ["capinfos", "-T", "-r", "-c", *map(str, files.values())]
     try:
-        with subprocess.Popen(
-            ["mergecap", "-a", "-I", "none", "-w", "-", *map(str, paths)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        ) as merge:
-            output = _tshark("-", "frame.interface_id", stdin=merge.stdout)
-        if merge.returncode != 0:
-            return None
+        done = subprocess.run(command, capture_output=True, timeout=_TSHARK_TIMEOUT_S, check=False)
     except OSError as error:
-        raise TsharkError(f"cannot run mergecap: {error}") from error
-    counts = Counter(int(line) for line in output)
-    return [counts[position] for position in range(len(paths))]
-
-
-def _count_alone(path: Path) -> int:
-    return len(_tshark(str(path), "frame.number"))
-
-
-def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[bytes]:
-    command = ["tshark", "-n", "-r", source, "-T", "fields", "-e", field]
-    try:
-        done = subprocess.run(
-            command, stdin=stdin, capture_output=True, timeout=_TSHARK_TIMEOUT_S, check=False
-        )
-    except OSError as error:
-        raise TsharkError(f"cannot run tshark: {error}") from error
+        raise TsharkError(f"cannot run capinfos: {error}") from error
     except subprocess.TimeoutExpired as error:
-        raise TsharkError(f"tshark did not read the captures within {_TSHARK_TIMEOUT_S:g} s") from error
-    if done.returncode < 0:
-        raise TsharkError(f"tshark was ended by signal {-done.returncode} while it read {source}")
-    # Of a capture that it cannot read it says: "The file ...", or "The standard input ...".
-    if done.returncode > 0 and not done.stdout and b"tshark: The " not in done.stderr:
+        raise TsharkError(f"capinfos did not read the captures within {_TSHARK_TIMEOUT_S:g} s") from error
+    # 1 and 2: a file is damaged, or is no capture.
+    if done.returncode not in (0, 1, 2):
         words = " ".join(done.stderr.decode(errors="replace").split())
-        raise TsharkError(f"tshark ended with status {done.returncode}: {words}")
-    # A capture that it does not read to the end has fewer frames, which the reconciliation finds.
-    return done.stdout.split()
+        raise TsharkError(f"capinfos ended with status {done.returncode}: {words}")
+    rows = (os.fsdecode(line).rpartition("\t") for line in done.stdout.splitlines())
+    counts = {name: int(frames) for name, _, frames in rows}
+    return {key: counts.get(str(path), 0) for key, path in files.items()}
 
 
 def reconcile_tshark(totals: Iterable[Total], tshark: Mapping[str, int]) -> Reconciliation:
-    """Frames per file: tshark against the captures."""
+    """Frames per file: Wireshark's reader against the captures."""
     return _of_files("tshark", tshark, totals)
 
 

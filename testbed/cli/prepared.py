@@ -112,7 +112,7 @@ def _follow(requested: threading.Event) -> None:
         requested.set()
     process_folder().end_processes()
     process_folder().remove()
-    # tshark and mergecap get no Ctrl-C: this process leads a session, and a group, of its own.
+    # capinfos gets no Ctrl-C: this process leads a session, and a group, of its own.
     os.killpg(os.getpid(), signal.SIGKILL)
 
 

@@ -11,7 +11,7 @@ ABSENT = "–"
 #: Greatest share of the expected deliveries that may be undecided without a word beside the verdict.
 _FEW_UNDECIDED = 0.05
 _RECONCILED = {
-    "tshark": "captures, counted by tshark",
+    "tshark": "captures, counted by tshark's reader",
     "captures": "captures' own counters",
     "routers": "routers' own counters",
     "ovs": "Open vSwitch port counters",

@@ -130,13 +130,13 @@ def test_a_tshark_that_cannot_begin_has_counted_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one whose library is missing; 0 frames of each file would be a difference."""
-    program = tmp_path / "tshark"
-    program.write_text("#!/bin/sh\necho 'tshark: error while loading shared libraries' >&2\nexit 127\n")
+    program = tmp_path / "capinfos"
+    program.write_text("#!/bin/sh\necho 'capinfos: error while loading shared libraries' >&2\nexit 127\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     file = tmp_path / "a.pcap"
     file.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1))
-    with pytest.raises(TsharkError, match="status 127: tshark: error while loading shared libraries"):
+    with pytest.raises(TsharkError, match="status 127: capinfos: error while loading shared libraries"):
         tshark_counts({"a": file})
 
 

@@ -89,17 +89,17 @@ def test_without_some_captures_the_rest_is_accounted_for_alike(
     assert {key: partial[key] for key in same} == {key: summary[key] for key in same}
 
 
-def test_without_an_answer_of_tshark_the_accounting_is_kept_and_the_verdict_says_so(
+def test_without_an_answer_of_capinfos_the_accounting_is_kept_and_the_verdict_says_so(
     session: SparkSession, tmp_path: Path, summary: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starved = tmp_path / "bin" / "tshark"
+    starved = tmp_path / "bin" / "capinfos"
     starved.parent.mkdir()
     starved.write_text("#!/bin/sh\nexec sleep 100\n")
     starved.chmod(0o755)
     monkeypatch.setenv("PATH", f"{starved.parent}:{os.environ['PATH']}")
     monkeypatch.setattr("captures.accounting.reconcile._TSHARK_TIMEOUT_S", 0.1)
     found = _accounted(session, tmp_path / "run")
-    assert found["rests_on"].pop("no_tshark") == "tshark did not read the captures within 0.1 s"
+    assert found["rests_on"].pop("no_tshark") == "capinfos did not read the captures within 0.1 s"
     expected = json.loads(json.dumps(summary))
     del expected["reconciliation"]["tshark"], expected["rests_on"]["no_tshark"]
     assert found == expected
