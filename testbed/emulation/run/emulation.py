@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,16 +26,17 @@ from captures.rundir.faults import FaultRecord, PartName, append_fault
 from captures.rundir.inputs import Manifest, read_manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_lag, write_timings
-from captures.rundir.routing_tables import TableRow, write_routing_tables
+from captures.rundir.routing_tables import write_routing_tables
 from router.privacy.application import PrivateApplication
 from router.protocol.options import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
-from router.runtime.client import Client, ClientError
+from router.runtime.client import ClientError
 from router.runtime.process import RouterSpec
 from router.wire.header import HOST_PORT
 from testbed.controller.settings import Settings
 from testbed.emulation.control.commands import Commands
 from testbed.emulation.control.quiescence import quiet_period_s
+from testbed.emulation.control.running import Running
 from testbed.emulation.network.calibration import Span, calibrations
 from testbed.emulation.network.cleanup import remove_run
 from testbed.emulation.network.emulated import EmulatedNetwork
@@ -237,7 +238,7 @@ class Emulation:
         self.state.add_processes(routers.child.pid)
         self.network.start_links()
         self.progress.step("switches")
-        controller.wait_listening(self._barrier_s)
+        controller.wait_for("listening", self._barrier_s, "controller is listening")
         self.network.start_switches()
         self.state.add_processes(*self.network.pids)
         self.network.shape_as_declared()
@@ -431,8 +432,8 @@ class Emulation:
         self._stop_network(spans)
 
     def _write_tables(self) -> None:
-        tables = ask_routers(self.state.socket(node) for node in self.nodes)
-        write_routing_tables(self._folder, tables.items())
+        # The query makes the routers send no frame.
+        write_routing_tables(self._folder, Running(self.state).tables().items())
 
     def _stop_network(self, spans: list[Span]) -> None:
         assert self._controller is not None
@@ -488,7 +489,7 @@ class Emulation:
         steps = Steps()
         if by_user:  # else a router may not answer
             steps.run("routing tables", self._write_tables)
-        counters = steps.run("routers", self._routers.stop_what_is_left) or {}
+        counters = steps.run("routers", self._routers.stop, whole=False) or {}
         write_routers_counters(self._folder, counters)
         end = steps.run("counters", self._settled_counters)
         write_switches_counters(self._folder, {} if end is None else difference(self._baseline, end))
@@ -594,21 +595,6 @@ def capture_devices(network: EmulatedNetwork) -> dict[CaptureIdentity, Device]:
         **{link_identity(link): device(link.u, link.u_port) for link in topology.links},
         **{host_identity(node.id): device(node.id, HOST_PORT) for node in topology.nodes},
     }
-
-
-def ask_routers(sockets: Iterable[Path]) -> dict[int, list[TableRow]]:
-    """Returns the tables of live routers.
-
-    The query makes the routers send no frame.
-
-    Raises:
-        ClientError: a router does not answer.
-    """
-    tables: dict[int, list[TableRow]] = {}
-    for path in sockets:
-        with Client(path) as client:
-            tables[client.node] = client.status()["table"]
-    return tables
 
 
 def _describe(experiment: Experiment) -> str:

@@ -9,7 +9,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -142,10 +142,6 @@ class Controller:
             self._epochs.take(event)
         return self._epochs
 
-    def wait_listening(self, timeout_s: float) -> None:
-        """Returns once switches can connect to the controller's socket."""
-        self.wait_for("listening", timeout_s, "controller is listening")
-
     def wait_for(
         self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None
     ) -> Event:
@@ -160,7 +156,7 @@ class Routers:
     """
 
     def __init__(self, run: RunLayout, specs: list[RouterSpec]) -> None:
-        self._specs = specs
+        self._specs = {spec.node: spec for spec in specs}
         write_json(run.routers_specs, specs)
         arguments = [ON_REQUEST, str(run.routers_specs)]
         self.child = Child(
@@ -200,15 +196,14 @@ class Routers:
             seen += len(fresh)
             for event in fresh:
                 if event["event"] != "ready":
-                    spec = next(spec for spec in self._specs if spec.node == event["node"])
-                    raise RunError(f"router r{spec.node} ended while starting: {self._log_of(spec)}")
+                    raise self._ended(event["node"], "ended while starting")
                 pids[event["node"]] = event["pid"]
-            missing = [spec.node for spec in self._specs if spec.node not in pids]
+            missing = [node for node in self._specs if node not in pids]
             return f"routers {missing[:10]} are not" if missing else None
 
         wait_until(left, timeout_s, "all routers are ready")
         self.pids = pids
-        return [pids[spec.node] for spec in self._specs]
+        return [pids[node] for node in self._specs]
 
     def kill(self, node: int) -> None:
         """Kills the router of a node; returns when it has ended."""
@@ -223,13 +218,11 @@ class Routers:
 
         The router records its applications in a file of its own, and keeps no recording.
         """
-        number = next(number for number, spec in enumerate(self._specs) if spec.node == node)
-        before = self._specs[number]
-        restarts = self._kills[node]
-        self._specs[number] = spec = replace(
+        before = self._specs[node]
+        self._specs[node] = spec = replace(
             before,
             incarnation=max(int(time.time()) & 0xFFFF_FFFF, before.incarnation + 1),
-            records_path=str(self._run.applications_after_restart(node, restarts)),
+            records_path=str(self.restart_records(node)),
             recording_path=None,
         )
         seen = len(self.log.events)
@@ -258,14 +251,8 @@ class Routers:
         answer = found()
         assert answer is not None
         if answer["event"] != event:
-            spec = next(spec for spec in self._specs if spec.node == node)
-            raise RunError(f"router r{node} ended while starting: {self._log_of(spec)}")
+            raise self._ended(node, "ended while starting")
         return answer
-
-    @property
-    def killed(self) -> frozenset[int]:
-        """The nodes whose routers were killed on purpose at some time."""
-        return frozenset(self._kills)
 
     def check(self) -> None:
         """Raises RunError, which names the router, if a router has ended."""
@@ -276,34 +263,29 @@ class Routers:
             if event["event"] == "exited" and self._expected[event["node"]]:
                 self._expected[event["node"]] -= 1
             elif event["event"] == "exited":
-                spec = next(spec for spec in self._specs if spec.node == event["node"])
-                raise RunError(
-                    f"router r{spec.node} ended with status {event['status']}: {self._log_of(spec)}"
-                )
+                raise self._ended(event["node"], f"ended with status {event['status']}")
 
-    def stop(self) -> dict[int, dict[str, Any]]:
+    def stop(self, *, whole: bool = True) -> dict[int, dict[str, Any]]:
         """Stops all routers.
 
+        Args:
+            whole: False: of a run that has lost a part, what there is.
+
         Returns the counters that each router wrote, by node.
+
+        Raises:
+            RunError: routers do not stop in order, or one left no counters, if `whole`.
         """
         # The parent kills late routers by itself, and ends then.
-        self.child.stop(2 * stop_timeout_s(len(self._specs)))
-        counters = {}
-        for spec in self._specs:
-            try:
-                counters[spec.node] = read_json(Path(spec.counters_path), dict[str, Any])
-            except RunFolderError as error:
-                raise RunError(f"router r{spec.node} left no counters: {error}") from error
-        return counters
-
-    def stop_what_is_left(self) -> dict[int, dict[str, Any]]:
-        """Stops the routers of a run that has lost a part; returns the counters of those that wrote some."""
-        with suppress(RunError):
+        with nullcontext() if whole else suppress(RunError):
             self.child.stop(2 * stop_timeout_s(len(self._specs)))
         counters = {}
-        for spec in self._specs:
-            with suppress(RunFolderError):
-                counters[spec.node] = read_json(Path(spec.counters_path), dict[str, Any])
+        for node, spec in self._specs.items():
+            try:
+                counters[node] = read_json(Path(spec.counters_path), dict[str, Any])
+            except RunFolderError as error:
+                if whole:
+                    raise RunError(f"router r{node} left no counters: {error}") from error
         return counters
 
     def check_again(self) -> None:
@@ -311,10 +293,10 @@ class Routers:
         self._checked, self._expected = 0, Counter(self._kills)
         self.check()
 
-    @staticmethod
-    def _log_of(spec: RouterSpec) -> str:
+    def _ended(self, node: int, how: str) -> RunError:
+        """The error of a router that has ended, with the last line of its log."""
         try:
-            lines = Path(spec.log_path).read_text(errors="replace").strip().splitlines()
+            lines = Path(self._specs[node].log_path).read_text(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else "it said nothing"
+        return RunError(f"router r{node} {how}: {lines[-1] if lines else 'it said nothing'}")
