@@ -19,7 +19,7 @@ from router.system import enter_network_namespace, namespace_path, returning_to_
 from router.wire.header import ETHERTYPE, HOST_PORT, node_address
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.network.namespaces import Namespaces
-from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
+from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES, Group, SwitchDaemons
 from testbed.emulation.network.switch_sockets import packet_sockets
 from testbed.machine.probes import KernelFeatures, kernel_features
 from testbed.support.errors import RunError
@@ -113,8 +113,8 @@ def test_frames_that_come_while_a_switch_is_busy_find_room_or_are_counted(networ
 
 
 def test_a_switch_that_was_started_again_has_room(network: EmulatedNetwork) -> None:
-    network.kill_switches(3)
-    pid = network.restart_switches(3)
+    network.kill_daemon(3, SWITCHES)
+    pid = network.restart_daemon(3, SWITCHES)
     sizes = []
     for each in packet_sockets(pid):
         with each:
@@ -126,27 +126,27 @@ def test_a_switch_that_was_started_again_has_room(network: EmulatedNetwork) -> N
 
 
 def test_switches_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
-    network.kill_switches(3)
-    network.kill_switches(4)
-    pid = network.restart_switches(3)
-    assert network.restart_switches(4) == pid
+    network.kill_daemon(3, SWITCHES)
+    network.kill_daemon(4, SWITCHES)
+    pid = network.restart_daemon(3, SWITCHES)
+    assert network.restart_daemon(4, SWITCHES) == pid
     assert set(network.counters()) == set(range(30))
 
 
 def test_databases_of_one_daemon_that_are_killed_together_are_started_once(network: EmulatedNetwork) -> None:
-    network.kill_database(3)
-    network.kill_database(4)
-    pid = network.restart_database(3)
-    assert network.restart_database(4) == pid
+    network.kill_daemon(3, DATABASE)
+    network.kill_daemon(4, DATABASE)
+    pid = network.restart_daemon(3, DATABASE)
+    assert network.restart_daemon(4, DATABASE) == pid
     network.wait_for_database(4)
-    network.check_databases()
+    network.check_daemons(DATABASE)
 
 
 def test_switches_that_are_started_without_their_database_wait_for_it(network: EmulatedNetwork) -> None:
-    network.kill_database(3)
-    network.kill_switches(3)
-    network.restart_switches(3)
-    network.restart_database(3)
+    network.kill_daemon(3, DATABASE)
+    network.kill_daemon(3, SWITCHES)
+    network.restart_daemon(3, SWITCHES)
+    network.restart_daemon(3, DATABASE)
     network.wait_for_database(3)
     assert set(network.counters()) == set(range(30))
 
@@ -189,24 +189,24 @@ def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork
 def test_a_database_that_ends_by_itself_is_noticed_and_one_that_an_event_took_away_is_not(
     network: EmulatedNetwork,
 ) -> None:
-    network.kill_database(0)
-    network.check_databases()
-    network.restart_database(0)
+    network.kill_daemon(0, DATABASE)
+    network.check_daemons(DATABASE)
+    network.restart_daemon(0, DATABASE)
     network.wait_for_database(0)
-    network.check_databases()
-    network.check_switches()
+    network.check_daemons(DATABASE)
+    network.check_daemons(SWITCHES)
     os.kill(network.pids[0], signal.SIGKILL)
 
     def noticed() -> str | None:
         try:
-            network.check_databases()
+            network.check_daemons(DATABASE)
         except RunError as error:
             return str(error)
         return None
 
     text = poll(noticed, TIMEOUT, "the end of the database is noticed")
     assert text.startswith("ovsdb-server of the switches s0 to s4 ended during the run: ")
-    network.check_switches()
+    network.check_daemons(SWITCHES)
 
 
 def test_links_have_their_properties_after_the_switches_were_started_again(folder: Path) -> None:
@@ -222,8 +222,8 @@ def test_links_have_their_properties_after_the_switches_were_started_again(folde
         network.start_switches()
         network.shape_as_declared()
         network.shape_link(0, 1, {"bandwidth_mbps": 7.0})
-        network.kill_switches(0)
-        network.restart_switches(0)
+        network.kill_daemon(0, SWITCHES)
+        network.restart_daemon(0, SWITCHES)
         network.remove_switch(3)
         network.add_switch(3)
         for link in shaped:

@@ -32,7 +32,7 @@ from router.runtime import commands
 from router.wire.header import HOST_PORT
 from testbed.emulation.control.running import Running
 from testbed.emulation.network.namespaces import Namespaces, run_inside
-from testbed.emulation.network.switch_daemons import Group, SwitchDaemons
+from testbed.emulation.network.switch_daemons import SWITCHES, Group, SwitchDaemons
 from testbed.emulation.network.switch_sockets import parse_ports
 from testbed.machine.probes import datapath, kernel_features
 from testbed.support.errors import MachineError
@@ -233,8 +233,8 @@ def test_an_ovs_vswitchd_that_is_restarted_sends_no_frame_of_its_own(tmp_path: P
     try:
         daemons.start(tmp_path / "controller")
         before = parse_ports(daemons.port_statistics())
-        daemons.of(0).kill_switches()
-        daemons.of(0).restart_switches()
+        daemons.of(0).kill(SWITCHES)
+        daemons.of(0).restart(SWITCHES)
         daemons.wait_for_database(0)
         assert parse_ports(daemons.port_statistics()) == before
         assert daemons.take_lost_upcalls() == {0: 0}

@@ -45,7 +45,14 @@ from testbed.emulation.network.shaping import (
     nft_ruleset,
     tc_commands,
 )
-from testbed.emulation.network.switch_daemons import Daemon, Group, SwitchDaemons, switches_per_daemon
+from testbed.emulation.network.switch_daemons import (
+    DATABASE,
+    SWITCHES,
+    Daemon,
+    Group,
+    SwitchDaemons,
+    switches_per_daemon,
+)
 from testbed.emulation.network.switch_sockets import parse_drops, parse_ports
 from testbed.experiments.events.network import NetworkState
 from testbed.machine.probes import KernelFeatures, missing_features
@@ -225,7 +232,8 @@ class EmulatedNetwork:
             RunError: a command failed; both ends have the properties that they had before, or the error says
                 that they have not.
         """
-        return self._shape([self._joining(u, v)], properties)[0]
+        joining = [link for link in self.topology.links if {link.u, link.v} == {u, v}]
+        return self._shape(joining, properties)[0]
 
     def spans(self) -> list[Span]:
         """Returns the times in which links had the same properties, up to now, in order of their ends.
@@ -272,9 +280,6 @@ class EmulatedNetwork:
     def shape_links(self, properties: Mapping[str, float | None]) -> None:
         """Gives all links properties, as `shape_link`, with as few commands as there are namespaces."""
         self._shape(self.topology.links, properties)
-
-    def _joining(self, u: int, v: int) -> model.Link:
-        return next(link for link in self.topology.links if {link.u, link.v} == {u, v})
 
     def _shape(self, links: Sequence[model.Link], properties: Mapping[str, float | None]) -> list[model.Link]:
         """Gives links properties; returns them as they are then.
@@ -352,32 +357,28 @@ class EmulatedNetwork:
         """Process ids of the switches' daemons."""
         return [] if self._daemons is None else self._daemons.pids
 
-    def check_databases(self) -> None:
-        """Raises RunError if a database of the switches has ended by itself."""
+    def check_daemons(self, command: str) -> None:
+        """Raises RunError if a process of the switches has ended by itself."""
         if self._daemons is not None:
-            self._daemons.check("ovsdb-server")
-
-    def check_switches(self) -> None:
-        """Raises RunError if switches have ended by themselves."""
-        if self._daemons is not None:
-            self._daemons.check("ovs-vswitchd")
+            self._daemons.check(command)
 
     # Faults of the daemons (`testbed.emulation.run.parts`).
 
-    def kill_switches(self, node: int) -> None:
-        """Kills the ovs-vswitchd of a switch, with those that share it."""
-        self._daemon_of(node).kill_switches()
+    def kill_daemon(self, node: int, command: str) -> None:
+        """Kills a process of a switch, with those that share it."""
+        self._daemon_of(node).kill(command)
 
-    def restart_switches(self, node: int) -> int:
-        """Starts the ovs-vswitchd that was killed; returns its process id.
+    def restart_daemon(self, node: int, command: str) -> int:
+        """Starts a process that was killed; returns its process id.
 
-        While its database is away it forwards nothing; what it needs besides follows with the database.
+        While its database is away, ovs-vswitchd forwards nothing; what it needs besides follows with the
+        database: `wait_for_database` tells when the switches work with it.
         """
         daemon = self._daemon_of(node)
-        if daemon.switches_away:
+        if command == SWITCHES and command in daemon.away:
             self._bare.add(self.switch_namespace(node))
-        pid = daemon.restart_switches()
-        if not daemon.database_away:
+        pid = daemon.restart(command)
+        if command == SWITCHES and DATABASE not in daemon.away:
             self.wait_for_database(node)
         return pid
 
@@ -394,21 +395,10 @@ class EmulatedNetwork:
 
     def _shape_again(self, nodes: Iterable[int]) -> None:
         """Gives the links of switches that have just been made their properties; counters begin at zero."""
-        ends = set(nodes)
+        made = set(nodes)
         lines = tc_commands(Topology("links", (), tuple(self._links)), self.kernel)
-        self._apply((line for line in lines if line[0] in ends), _TC)
-        self._counted = {end: counted for end, counted in self._counted.items() if end[1] not in ends}
-
-    def kill_database(self, node: int) -> None:
-        """Kills the ovsdb-server of a switch, with those that share it."""
-        self._daemon_of(node).kill_database()
-
-    def restart_database(self, node: int) -> int:
-        """Starts the ovsdb-server that was killed, on the database as it is; returns its process id.
-
-        `wait_for_database` tells when the switches work with it.
-        """
-        return self._daemon_of(node).restart_database()
+        self._apply((line for line in lines if line[0] in made), _TC)
+        self._counted = {end: counted for end, counted in self._counted.items() if end[1] not in made}
 
     def wait_for_database(self, node: int) -> None:
         """See `testbed.emulation.network.switch_daemons.SwitchDaemons.wait_for_database`.
@@ -496,11 +486,8 @@ class EmulatedNetwork:
         up, no frame that is lost can be captured.
         """
         up = self.state.is_up(link)
-        ends = [
-            (self.switch_namespace(node), port_device(node, port))
-            for node, port in ((link.u, link.u_port), (link.v, link.v_port))
-        ]
-        _set(reversed(ends) if up else ends, up)
+        both = [(self.switch_namespace(node), device) for node, device in ends(link)]
+        _set(reversed(both) if up else both, up)
 
     def stop(self) -> None:
         """Takes the network down.

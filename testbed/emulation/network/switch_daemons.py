@@ -52,6 +52,9 @@ _STATISTICS_MS = 600_000
 
 _T = TypeVar("_T")
 
+#: The commands of a daemon's two processes, in the order of their start -> the place in `Daemon.processes`.
+DATABASE, SWITCHES = "ovsdb-server", "ovs-vswitchd"
+_PLACES = {DATABASE: 0, SWITCHES: -1}
 #: Open vSwitch's names of the datapaths: the type of a bridge, and the datapath that all bridges share.
 _TYPES = {"user": ("netdev", "netdev@ovs-netdev"), "kernel": ("system", "system@ovs-system")}
 
@@ -84,8 +87,8 @@ class Daemon:
         self._stem = str(folder / str(number))
         self._environment = {**os.environ, "OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder)}
         self.processes: list[subprocess.Popen[bytes]] = []
-        #: Those that were killed on purpose and not started again.
-        self._away: set[str] = set()
+        #: Commands of the processes that were killed on purpose and not started again.
+        self.away: set[str] = set()
         #: Failed upcalls that have been reported; None: ovs-vswitchd has just been started.
         self.lost_upcalls: int | None = None
         #: Failed upcalls of an ovs-vswitchd that was killed; its datapath and count are removed.
@@ -95,82 +98,52 @@ class Daemon:
         """A file of this daemon, such as `db`, `sock` (of the database), `pid`, `ctl`."""
         return Path(f"{self._stem}.{suffix}")
 
-    def start_database(self, empty: Path) -> None:
-        shutil.copyfile(empty, self.path("db"))
-        self.processes.append(self._database())
+    def start(self, command: str) -> None:
+        """Starts a process; `db` must be there."""
+        self.processes.append(self._started(command))
 
-    def _database(self) -> subprocess.Popen[bytes]:
-        remote = f"--remote=punix:{self.path('sock')}"
-        return self._spawn("ovsdb-server", str(self.path("db")), remote, f"--unixctl={self.path('dbctl')}")
-
-    def start_switches(self) -> None:
-        self.processes.append(self._switches())
-
-    def _switches(self) -> subprocess.Popen[bytes]:
+    def _started(self, command: str) -> subprocess.Popen[bytes]:
+        if command == DATABASE:
+            remote = f"--remote=punix:{self.path('sock')}"
+            return self._spawn(command, str(self.path("db")), remote, f"--unixctl={self.path('dbctl')}")
         self.lost_upcalls = None
         arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
-        return self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
+        return self._spawn(command, *arguments, f"--pidfile={self.path('pid')}")
 
-    # Of the two processes, the database was started first. Each may be killed and started for several
-    # switches of the group at once.
+    # Each process may be killed and started for several switches of the group at once.
 
-    def kill_database(self) -> None:
-        """Kills ovsdb-server; `restart_database` follows."""
-        self._away.add("ovsdb-server")
-        self._end(self.processes[0])
-
-    def restart_database(self) -> int:
-        """Starts ovsdb-server on its database; returns its process id.
-
-        Nothing is done if it has been started since it was killed.
-        """
-        if self.database_away:
-            self.path("sock").unlink(missing_ok=True)
-            self.processes[0] = self._database()
-            self._away.discard("ovsdb-server")
-        return self.processes[0].pid
-
-    def kill_switches(self) -> None:
-        """Kills ovs-vswitchd, and so every bridge of the group; `restart_switches` follows.
+    def kill(self, command: str) -> None:
+        """Kills a process, with ovs-vswitchd every bridge of the group; `restart` follows.
 
         Raises:
-            RunError: it does not say how many upcalls failed.
+            RunError: ovs-vswitchd does not say how many upcalls failed.
         """
-        if self._datapath == _TYPES["kernel"][1] and not self.switches_away:
+        if command == SWITCHES and self._datapath == _TYPES["kernel"][1] and command not in self.away:
             self._lost_before = self.take_lost()
-        self._away.add("ovs-vswitchd")
-        self._end(self.processes[-1])
+        self.away.add(command)
+        process = self.processes[_PLACES[command]]
+        process.kill()
+        process.wait()
 
-    def restart_switches(self) -> int:
-        """Starts ovs-vswitchd, which makes the bridges of its database; returns its process id.
+    def restart(self, command: str) -> int:
+        """Starts a process on the database as it is; returns its process id.
 
         Nothing is done if it has been started since it was killed.
 
         Raises:
             RunError: the datapath of the killed process cannot be removed from the kernel.
         """
-        if self.switches_away:
-            if self._datapath == _TYPES["kernel"][1]:
+        place = _PLACES[command]
+        if command in self.away:
+            if command == DATABASE:
+                self.path("sock").unlink(missing_ok=True)
+            elif self._datapath == _TYPES["kernel"][1]:
                 # Into a datapath that it finds, ovs-vswitchd sends a frame of its own, to try the kernel's
                 # features (`check_trunc_action` and others in its ofproto/ofproto-dpif.c).
                 run(["nsenter", f"--net={self.group.namespace}", "ovs-dpctl", "del-dp", self._datapath])
-            self.processes[-1] = self._switches()
-            self._away.discard("ovs-vswitchd")
-        return self.processes[-1].pid
-
-    @property
-    def switches_away(self) -> bool:
-        """True while ovs-vswitchd is killed on purpose."""
-        return "ovs-vswitchd" in self._away
-
-    @property
-    def database_away(self) -> bool:
-        """True while ovsdb-server is killed on purpose."""
-        return "ovsdb-server" in self._away
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        process.kill()
-        process.wait()
+            self.processes[place] = self._started(command)
+            self.away.discard(command)
+        return self.processes[place].pid
 
     def _spawn(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
         # setpriv becomes the daemon: it ends with the thread that started it.
@@ -188,24 +161,6 @@ class Daemon:
                 # each session the same share of the processors, and the routers have one.
                 process_group=0,
             )
-
-    def grow_buffers(self) -> None:
-        """Gives the sockets of its ports room for long frames; see
-        `testbed.emulation.network.switch_sockets`.
-
-        Raises:
-            RunError: ovs-vswitchd has ended.
-        """
-        self._sockets(switch_sockets.grow)
-
-    def take_dropped(self) -> dict[str, int]:
-        """Returns the frames that found no room since the last call; see
-        `testbed.emulation.network.switch_sockets`.
-
-        Raises:
-            RunError: ovs-vswitchd has ended.
-        """
-        return self._sockets(switch_sockets.take_dropped)
 
     def shown(self) -> str:
         """Returns the output of `dpctl/show -s`; raises RunError if ovs-vswitchd does not answer."""
@@ -233,7 +188,12 @@ class Daemon:
             raise RunError(f"{self.describe()} has ended: {self.last_words()}")
         return False
 
-    def _sockets(self, do: Callable[[int], _T]) -> _T:
+    def with_sockets(self, do: Callable[[int], _T]) -> _T:
+        """Calls a function of `testbed.emulation.network.switch_sockets` for the sockets of the ports.
+
+        Raises:
+            RunError: ovs-vswitchd has ended.
+        """
         try:
             return do(self.processes[-1].pid)
         except OSError as error:
@@ -261,16 +221,12 @@ class Daemon:
         return connected[0]
 
     def check(self, command: str) -> None:
-        """Raises RunError if a process has ended, and no event killed it.
-
-        Args:
-            command: "ovsdb-server" or "ovs-vswitchd".
-        """
-        process = self.processes[0 if command == "ovsdb-server" else -1]
-        if command not in self._away and process.poll() is not None:
+        """Raises RunError if a process has ended, and no event killed it."""
+        if command not in self.away and self.processes[_PLACES[command]].poll() is not None:
             raise RunError(f"{self.describe(command)} ended during the run: {self.last_words()}")
 
-    def kill(self) -> None:
+    def end(self) -> None:
+        """Kills the processes for good."""
         for process in self.processes:
             process.kill()
 
@@ -284,14 +240,14 @@ class Daemon:
             self.processes[-1].wait(max(0.0, deadline - time.monotonic()))
             self.processes.pop()
 
-    def describe(self, process: str = "ovs-vswitchd") -> str:
+    def describe(self, process: str = SWITCHES) -> str:
         nodes = list(self.group.ports)
         return f"{process} of the switches s{nodes[0]} to s{nodes[-1]}"
 
     def last_words(self) -> str:
         lines = [
             line
-            for command in ("ovsdb-server", "ovs-vswitchd")
+            for command in _PLACES
             if self.path(command).exists()
             for line in self.path(command).read_text(errors="replace").splitlines()
         ]
@@ -386,7 +342,8 @@ class SwitchDaemons:
         empty = self.folder / "empty.db"
         run(["ovsdb-tool", "create", str(empty), str(switch_schema())])
         for daemon in self._daemons:
-            daemon.start_database(empty)
+            shutil.copyfile(empty, daemon.path("db"))
+            daemon.start(DATABASE)
         if self._type == "system":
             time.sleep(max(0.0, _COUNTS_PROCESSORS_S - time.monotonic()))
         databases = []
@@ -394,7 +351,7 @@ class SwitchDaemons:
             for daemon in self._daemons:
                 databases.append(database := daemon.connect("sock"))
                 _transact(database, _configuration(daemon.group, self._type, controller_socket))
-                daemon.start_switches()
+                daemon.start(SWITCHES)
             for daemon, database in zip(self._daemons, databases, strict=True):
                 self._wait_configured(daemon, database)
         finally:
@@ -432,7 +389,7 @@ class SwitchDaemons:
             wait_until(lambda: None if daemon.has_handlers() else lossy, _HANDLERS_S, what)
             if daemon.lost_upcalls is None:  # what was lost while there was no handler is not counted
                 daemon.lost_upcalls = parse_lost(daemon.shown())
-        daemon.grow_buffers()
+        daemon.with_sockets(switch_sockets.grow)
 
     def check(self, command: str) -> None:
         """Raises RunError if a process of a daemon has ended; see `Daemon.check`.
@@ -488,7 +445,7 @@ class SwitchDaemons:
         """
         frames: dict[int, int] = {}
         for daemon in self._daemons:
-            by_device = daemon.take_dropped()
+            by_device = daemon.with_sockets(switch_sockets.take_dropped)
             for node, ports in daemon.group.ports.items():
                 names = [port_device(node, port) for port in ports]
                 counted = [by_device[name] for name in names if name in by_device]
@@ -507,7 +464,7 @@ class SwitchDaemons:
         steps = Steps()
         with expedited_rcu():
             for daemon in self._daemons:
-                steps.run(daemon.describe(), daemon.kill)
+                steps.run(daemon.describe(), daemon.end)
             deadline = time.monotonic() + _ENDS_S
             for daemon in self._daemons:
                 steps.run(daemon.describe(), daemon.wait, deadline)

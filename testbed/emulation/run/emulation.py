@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
@@ -40,6 +41,7 @@ from testbed.emulation.control.running import Running
 from testbed.emulation.network.calibration import Span, calibrations
 from testbed.emulation.network.cleanup import remove_run
 from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.network.switch_sockets import difference
 from testbed.emulation.run.estimate import estimate
 from testbed.emulation.run.governor import CAUTION, SLOWEST, EmulationClock, Governor, Limits
@@ -373,8 +375,8 @@ class Emulation:
             "captures": self.captures.check,
             "controller": self._controller.check,
             "router": self._routers.check,
-            "database": self.network.check_databases,
-            "switches": self.network.check_switches,
+            "database": partial(self.network.check_daemons, DATABASE),
+            "switches": partial(self.network.check_daemons, SWITCHES),
         }
 
     def _unsettled(self) -> str | None:

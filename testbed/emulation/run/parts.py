@@ -24,6 +24,7 @@ from captures.rundir.layout import RunLayout
 from router.records.applications import ApplicationDisconnected
 from router.records.json_file import json_line
 from testbed.emulation.network.emulated import EmulatedNetwork
+from testbed.emulation.network.switch_daemons import DATABASE, SWITCHES
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.processes import Controller, Routers
@@ -110,11 +111,11 @@ class RunningParts:
             case "controller", _:
                 self._controller.kill()
             case "switches", int():
-                self._network.kill_switches(node)
+                self._network.kill_daemon(node, SWITCHES)
             case "switch", int():
                 self._network.remove_switch(node)
             case "database", int():
-                self._network.kill_database(node)
+                self._network.kill_daemon(node, DATABASE)
 
     def start(self, part: PartName, node: int | None) -> None:
         """See `PartsControl`."""
@@ -128,11 +129,11 @@ class RunningParts:
             case "controller", _:
                 self._state.add_processes(self._controller.restart())
             case "switches", int():
-                self._state.add_processes(self._network.restart_switches(node))
+                self._state.add_processes(self._network.restart_daemon(node, SWITCHES))
             case "switch", int():
                 self._network.add_switch(node)
             case "database", int():
-                self._state.add_processes(self._network.restart_database(node))
+                self._state.add_processes(self._network.restart_daemon(node, DATABASE))
                 # The switches connect to it after seconds, in which the workload goes on.
                 self._late.append(Thread(target=self._database_back, args=(node,), daemon=True))
                 self._late[-1].start()

@@ -236,7 +236,7 @@ def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_
         raise subprocess.TimeoutExpired("ovs-vswitchd", timeout)
 
     with monkeypatch.context() as patch:
-        patch.setattr(first, "kill", refused)
+        patch.setattr(first, "end", refused)
         # In place of the time that the daemons share, which the second has to itself.
         patch.setattr(processes[0], "wait", expired)
         with pytest.raises(
@@ -267,7 +267,7 @@ def test_daemons_that_do_not_end_share_one_deadline(tmp_path: Path, monkeypatch:
         patch.setattr(switch_daemons, "_ENDS_S", 0.1)
         for daemon, process in zip(daemons._daemons, processes, strict=True):
             daemon.processes.append(process)
-            patch.setattr(daemon, "kill", lambda: None)
+            patch.setattr(daemon, "end", lambda: None)
             patch.setattr(process, "wait", noted(process))
         with pytest.raises(
             RunError, match=r"^ovs-vswitchd of .*s0.*; ovs-vswitchd of .*s1.*; ovs-vswitchd of .*s2"

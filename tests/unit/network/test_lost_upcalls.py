@@ -8,7 +8,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from testbed.emulation.network.switch_daemons import Daemon, Group
+from testbed.emulation.network.switch_daemons import SWITCHES, Daemon, Group
 
 
 def test_what_was_lost_before_a_kill_is_not_forgotten(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_what_was_lost_before_a_kill_is_not_forgotten(tmp_path: Path) -> None:
         answers.start()
         assert daemon.take_lost() == 0
         daemon.processes.append(subprocess.Popen(["sleep", "60"]))
-        daemon.kill_switches()
+        daemon.kill(SWITCHES)
         daemon.lost_upcalls = 0  # of the next ovs-vswitchd, with a datapath of its own
         assert daemon.take_lost() == 7 + 2
         answers.join()
