@@ -10,18 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from captures.pcap.blocks import Block
-from captures.pcap.reader import PcapReader
+from captures.datasource.opening import open_captures
 from captures.rundir.capture_list import CapturedFile, read_ip_captures
 from captures.rundir.layout import RunLayout
-from router.wire.header import ETHERNET_HEADER_LENGTH, HOST_PORT, node_address
+from router.wire.header import HOST_PORT, node_address
 from topos.model import Link
 
 _RECEIVED, _SENT = "rx_packets", "tx_packets"
-_ADDRESS_BYTES = 6
 
 
 @dataclass
@@ -78,33 +76,22 @@ def _take(found: IpFrames, run: RunLayout, capture: CapturedFile, link: Link | N
         ends = [(node, HOST_PORT)]
     if capture.dropped_by_kernel:
         found.lost.update(ends)
-    for block in PcapReader(run.path / capture.file).blocks():
+    for batch in open_captures(run.path / capture.file, columns=("eth_src", "eth_dst")):
         if link is None:
             assert node is not None
-            to_host = int((_addresses(block, 0) == _number(node_address(node))).sum())
+            to_host = _count(batch["eth_dst"], node)
             found.at_ports[node, HOST_PORT, _SENT] += to_host
-            found.at_ports[node, HOST_PORT, _RECEIVED] += len(block.start) - to_host
+            found.at_ports[node, HOST_PORT, _RECEIVED] += batch.num_rows - to_host
             continue
         assert found.on_links is not None
-        found.on_links += len(block.start)
-        by_u = int((_addresses(block, _ADDRESS_BYTES) == _number(node_address(link.u))).sum())
-        for (sender, receiver), frames in zip(
-            (ends, ends[::-1]), (by_u, len(block.start) - by_u), strict=True
-        ):
+        found.on_links += batch.num_rows
+        by_u = _count(batch["eth_src"], link.u)
+        for (sender, receiver), frames in zip((ends, ends[::-1]), (by_u, batch.num_rows - by_u), strict=True):
             found.at_ports[*sender, _SENT] += frames
             found.at_ports[*receiver, _RECEIVED] += frames
 
 
-def _addresses(block: Block, at: int) -> npt.NDArray[np.int64]:
-    """The link addresses at an offset of each frame, as numbers; -1: the frame is shorter than a header."""
-    data = np.frombuffer(block.data, np.uint8)
-    numbers = np.zeros(len(block.start), np.int64)
-    whole = block.captured >= ETHERNET_HEADER_LENGTH
-    start = np.where(whole, block.start, 0) + at
-    for byte in range(_ADDRESS_BYTES):
-        numbers = numbers << 8 | data[np.minimum(start + byte, len(data) - 1)]
-    return np.where(whole, numbers, -1)
-
-
-def _number(address: bytes) -> int:
-    return int.from_bytes(address, "big")
+def _count(addresses: pa.Array, node: int) -> int:
+    """The number of link addresses that are the node's; frames shorter than a header have none."""
+    address = int.from_bytes(node_address(node), "big")
+    return pc.sum(pc.equal(addresses, address)).as_py() or 0

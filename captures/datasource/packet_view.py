@@ -14,7 +14,7 @@ from captures.frames.columns import COLUMNS, Columns
 from captures.frames.parts import FilePart
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
 from captures.pcap.formats import LINKTYPE_ETHERNET, PcapError
-from captures.pcap.internet import InternetHeaders, internet_headers
+from captures.pcap.internet import internet_headers
 from captures.pcap.links import VLAN_TAGS
 from captures.pcap.opening import is_compressed
 from captures.pcap.reader import PcapReader
@@ -137,17 +137,11 @@ class PacketDecoder:
             "eth_type": lambda: ethernet.type(),
             "vlan": lambda: ethernet.vlan(14, ethernet.tagged),
             "vlan_inner": lambda: ethernet.vlan(18, ethernet.tagged_twice),
-            "ip_src": lambda: ethernet.internet.source,
-            "ip_dst": lambda: ethernet.internet.destination,
-            "ip_protocol": lambda: ethernet.internet.protocol,
-            "src_port": lambda: ethernet.internet.source_port,
-            "dst_port": lambda: ethernet.internet.destination_port,
-            "ttl": lambda: ethernet.internet.ttl,
-            "tcp_flags": lambda: ethernet.internet.tcp_flags,
             "data": lambda: gather_bytes(block.data, block.start, block.captured),
             "undecodable": lambda: ethernet.reasons(),
         }
-        batch = pa.RecordBatch.from_arrays([made[name]() for name in columns], schema=schema)
+        arrays = [made[name]() if name in made else ethernet.internet[name] for name in columns]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         return batch if inside is None else batch.filter(pa.array(inside))
 
 
@@ -163,7 +157,7 @@ class _Ethernet:
         return gather(self._block, ETHERNET_HEADER_LENGTH + 8)
 
     @cached_property
-    def internet(self) -> InternetHeaders:
+    def internet(self) -> dict[str, pa.Array]:
         return internet_headers(self._block)
 
     def reason(self) -> npt.NDArray[np.int8]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from math import inf
 from typing import Any
 
 from captures.pcap.opening import open_bytes
@@ -19,23 +18,9 @@ Carried = tuple[int, int, int]
 class _AnyClock(Reassembler):
     """For the times of captures, which go back where a clock was set or captures were joined."""
 
-    #: No partial frame's time is over before.
-    _least = inf
-
     def _over(self, now: float) -> list[Any]:
         """The partial frames whose time is over, in whatever order."""
-        if now < self._least:
-            return []
-        deadlines = {key: partial.deadline for key, partial in self._partial.items()}
-        self._least = min((deadline for deadline in deadlines.values() if deadline > now), default=inf)
-        return [key for key, deadline in deadlines.items() if deadline <= now]
-
-    def _store(
-        self, key: Any, partial: Any, header: Header, chunk: bytes, now: float
-    ) -> tuple[Header, bytes] | None:
-        whole = super()._store(key, partial, header, chunk, now)
-        self._least = min(self._least, partial.deadline)
-        return whole
+        return [key for key, partial in self._partial.items() if partial.deadline <= now]
 
 
 class CapturedFragments:

@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from captures.frames.fragments import Carried
 from captures.frames.parts import FilePart, PartState, as_tuples
 from captures.pcap.blocks import Block
 from captures.pcap.formats import PcapError
@@ -49,57 +48,30 @@ def _index(path: str, part_bytes: int) -> tuple[list[FilePart], str | None]:
     reader = PcapReader(path, link_type=None)
     state = PartState()
     parts: list[FilePart] = []
-    current = _PartBuilder()
+    part, packets = FilePart(path, types=()), 0
     rows = max(1, min(65_536, part_bytes // 64))
     for block in reader.blocks(min(max(1, part_bytes // 4), 4 * 1024 * 1024), rows):
-        current.add(block, state.see(block))
-        if splits and reader.position - current.start >= part_bytes:
-            parts.append(current.build(path, reader.position))
-            before = current.before + current.packets
-            current = _PartBuilder(reader.position, reader.context, state.fragments.held(), before)
-    if not parts or current.blocks:
-        parts.append(current.build(path, reader.position))
+        packets += len(block.start)
+        size = reader.position - (part.start or 0)
+        part = replace(_extended(part, block, state.see(block)), end=reader.position, size=size)
+        if splits and size >= part_bytes:
+            parts.append(part)
+            held = state.fragments.held()
+            part = FilePart(path, reader.position, None, reader.context, held, types=(), before=packets)
+    if part.size or not parts:
+        parts.append(part)
     # The reader of the last part reports a defect behind the last whole record.
     parts[-1] = replace(parts[-1], end=None)
     return parts, reader.defect
 
 
-class _PartBuilder:
-    """The part that a walk is in."""
-
-    def __init__(
-        self,
-        start: int = 0,
-        context: tuple[int, ...] = (),
-        carry: tuple[Carried, ...] = (),
-        before: int = 0,
-    ) -> None:
-        self.start = start
-        self.context = context
-        self.carry = carry
-        self.before = before
-        self.blocks = 0
-        self.packets = 0
-        self.first_ns: int | None = None
-        self.last_ns: int | None = None
-        self.types: set[int] = set()
-
-    def add(self, block: Block, types: Sequence[int]) -> None:
-        self.blocks += 1
-        self.packets += len(block.start)
-        self.types.update(types)
-        times = block.time_ns[block.time_ns != NO_TIME]
-        if len(times):
-            first, last = int(times.min()), int(times.max())
-            self.first_ns = first if self.first_ns is None else min(first, self.first_ns)
-            self.last_ns = last if self.last_ns is None else max(last, self.last_ns)
-
-    def build(self, path: str, end: int) -> FilePart:
-        types = tuple(sorted(self.types))
-        return FilePart(
-            path, self.start or None, end, self.context, self.carry, end - self.start,
-            self.first_ns, self.last_ns, types, self.before,
-        )  # fmt: skip
+def _extended(part: FilePart, block: Block, types: Sequence[int]) -> FilePart:
+    """The part with the times of a further block, and with the types of its CBCB frames."""
+    times = [ns for ns in (part.first_ns, part.last_ns) if ns is not None]
+    timed = block.time_ns[block.time_ns != NO_TIME]
+    times += [int(timed.min()), int(timed.max())] if len(timed) else []
+    known = tuple(sorted({*(part.types or ()), *types}))
+    return replace(part, first_ns=min(times, default=None), last_ns=max(times, default=None), types=known)
 
 
 def write_index(path: str | Path, part_bytes: int = DEFAULT_PART_BYTES) -> Path:

@@ -5,7 +5,6 @@ RFC 791, RFC 8200, RFC 4302, RFC 9293. `captures.pcap.links` finds where they be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
@@ -95,36 +94,26 @@ def _read_headers(
 _READ_HEADERS = Loop(_read_headers)
 
 
-@dataclass(frozen=True, slots=True)
-class InternetHeaders:
-    """Columns of the packets of a block; null where the packet has no such header."""
+def internet_headers(block: Block) -> dict[str, pa.Array]:
+    """The IPv4 and IPv6 headers of a block's packets, behind the link headers of `captures.pcap.links`.
 
-    source: pa.Array
-    destination: pa.Array
-    protocol: pa.Array
-    source_port: pa.Array
-    destination_port: pa.Array
-    ttl: pa.Array
-    tcp_flags: pa.Array
-
-
-def internet_headers(block: Block) -> InternetHeaders:
-    """The IPv4 and IPv6 headers of a block's packets, behind the link headers of `captures.pcap.links`."""
+    Returns columns of view `packets`; null where the packet has no such header.
+    """
     count = len(block.start)
     addresses = np.zeros((count, 2 * _ADDRESS_BYTES), np.uint8)
     protocol, ports = np.empty(count, np.int32), np.empty((count, 4), np.int32)
     places, protocols = find_headers(block)
     ends = block.start + block.captured
     _READ_HEADERS(block.data, (places, ends, protocols), addresses, protocol, ports)
-    return InternetHeaders(
-        _address_texts(addresses[:, :_ADDRESS_BYTES]),
-        _address_texts(addresses[:, _ADDRESS_BYTES:]),
-        _numbers(protocol),
-        _numbers(ports[:, 0]),
-        _numbers(ports[:, 1]),
-        _numbers(ports[:, 2]),
-        _numbers(ports[:, 3]),
-    )
+    return {
+        "ip_src": _address_texts(addresses[:, :_ADDRESS_BYTES]),
+        "ip_dst": _address_texts(addresses[:, _ADDRESS_BYTES:]),
+        "ip_protocol": _numbers(protocol),
+        "src_port": _numbers(ports[:, 0]),
+        "dst_port": _numbers(ports[:, 1]),
+        "ttl": _numbers(ports[:, 2]),
+        "tcp_flags": _numbers(ports[:, 3]),
+    }
 
 
 def _numbers(values: npt.NDArray[np.int32]) -> pa.Array:

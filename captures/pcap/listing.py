@@ -110,9 +110,6 @@ class _Found(NamedTuple):
 class _Local:
     """The file system of this machine."""
 
-    def __init__(self) -> None:
-        self._real: dict[str, str] = {}
-
     def look(self, path: str) -> _Found | None:
         """The file or directory at a path; None: there is none."""
         where = Path(path or "/")
@@ -143,12 +140,7 @@ class _Local:
 
     def identity(self, found: _Found) -> str:
         """A text that is the same for all names of a file."""
-        if found.linked or found.name == "..":
-            return os.path.realpath(found.path)
-        folder = found.path[: -len(found.name) - 1] or "/"
-        if folder not in self._real:
-            self._real[folder] = os.path.realpath(folder).rstrip("/")
-        return f"{self._real[folder]}/{found.name}"
+        return os.path.realpath(found.path)
 
 
 def _local(path: str, name: str, status: os.stat_result, linked: bool) -> _Found:
