@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from router.predicates.model import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.options import SERVICES
+from testbed.controller.trees import LAYERS
 from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
 from testbed.experiments.events.applications import Place
 from testbed.experiments.workload.attention_predictions import traffic_at_most, traffic_of_table_1
 from testbed.experiments.workload.model import Item, Workload
-from topos.model import Topology
 
 #: CPU seconds of a message that crosses a link, with its share of deliveries: routers, Open vSwitch,
 #: captures, kernel and applications together, as `./run.sh bench emulated_hops` prints them (*machine*;
@@ -95,7 +95,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     for item in workload.items:
         if item.action == "set_predicate":
             first.setdefault(item.place, item)
-    message_hops = len(messages) * _hops(topology, list(first.values()), messages) / experiment.duration_s
+    message_hops = len(messages) * _hops(experiment, list(first.values()), messages) / experiment.duration_s
     ra_hops = changes * links / experiment.duration_s
     return Estimate(
         message_hops,
@@ -141,42 +141,22 @@ def _two_digits(rate: float) -> str:
     return f"{float(f'{shown:.2g}'):.10g}"
 
 
-def _hops(topology: Topology, opening: Sequence[Item], messages: Sequence[Item]) -> float:
+def _hops(experiment: Experiment, opening: Sequence[Item], messages: Sequence[Item]) -> float:
     """The mean number of links that a message crosses to the receivers whose first predicate selects it."""
-    step = max(1, len(messages) // _SAMPLE)
-    sample = messages[::step]
+    sample = messages[:: max(1, len(messages) // _SAMPLE)]
     wanted = [(item.node, parse_predicate(item.predicate or "")) for item in opening]
-    neighbours: dict[int, list[int]] = {node.id: [] for node in topology.nodes}
-    for link in topology.links:
-        neighbours[link.u].append(link.v)
-        neighbours[link.v].append(link.u)
-    trees: dict[int, Mapping[int, int]] = {}
+    trees = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()).parents
     total = 0
     for item in sample:
-        if item.node not in trees:
-            trees[item.node] = _parents(neighbours, item.node)
+        parents, reached = trees[item.node].tolist(), {item.node}
         message = Message(item.attributes or {})
-        reached: set[int] = {item.node}
         for node, predicate in wanted:
             if matches(predicate, message):
-                while node not in reached and node in trees[item.node]:
+                while node not in reached:
                     reached.add(node)
-                    node = trees[item.node][node]
+                    node = parents[node]
         total += len(reached) - 1
     return total / len(sample) if sample else 0.0
-
-
-def _parents(neighbours: Mapping[int, Sequence[int]], root: int) -> dict[int, int]:
-    """A tree of fewest hops: node -> the next node towards the root."""
-    parents = {root: root}
-    waiting = deque([root])
-    while waiting:
-        node = waiting.popleft()
-        for other in neighbours[node]:
-            if other not in parents:
-                parents[other] = node
-                waiting.append(other)
-    return parents
 
 
 def _slowness() -> float:
