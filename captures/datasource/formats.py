@@ -53,7 +53,7 @@ from captures.pcap.listing import FileEntry
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
 from captures.spark.internals import activate, classic_context
-from captures.spark.shipping import ship
+from captures.spark.session import ship
 from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4

@@ -21,7 +21,7 @@ from captures.datasource.options import OptionError
 from captures.datasource.views import View
 from captures.frames.parts import FilePart
 from captures.pcap.uris import place_of
-from captures.spark.shipping import ship
+from captures.spark.session import ship
 from captures.spark.workers import freeze_new_imports
 
 _COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")

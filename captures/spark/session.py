@@ -1,4 +1,7 @@
-"""Spark sessions for the accounting: quiet, on loopback; the same on one machine and on a cluster."""
+"""Spark sessions for the accounting: quiet, on loopback; the same on one machine and on a cluster.
+
+Workers get the code of this project (`ship`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -21,7 +25,6 @@ from pyspark.sql import SparkSession
 
 from captures.spark import internals
 from captures.spark.folder import LOCAL_FOLDER, SparkFolder, process_folder
-from captures.spark.shipping import ship
 
 #: A session of Spark, for those that do not import Spark.
 Session = SparkSession
@@ -54,6 +57,14 @@ _NO_MEMORY = re.compile(
 _PYTHON_ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception): ")
 #: Seconds between two searches for processes to end.
 _SEARCH_EVERY_S = 0.05
+#: Packages that the workers need: sweeps run simulations there.
+_PACKAGES = ("captures", "router", "testbed", "topos")
+_ARCHIVE = "cbcb.zip"
+#: Endings of the files that the packages read at work: code, shipped experiments, texts of SQL.
+_SUFFIXES = (".py", ".toml", ".sql")
+_SOURCE_ROOT = Path(__file__).resolve().parents[2]
+#: Identifiers of the sessions of Spark Connect whose servers have the archive.
+_served: set[str] = set()
 
 
 class SessionError(RuntimeError):
@@ -308,3 +319,37 @@ def _output_to(log: Path | None) -> Iterator[None]:
         for descriptor, original in saved.items():
             os.dup2(original, descriptor)
             os.close(original)
+
+
+def ship(spark: SparkSession) -> None:
+    """Makes the packages importable for the workers of a session.
+
+    Does nothing if it was done before.
+
+    Workers on this machine import them from their place, with the machine code that numba has compiled;
+    workers of a cluster, and the server of Spark Connect, get an archive.
+    """
+    context = internals.classic_context(spark)
+    if context is None:
+        if spark.session_id not in _served:
+            with tempfile.TemporaryDirectory(prefix="ship-") as folder:
+                spark.addArtifacts(str(write_archive(Path(folder))), pyfile=True)
+            _served.add(spark.session_id)
+    elif context.master.startswith("local"):
+        # Spark appends the path that the variable had before.
+        context.environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+    elif not any(Path(name).name == _ARCHIVE for name in internals.shipped_archives(context)):
+        folder = tempfile.mkdtemp(prefix="ship-", dir=process_folder().path)
+        context.addPyFile(str(write_archive(Path(folder))))
+
+
+def write_archive(folder: Path) -> Path:
+    """Writes the packages as a zip file, from which Python can import, and returns its path."""
+    path = folder / _ARCHIVE
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in _PACKAGES:
+            for file in sorted((_SOURCE_ROOT / package).rglob("*")):
+                relative = file.relative_to(_SOURCE_ROOT)
+                if file.suffix in _SUFFIXES and relative.parts[:2] != ("captures", "runs"):
+                    archive.write(file, str(relative))
+    return path

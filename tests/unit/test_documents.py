@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli.documents.generated import DOCUMENTS, Document
+from testbed.cli.documents.__main__ import DOCUMENTS, Document
 from tests.support.paths import DOCS, ROOT
 
 _PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.texts import texts
-from captures.spark.shipping import write_archive
+from captures.spark.session import write_archive
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import list_experiments
 
