@@ -157,7 +157,7 @@ class Installation:
         self._installed = self._read_record()
 
     def state(self, target: Path) -> str:
-        """Returns the state of a file that would be installed.
+        """Returns the state of a file that is or was to be installed.
 
         `missing`, `current`, `outdated` (installed by another version), `same` (made by the user, with the
         content that would be installed) or `foreign` (made or changed by the user).
@@ -168,7 +168,7 @@ class Installation:
             return "missing"
         except OSError as error:
             raise InputError(f"{target}: {error.strerror}") from error
-        if content == self.files[target]:
+        if content == self.files.get(target):
             return "current" if str(target) in self._installed else "same"
         return "outdated" if self._installed.get(str(target)) == _hash(content) else "foreign"
 
@@ -185,27 +185,13 @@ class Installation:
         Raises:
             InputError: a file or folder cannot be written.
         """
-        done = {}
         recorded = dict(self._installed)
         try:
-            for target, content in self.files.items():
-                state = self.state(target)
-                if state == "same":
-                    done[target] = "same"
-                    continue
-                if state == "foreign" and not may_overwrite(target):
-                    done[target] = "kept"
-                    continue
-                if state != "current":
-                    _write(target, content)
-                self._installed[str(target)] = _hash(content)
-                done[target] = "current" if state == "current" else "written"
-            done |= self._remove_retired(may_overwrite)
+            return self._bring(self.files, may_overwrite)
         finally:
             # Also after an error or Ctrl-C at a question: a file that is not recorded counts as foreign.
             if self._installed != recorded:
                 _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
-        return done
 
     def uninstall(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
         """Removes the installed files, and the profile's folder if it is then empty.
@@ -216,38 +202,33 @@ class Installation:
         Raises:
             InputError: a file cannot be removed.
         """
-        done = {}
-        for target in self.files:
-            state = self.state(target)
-            if state == "missing":
-                continue
-            if state in ("same", "foreign") and not may_remove(target):
-                done[target] = "kept"
-                continue
-            _remove(target)
-            done[target] = "removed"
-        done |= self._remove_retired(may_remove)
+        done = self._bring({}, may_remove)
         _remove(self._record)
         if self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
             self.where.profile.rmdir()
         return done
 
-    def _remove_retired(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
-        """Removes files that are recorded but no longer shipped; a kept file counts as foreign afterwards."""
+    def _bring(self, contents: dict[Path, bytes], may_change: Callable[[Path], bool]) -> dict[Path, str]:
+        """Writes the files with contents, and removes all others that are shipped or recorded."""
         done = {}
-        for target in sorted(set(map(Path, self._installed)) - set(self.files)):
-            digest = self._installed.pop(str(target))
-            try:
-                unchanged = _hash(target.read_bytes()) == digest
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise InputError(f"{target}: {error.strerror}") from error
-            if unchanged or may_remove(target):
-                _remove(target)
-                done[target] = "removed"
-            else:
+        retired = sorted(set(map(Path, self._installed)) - set(self.files))
+        for target in [*self.files, *retired]:
+            state, content = self.state(target), contents.get(target)
+            if state == "same" and content is not None:
+                done[target] = "same"
+            elif state in ("same", "foreign") and not may_change(target):
                 done[target] = "kept"
+            elif content is None:
+                if state != "missing":
+                    _remove(target)
+                    done[target] = "removed"
+            else:
+                if state != "current":
+                    _write(target, content)
+                self._installed[str(target)] = _hash(content)
+                done[target] = "current" if state == "current" else "written"
+            if target in retired:  # a kept file counts as foreign afterwards
+                del self._installed[str(target)]
         return done
 
     def _read_record(self) -> dict[str, str]:
