@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from captures.accounting.conclusion import ANSWERS, conclusion
 from captures.accounting.direct import Direct
-from captures.accounting.inputs import read_inputs
+from captures.accounting.inputs import Inputs
 from captures.accounting.reconcile import TsharkError, tshark_counts
 from captures.accounting.spark_engine import Spark
 from captures.accounting.steps import Sources, Stages, Steps
@@ -134,7 +134,7 @@ def _accounted(
     started = time.monotonic()
     layout = RunLayout(run_dir)
     with stages.stage(_INPUTS):
-        inputs = read_inputs(layout)
+        inputs = Inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
     log = layout.spark_log

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from captures.accounting.conclusion import ANSWERS, conclusion, judged
 from captures.accounting.engines import DuckDB
-from captures.accounting.inputs import Inputs, read_inputs
+from captures.accounting.inputs import Inputs
 from captures.accounting.steps import KNOWN, Sources, Steps, reads_of
 from captures.accounting.texts import code_of, in_order, reads, texts
 from captures.frames.columns import COLUMNS, SCHEMA
@@ -58,7 +58,7 @@ class Direct:
     def __init__(
         self, run_dir: Path, *, whole: bool = False, threads: int | None = 1, spill: Path | None = None
     ) -> None:
-        self.inputs: Inputs = read_inputs(RunLayout(run_dir))
+        self.inputs = Inputs(RunLayout(run_dir))
         captures = {run_dir / each.file: each.identity for each in self.inputs.captures}
         columns = tuple(COLUMNS) if whole else _COLUMNS
         schema = pa.schema([SCHEMA.field(name) for name in columns])

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from captures.accounting.ip import IpFrames, ip_frames
+from captures.accounting.ip import ip_frames
 from captures.accounting.log_tables import (
-    ApplicationTables,
-    FirstPredicate,
     application_tables,
     as_table,
     opening_predicates,
@@ -22,21 +20,19 @@ from captures.accounting.log_tables import (
 )
 from captures.frames.index import check_capture
 from captures.pcap.opening import is_compressed
-from captures.rundir.applications import AttentionEvent, read_attention
+from captures.rundir.applications import read_attention
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
-from captures.rundir.clock import Clock, read_clock
-from captures.rundir.controller import ControllerEvent, read_controller
+from captures.rundir.clock import read_clock
+from captures.rundir.controller import read_controller
 from captures.rundir.counters import (
     ROUTERS_KEEP,
     Port,
-    SwitchCounters,
     read_routers_counters,
     read_switch_drops,
     read_switches_counters,
 )
-from captures.rundir.epochs import Epochs, epochs
+from captures.rundir.epochs import epochs
 from captures.rundir.faults import (
-    FaultRecord,
     killed_routers,
     lossy_links,
     lost_parts,
@@ -47,18 +43,16 @@ from captures.rundir.faults import (
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import (
     SIMULATED,
-    Manifest,
-    WorkloadLine,
     read_manifest,
     read_topology,
     read_workload,
 )
 from captures.rundir.layout import RunLayout
-from captures.rundir.measures import LagReport, read_lag
-from captures.rundir.oracle import Judgement, read_judgement
+from captures.rundir.measures import read_lag
+from captures.rundir.oracle import read_judgement
 from captures.rundir.routing_tables import read_routing_tables
 from captures.tables.catalogue import TABLES
-from topos.model import Link, Topology
+from topos.model import Link
 
 _MOST_BINS = 300
 #: Bytes of an empty JSON object with the end of its line, or fewer.
@@ -71,11 +65,11 @@ _FILE_COLUMNS = (
 FILES = pa.schema([TABLES["captures"].schema.field(name) for name in _FILE_COLUMNS])
 
 
-@dataclass(frozen=True, slots=True)
 class Inputs:
     """The small files of a run.
 
     Attributes:
+        log: the records of applications; `log.last_ns` is the last event of the service, too.
         opening: the predicates that the first wave of RAs answers (`opening_predicates`).
         simulated: whether captures of links may be missing.
         held: whether the network was held until its user ended the run.
@@ -84,29 +78,45 @@ class Inputs:
         faults: of the parts of the emulation.
         controller, service: the events of the controller, and of the attention-limited service.
         judgement: of the oracle on attention-limited subscriptions; None: the run has another service.
+
+    Raises:
+        RunFolderError: a file is missing or malformed.
     """
 
-    run: RunLayout
-    captures: list[CapturedFile]
-    log: ApplicationTables
-    oracle: pa.Table
-    workload: list[WorkloadLine]
-    opening: dict[int, FirstPredicate]
-    clock: Clock
-    router_counters: dict[int, dict[str, Any]]
-    ovs_counters: SwitchCounters
-    topology: Topology
-    epochs: Epochs
-    lag: LagReport | None
-    simulated: bool
-    held: bool
-    private: bool
-    judgement: Judgement | None
-    manifest: Manifest
-    ip: IpFrames
-    faults: list[FaultRecord]
-    controller: list[ControllerEvent]
-    service: list[AttentionEvent]
+    def __init__(self, run: RunLayout) -> None:
+        self.run = run
+        self.manifest = read_manifest(run)
+        self.simulated = self.manifest["datapath"] == SIMULATED
+        self.held = self.manifest.get("held", False)
+        self.private = self.manifest.get("private", False)
+        log = application_tables(run)
+        # What applications request of an attention-limited service is in the records of the service alone.
+        self.service = [event for _, event in read_attention(run)] if run.service_folder.is_dir() else []
+        self.log = replace(log, last_ns=max([log.last_ns, *(event["t_ns"] for event in self.service)]))
+        self.controller = [event for _, event in read_controller(run)]
+        self.epochs = epochs(self.controller)
+        self.workload = [line for _, line in read_workload(run)]
+        self.opening = opening_predicates(self.log, self.workload)
+        self.topology = read_topology(run)
+        self.captures = read_captures(run)
+        for listed, found in ((run.captures, self.captures), (run.ip_captures, read_ip_captures(run))):
+            for capture in found:
+                path = run.path / capture.file
+                if not path.is_file():
+                    raise RunFolderError(f"{path}: missing; {listed.name} names it")
+                # Its size would say nothing of the memory that its frames take.
+                if is_compressed(str(path)):
+                    raise RunFolderError(
+                        f"{path}: is compressed; expected a capture as the run has written it"
+                    )
+        self.oracle = oracle_table(run)
+        self.clock = read_clock(run)
+        self.router_counters = read_routers_counters(run)
+        self.ovs_counters = read_switches_counters(run)
+        self.lag = read_lag(run)
+        self.judgement = read_judgement(run)
+        self.ip = ip_frames(run, self.topology.links)
+        self.faults = read_faults(run)
 
     @property
     def links(self) -> Sequence[Link]:
@@ -231,54 +241,6 @@ class Inputs:
     def bins(self) -> int:
         """Number of the time bins from second 0 to the last event of the run; 0: there was no event."""
         return 0 if self.last_s is None else max(0, math.floor(self.last_s / self.bin_s) + 1)
-
-
-def read_inputs(run: RunLayout) -> Inputs:
-    """Reads the small files of a run.
-
-    Raises:
-        RunFolderError: a file is missing or malformed.
-    """
-    manifest = read_manifest(run)
-    log = application_tables(run)
-    # What applications request of an attention-limited service is in the records of the service alone.
-    service = [event for _, event in read_attention(run)] if run.service_folder.is_dir() else []
-    log = replace(log, last_ns=max([log.last_ns, *(event["t_ns"] for event in service)]))
-    controller = [event for _, event in read_controller(run)]
-    workload = [line for _, line in read_workload(run)]
-    topology = read_topology(run)
-    captures = read_captures(run)
-    for listed, found in ((run.captures, captures), (run.ip_captures, read_ip_captures(run))):
-        for capture in found:
-            path = run.path / capture.file
-            if not path.is_file():
-                raise RunFolderError(f"{path}: missing; {listed.name} names it")
-            # Its size would say nothing of the memory that its frames take.
-            if is_compressed(str(path)):
-                raise RunFolderError(f"{path}: is compressed; expected a capture as the run has written it")
-    return Inputs(
-        run=run,
-        captures=captures,
-        log=log,
-        oracle=oracle_table(run),
-        workload=workload,
-        opening=opening_predicates(log, workload),
-        clock=read_clock(run),
-        simulated=manifest["datapath"] == SIMULATED,
-        held=manifest.get("held", False),
-        private=manifest.get("private", False),
-        router_counters=read_routers_counters(run),
-        ovs_counters=read_switches_counters(run),
-        topology=topology,
-        epochs=epochs(controller),
-        lag=read_lag(run),
-        judgement=read_judgement(run),
-        manifest=manifest,
-        ip=ip_frames(run, topology.links),
-        faults=read_faults(run),
-        controller=controller,
-        service=service,
-    )
 
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from captures.accounting.conclusion import ANSWERS
 from captures.accounting.engines import CAPTURED
-from captures.accounting.inputs import read_inputs
+from captures.accounting.inputs import Inputs
 from captures.accounting.steps import INPUTS, MADE, reads_of, values
 from captures.accounting.texts import in_order, reads, texts, written_out
 from captures.rundir.clock import Clock
@@ -86,4 +86,4 @@ def test_values_and_times_are_written_out() -> None:
 def test_every_value_is_used(tmp_path: Path) -> None:
     run = RunLayout(asked_run().write(tmp_path / "run"))
     named = {value for text in texts().values() for value in re.findall(r"\$(\w+)", text)}
-    assert values(read_inputs(run)).keys() == named
+    assert values(Inputs(run)).keys() == named

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from captures.accounting.direct import Direct
-from captures.accounting.inputs import read_inputs
+from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DECLARED
 from captures.accounting.steps import values
 from captures.rundir.layout import RunLayout
@@ -136,10 +136,10 @@ def test_a_late_private_ra_has_another_cause() -> None:
 
 def test_an_ra_may_wait_as_long_as_the_experiment_says(tmp_path: Path) -> None:
     run = RunLayout(asked_run().write(tmp_path / "run"))
-    assert values(read_inputs(run))["wait_ns"] == str(100 * _MS)
+    assert values(Inputs(run))["wait_ns"] == str(100 * _MS)
     run.experiment.write_text("[protocol]\nra_min_interval_s = 5\nra_jitter_s = 0.5\n")
     # Ten experiment seconds a wall second.
-    assert values(read_inputs(run))["wait_ns"] == str(650 * _MS)
+    assert values(Inputs(run))["wait_ns"] == str(650 * _MS)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from captures.accounting.direct import Direct
-from captures.accounting.inputs import read_inputs
+from captures.accounting.inputs import Inputs
 from captures.rundir.capture_list import captured_bytes
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
@@ -21,7 +21,7 @@ from tests.support.run_folder import TIME_SCALE, asked_run
 def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> None:
     builder = asked_run()
     run = RunLayout(builder.write(tmp_path / "run"))
-    before = read_inputs(run)
+    before = Inputs(run)
     record = {
         "event": "unregister",
         "t_ns": builder.tick(100_000),
@@ -32,7 +32,7 @@ def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> Non
     }
     run.service_folder.mkdir()
     run.service_records_of(1).write_text(json.dumps(record) + "\n")
-    after = read_inputs(run)
+    after = Inputs(run)
     assert after.log.last_ns == builder.now_ns > before.log.last_ns
     # 1,000 experiment seconds more, in at most 300 bins.
     assert after.clock.experiment_s(after.log.last_ns) > 100 * TIME_SCALE
@@ -59,7 +59,7 @@ def test_a_compressed_capture_is_refused(tmp_path: Path, compress: Callable[[byt
     capture = run.capture("link-0-1")
     capture.write_bytes(compress(capture.read_bytes()))
     with pytest.raises(RunFolderError, match=r"link-0-1\.pcap: is compressed"):
-        read_inputs(run)
+        Inputs(run)
 
 
 def test_a_capture_counts_as_large_as_it_is_read(tmp_path: Path) -> None:
