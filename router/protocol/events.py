@@ -172,7 +172,7 @@ class ServiceAction:
     """Base of the actions that a service adds to those of this module (`router.protocol.services.base`).
 
     Drivers know nothing more of them: they pass `line` to the application and append `record` to the records
-    of the service. Recordings have a format for each class (`router.recording.actions.register_action`).
+    of the service. `router.recording.actions` has a code for each class.
     """
 
     __slots__ = ()

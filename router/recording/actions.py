@@ -4,18 +4,16 @@ A frame is written whole, as on the wire: the header of the Ethernet frame that 
 forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
 the received message: neither is written a second time.
 
-A service that adds actions (`router.protocol.events.ServiceAction`) adds a format for each:
-`register_action`.
+An action of a service (`router.protocol.events.ServiceAction`) is written as its application and its record.
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
 
 from router.predicates.model import Message
 from router.predicates.printer import format_message
@@ -31,6 +29,14 @@ from router.protocol.events import (
     SendToController,
     ServiceAction,
 )
+from router.protocol.services.attention.events import (
+    DeliverPublication,
+    IndexChanged,
+    Registered,
+    RoundEnded,
+    Unregistered,
+    Uploaded,
+)
 from router.recording.contents import (
     COUNT,
     FORWARD,
@@ -41,6 +47,7 @@ from router.recording.contents import (
     read_whole_frame,
 )
 from router.recording.events import listed
+from router.records.json_file import to_json
 from router.wire.codec import whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
@@ -68,42 +75,16 @@ _DELIVERED = struct.Struct("<BIQ")
 _ACCEPTANCE = struct.Struct("<BIIQ")
 #: An application; the length of bytes that follow.
 _APPLICATION, _LENGTH = struct.Struct("<I"), struct.Struct("<I")
-#: Codes of the actions of services; those of this module are below.
-SERVICE_ACTIONS = range(32, 64)
-
-A = TypeVar("A", bound=ServiceAction)
-
-
-@dataclass(frozen=True)
-class ActionFormat(Generic[A]):
-    """The format of the actions of a service's type.
-
-    Attributes:
-        code: the number of the type in a recording.
-        encode: returns the content: equal actions give equal bytes.
-        describe: returns the action of a content on one line, for people. Raises ValueError, struct.error or
-            TypeError for another format.
-    """
-
-    code: int
-    encode: Callable[[A], bytes]
-    describe: Callable[[bytes], str]
-
-
-_FORMATS: dict[type, ActionFormat[Any]] = {}
-_BY_CODE: dict[int, ActionFormat[Any]] = {}
-
-
-def register_action(action_type: type[A], action_format: ActionFormat[A]) -> None:
-    """Adds the format of a service's action.
-
-    Raises:
-        ValueError: the code is outside `SERVICE_ACTIONS`, or taken.
-    """
-    code = action_format.code
-    if code not in SERVICE_ACTIONS or code in _BY_CODE:
-        raise ValueError(f"{action_type.__name__}: code {code} is taken or outside 32..63")
-    _FORMATS[action_type] = _BY_CODE[code] = action_format
+#: Actions of services, and the code of the first of them.
+SERVICE_ACTIONS: tuple[type[ServiceAction], ...] = (
+    Registered,
+    Unregistered,
+    Uploaded,
+    DeliverPublication,
+    RoundEnded,
+    IndexChanged,
+)
+_FIRST_OF_SERVICE = 32
 
 
 def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
@@ -131,8 +112,8 @@ def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, Accepted):
         return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, ServiceAction):
-        known = _FORMATS[type(action)]
-        return bytes((known.code,)) + _sized(known.encode(action))
+        code = _FIRST_OF_SERVICE + SERVICE_ACTIONS.index(type(action))
+        return bytes((code,)) + _sized(to_json([action.application, action.record()]))
     assert isinstance(action, Refused)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
@@ -188,12 +169,11 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
 def _described(event: Event, data: bytes) -> Iterator[str]:
     at = 0
     while at < len(data):
-        if data[at] in SERVICE_ACTIONS:
-            known = _BY_CODE.get(data[at])
-            if known is None:
-                raise ValueError(f"no action has the code {data[at]}")
+        if 0 <= data[at] - _FIRST_OF_SERVICE < len(SERVICE_ACTIONS):
             content, at = _take(data, at + 1)
-            yield known.describe(content)
+            app, record = json.loads(content)
+            fields = " ".join(f"{name}={value}" for name, value in record.items() if name != "event")
+            yield f"{record['event']}{'' if app is None else f' for application {app}'}: {fields}"
             continue
         action_type = _ActionType(data[at])
         at += 1

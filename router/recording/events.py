@@ -1,7 +1,4 @@
-"""Events of the protocol core as bytes and as text, one row of a table for each type.
-
-A service that adds events (`router.protocol.events.ServiceEvent`) adds a row for each: `register_event`.
-"""
+"""Events of the protocol core and of its services as bytes and as text, one row of a table for each type."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from router.predicates.printer import format_message, format_predicate
+from router.predicates.model import Message
+from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 from router.protocol.events import (
     ApplicationGone,
     ControllerFrame,
@@ -25,6 +23,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
+from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
 from router.recording.contents import (
     FRAME_RECEIVED,
     describe_frame,
@@ -39,8 +38,6 @@ from router.wire.codec import WholeFrame, whole_frame
 
 _U32 = struct.Struct("<I")
 _F64 = struct.Struct("<d")
-#: Types of records of the events of services; those of this module are below, the others are in `file`.
-SERVICE_EVENTS = range(32, 64)
 
 E = TypeVar("E", bound=Event)
 
@@ -50,7 +47,7 @@ class EventFormat(Generic[E]):
     """The format of the events of a type.
 
     Attributes:
-        code: the number of the type in a recording.
+        code: the number of the type in a recording; `file` has those of other records.
         encode: returns the content, from the event and its frame as received (None: encode the frame).
         decode: returns the event of a content. Raises ValueError, struct.error or TypeError for another
             format.
@@ -91,7 +88,17 @@ def _through(event: RequestUpdate) -> str:
     return f"request update through {where}"
 
 
-_FORMATS: dict[type, EventFormat[Any]] = {
+def _registered(data: bytes) -> Register:
+    app, predicate, *others = json.loads(data)
+    return Register(app, predicate_from_json(predicate), *others)
+
+
+def _uploaded(data: bytes) -> Upload:
+    app, attributes = json.loads(data)
+    return Upload(app, Message(attributes))
+
+
+FORMATS: dict[type, EventFormat[Any]] = {
     Started: _plain(1, Started()),
     Tick: _plain(2, Tick()),
     FrameReceived: EventFormat[FrameReceived](
@@ -137,33 +144,45 @@ _FORMATS: dict[type, EventFormat[Any]] = {
         lambda data: HandlingTime(_F64.unpack(data)[0]),
         lambda event: f"that took {event.seconds * 1e6:.0f} us",
     ),
+    Register: EventFormat[Register](
+        32,
+        lambda event, _wire: to_json(
+            [
+                *(event.app, predicate_to_json(event.predicate), event.max),
+                *(event.lifetime_s, event.freshness_s, event.refreshed),
+            ]
+        ),
+        _registered,
+        lambda event: (
+            f"application {event.app}: register at most {event.max} in {event.lifetime_s:g} s, "
+            f"no older than {event.freshness_s:g} s: {format_predicate(event.predicate)}"
+        ),
+    ),
+    Refresh: EventFormat[Refresh](
+        33,
+        lambda event, _wire: to_json([event.app, event.subscription]),
+        lambda data: Refresh(*json.loads(data)),
+        lambda event: f"application {event.app}: refresh {event.subscription}",
+    ),
+    Unregister: EventFormat[Unregister](
+        34,
+        lambda event, _wire: to_json([event.app, event.subscription]),
+        lambda data: Unregister(*json.loads(data)),
+        lambda event: f"application {event.app}: unregister {event.subscription}",
+    ),
+    Upload: EventFormat[Upload](
+        35,
+        lambda event, _wire: to_json([event.app, event.message]),
+        _uploaded,
+        lambda event: f"application {event.app}: publish {format_message(event.message)}",
+    ),
 }
-_BY_CODE: dict[int, EventFormat[Any]] = {known.code: known for known in _FORMATS.values()}
-
-
-def register_event(event_type: type[E], event_format: EventFormat[E]) -> None:
-    """Adds the format of a service's event.
-
-    Raises:
-        ValueError: the code is outside `SERVICE_EVENTS`, or taken.
-    """
-    code = event_format.code
-    if code not in SERVICE_EVENTS or code in _BY_CODE:
-        raise ValueError(f"{event_type.__name__}: code {code} is taken or outside 32..63")
-    _FORMATS[event_type] = _BY_CODE[code] = event_format
-
-
-def unregister_event(event_type: type[Event]) -> None:
-    """Removes the format of a service's event.
-
-    Raises KeyError if there is none.
-    """
-    del _BY_CODE[_FORMATS.pop(event_type).code]
+BY_CODE: dict[int, EventFormat[Any]] = {known.code: known for known in FORMATS.values()}
 
 
 def is_event(code: int) -> bool:
     """Returns whether a record type is that of an event."""
-    return code in _BY_CODE
+    return code in BY_CODE
 
 
 def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
@@ -175,7 +194,7 @@ def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
     Raises:
         KeyError: the type of the event has no format.
     """
-    known = _FORMATS[type(event)]
+    known = FORMATS[type(event)]
     return known.code, known.encode(event, wire)
 
 
@@ -186,7 +205,7 @@ def decode_event(code: int, data: bytes) -> Event:
         ValueError: the content is not of the format of that code.
         KeyError: no event has that code.
     """
-    known = _BY_CODE[code]
+    known = BY_CODE[code]
     try:
         event: Event = known.decode(data)
     except (struct.error, TypeError) as error:
@@ -196,5 +215,5 @@ def decode_event(code: int, data: bytes) -> Event:
 
 def describe_event(event: Event) -> str:
     """Describes an event on one line."""
-    known = _FORMATS.get(type(event))
+    known = FORMATS.get(type(event))
     return type(event).__name__.lower() if known is None else known.describe(event)

@@ -30,7 +30,6 @@ from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions, content_of
-from router.recording import attention
 from router.recording.actions import encode_actions
 from router.recording.contents import ACTIONS, EVENT, FRAME_RECEIVED, RECORD, TIME_BYTES
 from router.recording.events import decode_event, encode_event, is_event
@@ -48,7 +47,6 @@ _CLOCK, _END = 64, 66
 #: Types of records but those of events.
 _TYPES = frozenset({_CLOCK, ACTIONS, _END})
 
-attention.register()
 #: Wall seconds between two readings of both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 

@@ -22,7 +22,7 @@ from router.protocol.options import SERVICES
 from router.protocol.routing import RoutingTable
 from router.protocol.services.base import Command, Handle, Request, RequestError, Session
 from router.protocol.services.exhaustive import Exhaustive, ExhaustiveSession
-from router.recording.events import EventFormat, register_event, unregister_event
+from router.recording.events import BY_CODE, FORMATS, EventFormat
 
 NAME = "limited"
 #: Messages that an application gets in a window, unless it has set a quota.
@@ -118,11 +118,11 @@ _QUOTA_FORMAT = EventFormat[SetQuota](
 def registered() -> Iterator[None]:
     """The service is registered within the block."""
     SERVICES.register(NAME, Limited)
-    register_event(SetQuota, _QUOTA_FORMAT)
+    FORMATS[SetQuota] = BY_CODE[_QUOTA_FORMAT.code] = _QUOTA_FORMAT
     EVENTS[SetQuota] = Limited.set_quota
     try:
         yield
     finally:
         del EVENTS[SetQuota]
-        unregister_event(SetQuota)
+        del FORMATS[SetQuota], BY_CODE[_QUOTA_FORMAT.code]
         SERVICES.unregister(NAME)
