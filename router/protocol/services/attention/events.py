@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_predicate
@@ -109,7 +109,22 @@ class Upload(ServiceEvent):
 # Actions.
 
 
-class _ForApplication(ServiceAction):
+class _Recorded(ServiceAction):
+    """Base of the actions of this service: a record has their fields, in their order."""
+
+    __slots__: tuple[str, ...] = ()
+
+    #: Name of the event in the record.
+    event: ClassVar[str]
+    #: Fields of the action that its record leaves out.
+    left_out: ClassVar[frozenset[str]] = frozenset({"app"})
+
+    def record(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in self.left_out}
+        return {"event": self.event, **fields}
+
+
+class _ForApplication(_Recorded):
     """Base of the actions whose `line` an application gets."""
 
     __slots__ = ()
@@ -128,6 +143,8 @@ class Registered(_ForApplication):
     Comes before any delivery of the round.
     """
 
+    event: ClassVar[str] = "register"
+
     app: int
     subscription: int
     round: int
@@ -137,29 +154,20 @@ class Registered(_ForApplication):
     freshness_s: float
     at_s: float
 
-    def record(self) -> Mapping[str, Any]:
-        return {
-            "event": "register" if self.round == 0 else "refresh",
-            "subscription": self.subscription,
-            "round": self.round,
-            "predicate": format_predicate(self.predicate),
-            "max": self.max,
-            "lifetime_s": self.lifetime_s,
-            "freshness_s": self.freshness_s,
-            "at_s": self.at_s,
-        }
+    def record(self) -> dict[str, Any]:
+        record = {**_Recorded.record(self), "predicate": format_predicate(self.predicate)}
+        return record if self.round == 0 else {**record, "event": "refresh"}
 
 
 @dataclass(frozen=True, slots=True)
 class Unregistered(_ForApplication):
     """A subscription is gone: the answer to an `Unregister`, or its application has left."""
 
+    event: ClassVar[str] = "unregister"
+
     app: int
     subscription: int
     at_s: float
-
-    def record(self) -> Mapping[str, Any]:
-        return {"event": "unregister", "subscription": self.subscription, "at_s": self.at_s}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,7 @@ class Uploaded(_ForApplication):
     message: Message
     at_s: float
 
-    def record(self) -> Mapping[str, Any]:
+    def record(self) -> dict[str, Any]:
         return {
             "event": "upload",
             "source": self.source,
@@ -194,6 +202,9 @@ class DeliverPublication(_ForApplication):
         whence: where the router got it.
     """
 
+    event: ClassVar[str] = "deliver"
+    left_out: ClassVar[frozenset[str]] = frozenset({"app", "message"})
+
     app: int
     subscription: int
     round: int
@@ -209,18 +220,6 @@ class DeliverPublication(_ForApplication):
         del line["whence"], line["at_s"]
         return {**line, "attributes": self.message}
 
-    def record(self) -> dict[str, Any]:
-        return {
-            "event": "deliver",
-            "subscription": self.subscription,
-            "round": self.round,
-            "source": self.source,
-            "seq": self.seq,
-            "age_s": self.age_s,
-            "whence": self.whence,
-            "at_s": self.at_s,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded(_ForApplication):
@@ -232,6 +231,8 @@ class RoundEnded(_ForApplication):
         max: of the subscription.
     """
 
+    event: ClassVar[str] = "outcome"
+
     app: int
     subscription: int
     round: int
@@ -241,21 +242,14 @@ class RoundEnded(_ForApplication):
     max: int
     at_s: float
 
-    def line(self) -> dict[str, Any]:
-        return {
-            "event": "outcome",
-            "subscription": self.subscription,
-            "round": self.round,
-            "outcome": self.outcome,
-            "got": self.got,
-        }
-
-    def record(self) -> Mapping[str, Any]:
-        return {**self.line(), "got_remote": self.got_remote, "max": self.max, "at_s": self.at_s}
+    def line(self) -> Mapping[str, Any]:
+        line = self.record()
+        del line["got_remote"], line["max"], line["at_s"]
+        return line
 
 
 @dataclass(frozen=True, slots=True)
-class IndexChanged(ServiceAction):
+class IndexChanged(_Recorded):
     """A publication entered, left or changed an index of this router; for the records alone.
 
     Made only with the option `record_caches`.
@@ -265,20 +259,11 @@ class IndexChanged(ServiceAction):
         cause: the row of the table of transitions (`dissemination.TRANSITIONS`), or "evicted", "flushed".
     """
 
+    event: ClassVar[str] = "cache"
+
     source: int
     seq: int
     before: Index | None
     after: Index | None
     cause: str
     at_s: float
-
-    def record(self) -> Mapping[str, Any]:
-        return {
-            "event": "cache",
-            "source": self.source,
-            "seq": self.seq,
-            "before": self.before,
-            "after": self.after,
-            "cause": self.cause,
-            "at_s": self.at_s,
-        }
