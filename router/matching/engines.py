@@ -125,7 +125,7 @@ ENGINES: Registry[EngineFactory] = Registry("matching engine")
 ENGINES.register_lazily(COMPILED, "router.matching.compiled.engine:make", "Machine code, the fast engine.")
 ENGINES.register_lazily(
     "counting",
-    "router.matching.counting.engine:make",
+    "router.matching.counting:make",
     "The counting algorithm of the papers, in plain Python.",
 )
 ENGINES.register("naive", _naive, "Every filter is evaluated in turn.")

@@ -16,7 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from router.matching.common.columns import to_predicates
-from router.matching.counting.index import SelectivityTable, StringIndex
+from router.matching.counting import ConstraintIndex, excluding
 from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.experiments.siena_ff.generate import MatchingWorkload, dictionary, draw_messages, draw_table
 from testbed.results.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
@@ -95,15 +95,11 @@ def _excluded() -> Curves:
         ]
         line = lines[f"{interfaces:,} interfaces x {filters}"] = []
         for limit in rounds:
-            table = SelectivityTable(limit)
-            for interface, predicate in predicates.items():
-                for filter_ in predicate:
-                    table.add(interface, {(c.name, c.type) for c in filter_})
+            table = excluding(predicates, limit)
             total = 0
             for attributes in messages:
-                excluded: set[int] = set()
-                table.exclude(attributes, excluded)
-                total += len(excluded)
+                lacking = (interfaces for attribute, interfaces in table if attribute not in attributes)
+                total += len(set().union(*lacking))
             line.append(100 * total / (len(messages) * len(predicates)))
     title = "interfaces excluded by pre-processing (interfaces x filters)"
     return Curves(title, "rounds", rounds, lines, "% of interfaces")
@@ -133,9 +129,9 @@ def _strings() -> Curves:
     counts = [10, 30, 100, 300, 1_000]
     patterns = (Operator.EQ, Operator.PREFIX, Operator.SUFFIX, Operator.SUBSTRING)
     values = dictionary(1_000)
-    lines: dict[str, list[float]] = {"hashed grams (ours)": [], "ternary search tree (papers)": []}
+    lines: dict[str, list[float]] = {"hashed by length (ours)": [], "ternary search tree (papers)": []}
     for count in counts:
-        index, tree = StringIndex(), TernaryTree()
+        index, tree = ConstraintIndex(), TernaryTree()
         for number, word in enumerate(dictionary(count)):
             for operator in patterns:
                 index.add(Constraint("x", Type.STRING, operator, word)).add_single(number)

@@ -1,4 +1,4 @@
-"""A ternary search tree as the papers have it, to compare `router.matching.counting.index` with."""
+"""A ternary search tree as the papers have it, to compare `router.matching.counting` with."""
 
 from __future__ import annotations
 

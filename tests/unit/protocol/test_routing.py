@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from router.content.base import Plain
-from router.matching.counting.engine import CountingMatcher
+from router.matching.counting import CountingMatcher
 from router.matching.engines import ENGINES, factory
 from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin
 from router.predicates.covering.pool import POOL

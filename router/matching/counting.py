@@ -9,23 +9,46 @@ table excludes interfaces, and Bloom filters of attributes exclude filters that 
 The papers' table is rebuilt at each change; this table is changed in place, by the difference between the old
 and the new predicate of an interface. Selectivity table and Bloom filters contain the type of an attribute
 along with its name.
+
+Equality is a hash look-up, inequalities are sorted arrays, and a constraint that several filters contain is
+stored and tested once. The papers search one ternary search tree, with backtracking, for `=`, `<`, `>`,
+prefixes, suffixes and substrings. This index hashes prefixes, suffixes and substrings by their length, and
+looks up the parts of a value that have one of these lengths. `./run.sh bench match --figure strings` compares
+it with a search tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from heapq import nlargest
 from typing import Any
 from zlib import crc32
 
-from router.matching.counting.index import Attribute, ConstraintIndex, Links, SelectivityTable, StringIndex
 from router.matching.engines import Matcher
-from router.predicates.model import Constraint, Filter, Message, Predicate, Type, matches_filter, type_of
+from router.predicates.model import (
+    STRING_ONLY,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    Value,
+    matches_filter,
+    type_of,
+)
 
+#: Name and type: a constraint requires both.
+Attribute = tuple[str, Type]
 #: The index finds the satisfied constraints of all interfaces. If fewer than one filter in this many is to be
 #: matched, direct evaluation is faster (measured: 0.5 us a filter against 0.04 us).
 _DIRECT_SHARE = 12
+#: Operators whose constraints are found by value, and those whose bounds are sorted.
+_HASHED = (Operator.EQ, Operator.NE, Operator.ANY)
+_SORTED = (Operator.LT, Operator.GT, Operator.LE, Operator.GE)
 #: Bits of the Bloom filter of a filter: two digits of a Python integer.
 _BLOOM_BITS = 60
 
@@ -79,6 +102,144 @@ def parse_options(text: str) -> CountingOptions:
     return CountingOptions(**chosen)
 
 
+def excluding(filters: Mapping[int, Iterable[Filter]], rounds: int) -> list[tuple[Attribute, set[int]]]:
+    """Returns the selectivity table: attributes, each with the interfaces that a message without it excludes.
+
+    Source: Carzaniga and Wolf, SIGCOMM 2003 (determinant attributes), and the slides ("Selectivity Table").
+    An attribute is selective for an interface if every filter of its predicate has a constraint on the
+    attribute.
+
+    Args:
+        filters: of each interface.
+        rounds: the number of attributes of the table: those that are selective for most interfaces.
+    """
+    selective: dict[Attribute, set[int]] = {}
+    for interface, own in filters.items():
+        attributes = [set(map(_attribute, filter_)) for filter_ in own]
+        for attribute in set.intersection(*attributes) if attributes else ():
+            selective.setdefault(attribute, set()).add(interface)
+    return nlargest(rounds, selective.items(), key=lambda item: len(item[1]))
+
+
+class Links:
+    """The filters that contain one constraint.
+
+    Attributes:
+        single: interface -> number of its filters that consist of this constraint alone.
+        counted: number of each other filter -> its Bloom filter, which excludes most of them.
+    """
+
+    __slots__ = ("counted", "single")
+
+    def __init__(self) -> None:
+        self.single: dict[int, int] = {}
+        self.counted: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.single or self.counted)
+
+    def add_single(self, interface: int) -> None:
+        """Adds a filter that consists of this constraint alone."""
+        self.single[interface] = self.single.get(interface, 0) + 1
+
+    def drop_single(self, interface: int) -> None:
+        """Removes such a filter."""
+        if self.single[interface] == 1:
+            del self.single[interface]
+        else:
+            self.single[interface] -= 1
+
+
+class _Sorted:
+    """Constraints with one inequality operator: bounds in ascending order, and their links."""
+
+    def __init__(self) -> None:
+        self.bounds: list[Any] = []
+        self.links: list[Links] = []
+
+    def add(self, bound: Any) -> Links:
+        position = bisect_left(self.bounds, bound)
+        if position == len(self.bounds) or self.bounds[position] != bound:
+            self.bounds.insert(position, bound)
+            self.links.insert(position, Links())
+        return self.links[position]
+
+    def drop(self, bound: Any) -> None:
+        position = bisect_left(self.bounds, bound)
+        del self.bounds[position], self.links[position]
+
+
+class ConstraintIndex:
+    """Constraints on one name and type, each with its links."""
+
+    def __init__(self) -> None:
+        self._hashed: dict[Operator, dict[Value | None, Links]] = {each: {} for each in _HASHED}
+        self._sorted = {each: _Sorted() for each in _SORTED}
+        #: Operator -> length of a text -> text -> its links.
+        self._patterns: dict[Operator, dict[int, dict[str, Links]]] = {each: {} for each in STRING_ONLY}
+
+    def __bool__(self) -> bool:
+        """Whether there is a constraint."""
+        kept = any(each.bounds for each in self._sorted.values())
+        return kept or any(self._hashed.values()) or any(self._patterns.values())
+
+    def add(self, constraint: Constraint) -> Links:
+        """Returns the links of a constraint; adds the constraint if the index lacks it."""
+        operator, value = constraint.operator, constraint.value
+        if operator in self._hashed:
+            return self._hashed[operator].setdefault(value, Links())
+        if operator in self._sorted:
+            return self._sorted[operator].add(value)
+        text = str(value)
+        return self._patterns[operator].setdefault(len(text), {}).setdefault(text, Links())
+
+    def drop(self, constraint: Constraint) -> None:
+        """Removes a constraint of the index."""
+        operator, value = constraint.operator, constraint.value
+        if operator in self._hashed:
+            del self._hashed[operator][value]
+        elif operator in self._sorted:
+            self._sorted[operator].drop(value)
+        else:
+            text = str(value)
+            texts = self._patterns[operator][len(text)]
+            del texts[text]
+            if not texts:
+                del self._patterns[operator][len(text)]
+
+    def satisfied(self, value: Any) -> list[Links]:
+        """Returns the links of each constraint that a value of the index's type satisfies."""
+        found: list[Links] = []
+        if links := self._hashed[Operator.EQ].get(value):
+            found.append(links)
+        less, greater = self._sorted[Operator.LT], self._sorted[Operator.GT]
+        at_most, at_least = self._sorted[Operator.LE], self._sorted[Operator.GE]
+        found += less.links[bisect_right(less.bounds, value) :]
+        found += greater.links[: bisect_left(greater.bounds, value)]
+        found += at_most.links[bisect_left(at_most.bounds, value) :]
+        found += at_least.links[: bisect_right(at_least.bounds, value)]
+        found += self._hashed[Operator.ANY].values()
+        found += [links for other, links in self._hashed[Operator.NE].items() if other != value]
+        return found + self._satisfied_patterns(value) if isinstance(value, str) else found
+
+    def _satisfied_patterns(self, value: str) -> list[Links]:
+        found: list[Links] = []
+        for size, texts in self._patterns[Operator.PREFIX].items():
+            if links := texts.get(value[:size]):
+                found.append(links)
+        for size, texts in self._patterns[Operator.SUFFIX].items():
+            # The empty text is in every value; value[-0:] would be the whole value.
+            if links := texts.get(value[-size:] if size else ""):
+                found.append(links)
+        for size, texts in self._patterns[Operator.SUBSTRING].items():
+            if len(value) - size > len(texts):
+                found += [links for text, links in texts.items() if text in value]
+            else:
+                parts = {value[start : start + size] for start in range(len(value) - size + 1)}
+                found += [texts[part] for part in parts & texts.keys()]
+        return found
+
+
 class CountingMatcher(Matcher):
     """The counting algorithm over a constraint index.
 
@@ -89,7 +250,8 @@ class CountingMatcher(Matcher):
     def __init__(self, options: CountingOptions | None = None) -> None:
         self._options = options or CountingOptions()
         self._indexes: dict[Attribute, ConstraintIndex] = {}
-        self._selectivity = SelectivityTable(self._options.rounds) if self._options.rounds else None
+        #: See `excluding`; None: filters have changed since.
+        self._excluding: list[tuple[Attribute, set[int]]] | None = None
         #: For each interface, its filters and their numbers in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
         #: By number of a filter: its interface, and the number of its distinct constraints.
@@ -135,8 +297,8 @@ class CountingMatcher(Matcher):
     def _search(self, message: Message, matched: set[int], excluded: set[int]) -> None:
         """Adds to `matched` the interfaces not in `excluded` that a message matches; may exclude them."""
         attributes = {(name, type_of(value)): value for name, value in message.items()}
-        if self._selectivity is not None:
-            self._selectivity.exclude(attributes, excluded)
+        if self._options.rounds:
+            self._exclude(attributes, excluded)
         if self._options.direct and 2 * len(excluded) >= len(self._filters):
             open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
@@ -159,6 +321,14 @@ class CountingMatcher(Matcher):
                 for attribute in attributes:
                     missing &= ~_bit(attribute)
             self._count(satisfied, matched, excluded, missing)
+
+    def _exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
+        """Adds to `excluded` interfaces that a message with these attributes cannot match."""
+        if self._excluding is None:
+            self._excluding = excluding(self._filters, self._options.rounds)
+        for attribute, interfaces in self._excluding:
+            if attribute not in attributes:
+                excluded |= interfaces
 
     def _singles(self, satisfied: list[Links], matched: set[int], excluded: set[int]) -> None:
         """Adds to `matched` the interfaces not in `excluded` that have a satisfied filter of one constraint.
@@ -209,10 +379,9 @@ class CountingMatcher(Matcher):
 
     def _add(self, interface: int, filter_: Filter) -> None:
         constraints = set(filter_)
-        attributes = {_attribute(constraint) for constraint in constraints}
         bloom = 0
-        for attribute in attributes:
-            bloom |= _bit(attribute)
+        for constraint in constraints:
+            bloom |= _bit(_attribute(constraint))
         if self._free:
             number = self._free.pop()
             self._interface[number], self._size[number] = interface, len(constraints)
@@ -229,8 +398,7 @@ class CountingMatcher(Matcher):
                 links.add_single(interface)
             else:
                 links.counted[number] = bloom
-        if self._selectivity is not None:
-            self._selectivity.add(interface, attributes)
+        self._excluding = None
 
     def _drop(self, interface: int, filter_: Filter) -> None:
         number = self._filters[interface].pop(filter_)
@@ -239,18 +407,17 @@ class CountingMatcher(Matcher):
             self._always.discard(interface)
         for constraint in constraints:
             index = self._index(constraint)
-            links = index.find(constraint)
+            links = index.add(constraint)
             if self._is_single(constraints):
                 links.drop_single(interface)
             else:
                 del links.counted[number]
             if not links:
                 index.drop(constraint)
-                if not len(index):
+                if not index:
                     del self._indexes[_attribute(constraint)]
         self._free.append(number)
-        if self._selectivity is not None:
-            self._selectivity.drop(interface, {_attribute(constraint) for constraint in constraints})
+        self._excluding = None
 
     def _is_single(self, constraints: set[Constraint]) -> bool:
         return self._options.single and len(constraints) == 1
@@ -259,8 +426,7 @@ class CountingMatcher(Matcher):
         attribute = _attribute(constraint)
         index = self._indexes.get(attribute)
         if index is None:
-            index = StringIndex() if constraint.type is Type.STRING else ConstraintIndex()
-            self._indexes[attribute] = index
+            index = self._indexes[attribute] = ConstraintIndex()
         return index
 
 

@@ -1,1 +1,0 @@
-"""The counting algorithm, with the optimisations of the forwarding papers."""
