@@ -304,7 +304,7 @@ class DataPlane:
         if source.counts is not None:
             state[layout.COUNT_LIMIT] = source.counts.limit
         # A call of the matcher by the core may have merged segments, or released memory for long messages.
-        state[layout.TABLE] = self._matcher.table
+        state[layout.TABLE] = self._matcher.address
         state[layout.BODY_ROOM] = self._matcher.body_room if self._routing_seen >= 0 else -1
 
     def _lay_out_tables(self) -> None:

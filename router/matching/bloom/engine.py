@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.layout import (
-    BitTable,
-    rows_of,
-    words_of,
-    working_memory,
-)
+from router.matching.bloom.layout import BitMemory, BitTable, rows_of, words_of, working_memory
 from router.matching.bloom.matching import match
-from router.matching.bloom.segment import BloomSegments, Segment
+from router.matching.bloom.segment import Segment
 from router.matching.common.filters import FilterTable
 from router.matching.engines import Matcher
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
@@ -29,15 +24,11 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
     A filter is given as the bytes of its set, m/8.
     """
 
+    _memory: BitMemory
+
     def __init__(self, bits: int) -> None:
         self._bits, self._words = bits, words_of(bits)
-        self._memory = working_memory()
-        super().__init__()
-
-    # The table.
-
-    def _no_segments(self) -> BloomSegments:
-        return BloomSegments()
+        super().__init__(working_memory())
 
     def _key(self, filter_: bytes) -> bytes:
         return filter_
@@ -45,10 +36,17 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
     def _table(self, filters: list[bytes], dense: npt.NDArray[np.int32]) -> BitTable:
         return BitTable(rows_of(filters, self._bits), dense)
 
-    def _fit(self, interfaces: int) -> None:
-        self._memory.fit_interfaces(interfaces)
+    def _segment(self, table: BitTable) -> Segment:
+        segment = Segment(table)
+        self._memory.fit_nodes(segment.nodes)
+        return segment
 
-    # Matching.
+    def _merged(self, segments: Sequence[tuple[Segment, npt.NDArray[np.int64]]]) -> BitTable:
+        tables = [segment.table(postings) for segment, postings in segments]
+        return BitTable(
+            np.concatenate([table.rows for table in tables]),
+            np.concatenate([table.interface for table in tables]),
+        )
 
     def match(self, bits: bytes, among: Collection[int] | None = None) -> frozenset[int]:
         """Returns the interfaces with a filter B_f that is a subset of B_m.
@@ -60,10 +58,8 @@ class TreeMatcher(FilterTable[bytes, BitTable, Segment]):
         asked = self._asked(among)
         if len(bits) < 8 * self._words:
             bits = bits.ljust(8 * self._words, b"\0")
-        number = match(bits, self._segments.address, asked.address, asked.count)
-        if not number:
-            return _NONE
-        return self.interfaces.names(self._memory.found[:number].tolist())
+        number = match(bits, self.address, asked.address, asked.count)
+        return self.interfaces.names(self._memory.found[:number].tolist()) if number else _NONE
 
 
 class BloomMatcher(Matcher):

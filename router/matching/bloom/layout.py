@@ -2,8 +2,6 @@
 
 A set of m bits is m/8 bytes in little-endian order: bit i is bit i mod 8 of byte i div 8. A table has rows of
 whole words of 64 bits; bits from m on are 0.
-
-All tables of a process share the memory of a search.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from router.matching.common.filters import WorkingMemory
 from router.native.compiler import Compiler
-from router.native.memory import address_of
 from router.predicates.encoded.model import check_bits
 
 COMPILER = Compiler("bloom", "router.matching.bloom")
@@ -77,24 +75,14 @@ AHEAD = 12
 TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)
 
 
-class WorkingMemory:
-    """Arrays for a search in the largest segment, and for an answer of the largest table.
-
-    Matching is not reentrant: a process matches in one thread.
-
-    Attributes:
-        row: int64 [Search.SIZE], the row of the search, which refers to the arrays.
-        found: int32, the answer of the last search.
-    """
+class BitMemory(WorkingMemory):
+    """See `WorkingMemory`."""
 
     def __init__(self) -> None:
-        self.row: npt.NDArray[np.int64] = np.zeros(Search.SIZE, np.int64)
-        self._arrays: dict[Search, npt.NDArray[np.generic]] = {}
-        self.found: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        super().__init__(Search.SIZE, Search.FOUND)
         self._put(Search.CANDIDATES, np.zeros(2 * CHUNK + 1, np.int32))
         self._nodes = 0
         self.fit_nodes(64)
-        self.fit_interfaces(64)
 
     def fit_nodes(self, nodes: int) -> None:
         """Allocates memory for a search in a tree of this many nodes."""
@@ -103,21 +91,11 @@ class WorkingMemory:
             # The last element takes nodes that the message does not visit.
             self._put(Search.NODES, np.zeros(self._nodes + 1, np.int32))
 
-    def fit_interfaces(self, interfaces: int) -> None:
-        """Allocates memory for answers of this many interfaces."""
-        if interfaces > len(self.found):
-            self.found = np.empty(2 * interfaces, np.int32)
-            self._put(Search.FOUND, self.found)
-
-    def _put(self, which: Search, array: npt.NDArray[np.generic]) -> None:
-        self._arrays[which] = array
-        self.row[which] = address_of(array)
-
 
 @cache
-def working_memory() -> WorkingMemory:
+def working_memory() -> BitMemory:
     """Returns the working memory of the process."""
-    return WorkingMemory()
+    return BitMemory()
 
 
 WORD = 64
@@ -134,10 +112,6 @@ class BitTable:
 
     rows: npt.NDArray[np.uint64]
     interface: npt.NDArray[np.int32]
-
-    @property
-    def filters(self) -> int:
-        return len(self.interface)
 
 
 def words_of(bits: int) -> int:

@@ -9,23 +9,16 @@ The rows that match most interfaces are compared first, with every message, so t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from router.matching.bloom.layout import (
     LIST,
-    TABLE_COUNT,
-    TABLE_SEARCH,
-    TABLE_SEGMENTS,
     BitTable,
     Part,
     kernel,
-    working_memory,
 )
 from router.matching.bloom.tree import grown, picked
-from router.matching.common.segments import Segments, Source
 from router.native.compiler import Array
 from router.native.memory import address_of, trailing_zeros, without_lowest
 
@@ -41,7 +34,7 @@ class Segment:
     Attributes:
         parts: int64 [Part.SIZE], the row that compiled code reads; the segment owns the arrays to which it
             refers.
-        interface, position: see `router.matching.common.segments.Segment`.
+        interface, position: see `router.matching.common.filters.Segment`.
     """
 
     def __init__(self, table: BitTable) -> None:
@@ -89,29 +82,6 @@ class Segment:
         """Returns the filters of some postings (ascending), in their order."""
         row = np.searchsorted(self._start, postings, side="right") - 1
         return BitTable(self._rows[row], self.interface[postings])
-
-
-class BloomSegments(Segments[BitTable, Segment]):
-    """See `Segments`."""
-
-    def build(self, table: BitTable) -> Segment:
-        return Segment(table)
-
-    def merged(self, sources: Sequence[Source[Segment]]) -> BitTable:
-        tables = [source.segment.table(source.living) for source in sources]
-        return BitTable(
-            np.concatenate([table.rows for table in tables]),
-            np.concatenate([table.interface for table in tables]),
-        )
-
-    def row(self, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
-        """See `Segments`; the working memory fits the segments afterwards."""
-        row = np.empty(TABLE_SEGMENTS + len(segments), np.int64)
-        working_memory().fit_nodes(max((segment.nodes for segment in segments), default=0))
-        row[TABLE_SEARCH], row[TABLE_COUNT] = address_of(working_memory().row), len(segments)
-        for number, segment in enumerate(segments):
-            row[TABLE_SEGMENTS + number] = address_of(segment.parts)
-        return row
 
 
 def _popular(rows: _Words, interfaces: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -1,19 +1,25 @@
-"""Filters by interface in segments: changes are collected, and applied when a message is matched."""
+"""Filters by interface in segments: changes are collected, and applied when a message is matched.
+
+The logarithmic method (Bentley and Saxe, "Decomposable searching problems", J. Algorithms 1980): the filters
+added since the last message become a small segment; segments that are not several times as large as all later
+segments are merged with them. Each filter is therefore copied a number of times that grows with the logarithm
+of the table. A removed filter is marked, and left out by the next merge.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sys import getsizeof
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.segments import ANONYMOUS, S, Segments, T
 from router.native.memory import address_of
 
+_Longs = npt.NDArray[np.int64]
 #: Memory of cached sets, in bytes; beyond it, the cache is cleared.
 _KEPT_BYTES = 16 * 1024 * 1024
 #: Memory of two numbers as objects, in bytes.
@@ -119,9 +125,81 @@ class Interfaces:
         self._kept = 0
 
 
+class WorkingMemory:
+    """Arrays of a search in compiled code, which grow with the largest table.
+
+    Matching is not reentrant: a process matches in one thread, and all tables of an engine share the arrays.
+
+    Args:
+        columns: the row of the search has so many.
+        answer: the column of the answer.
+
+    Attributes:
+        row: int64 [columns], the row of the search, which refers to the arrays.
+        address: the address of `row`.
+        found: int32, the dense numbers that the last search has found.
+    """
+
+    def __init__(self, columns: int, answer: int) -> None:
+        self.row: _Longs = np.zeros(columns, np.int64)
+        self.address = address_of(self.row)
+        self._arrays: dict[int, npt.NDArray[np.generic]] = {}
+        self._answer = answer
+        self.found: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self.fit_interfaces(64)
+
+    def fit_interfaces(self, interfaces: int) -> None:
+        """Allocates memory for answers of this many interfaces."""
+        if interfaces > len(self.found):
+            self.found = np.empty(2 * interfaces, np.int32)
+            self._put(self._answer, self.found)
+
+    def _put(self, which: int, array: npt.NDArray[np.generic]) -> None:
+        self._arrays[which] = array
+        self.row[which] = address_of(array)
+
+
+class Segment(Protocol):
+    """An immutable index over filters, except that filters can be removed from it.
+
+    Attributes:
+        parts: the row by which compiled code finds its arrays.
+        interface: int32 [F], the dense number of the interface of each posting; 0 for a removed filter.
+        position: int32 [F], the number of the posting of each filter of the table that it was made of.
+    """
+
+    parts: _Longs
+    interface: npt.NDArray[np.int32]
+    position: npt.NDArray[np.int32]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its arrays."""
+
+
 F = TypeVar("F")
+T = TypeVar("T")
+S = TypeVar("S", bound=Segment)
+#: A segment is merged with the later segments if it has fewer than this many times as many filters as they
+#: have.
+_RATIO = 4
+#: The number of a filter that is never removed by itself.
+_ANONYMOUS = -1
 #: Memory of a number as an object, in bytes.
 _NUMBER = 32
+
+
+@dataclass(slots=True, eq=False)
+class _Kept(Generic[S]):
+    """A segment, the number of the filter of each posting, and how many of the filters were removed."""
+
+    segment: S
+    numbers: _Longs
+    gone: int = 0
+
+    @property
+    def living(self) -> int:
+        return len(self.numbers) - self.gone
 
 
 class FilterTable(ABC, Generic[F, T, S]):
@@ -130,26 +208,35 @@ class FilterTable(ABC, Generic[F, T, S]):
     A burst of changes between two messages is one change. The subclasses say what a filter (F), a table of
     filters (T) and a segment (S) are.
 
+    Args:
+        memory: of the searches.
+
     Attributes:
         interfaces: the dense numbers of the interfaces that have filters.
+        address: the address of the row by which compiled code finds the segments: `_head`, their number, and
+            the address of each. A change of the table changes it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: WorkingMemory) -> None:
+        self._memory = memory
         self._clear()
 
     def _clear(self) -> None:
         self.interfaces = Interfaces()
-        self._segments = self._no_segments()
         #: Interface -> key of a filter -> the filter and its number (None: not in a segment yet).
         self._held: dict[int, dict[Hashable, tuple[F, int | None]]] = {}
         #: Interfaces of a loaded table, whose filters only the segments store.
         self._loaded: set[int] = set()
         #: Interface -> keys of its filters that are not in a segment yet.
         self._unsynced: dict[int, dict[Hashable, None]] = {}
-
-    @abstractmethod
-    def _no_segments(self) -> Segments[T, S]:
-        """Returns the segments of an empty table."""
+        #: The oldest and largest first.
+        self._segments: list[_Kept[S]] = []
+        #: By number of a filter: index of its segment, and its posting there.
+        self._holder: _Longs = np.zeros(64, np.int64)
+        self._position: _Longs = np.zeros(64, np.int64)
+        self._numbers = 0
+        self._free: list[int] = []
+        self._point()
 
     @abstractmethod
     def _key(self, filter_: F) -> Hashable:
@@ -160,8 +247,17 @@ class FilterTable(ABC, Generic[F, T, S]):
         """Returns the table of some filters, and of the dense numbers of their interfaces."""
 
     @abstractmethod
-    def _fit(self, interfaces: int) -> None:
-        """Makes the working memory fit answers of so many interfaces."""
+    def _segment(self, table: T) -> S:
+        """Returns the segment of a table, which the working memory fits."""
+
+    @abstractmethod
+    def _merged(self, segments: Sequence[tuple[S, _Longs]]) -> T:
+        """Returns the filters of some postings (ascending) of each segment, one after the other."""
+
+    @property
+    def _head(self) -> tuple[int, ...]:
+        """The numbers with which the row of the table begins."""
+        return (self._memory.address,)
 
     def replace(self, interface: int, filters: Iterable[F]) -> None:
         """Sets the filters of an interface, in place of earlier filters."""
@@ -212,7 +308,11 @@ class FilterTable(ABC, Generic[F, T, S]):
         if number is None:
             del self._unsynced[interface][key]
         else:
-            self._segments.take_out(number)
+            kept, position = self._segments[self._holder[number]], self._position[number]
+            kept.segment.interface[position] = 0
+            kept.numbers[position] = _ANONYMOUS
+            kept.gone += 1
+            self._free.append(number)
 
     def _load(self, table: T, interfaces: npt.NDArray[np.int32], filters: int) -> None:
         """Replaces the whole content by a table of `filters` filters.
@@ -223,15 +323,18 @@ class FilterTable(ABC, Generic[F, T, S]):
         self._clear()
         self.interfaces.add_all(interfaces)
         self._loaded = set(interfaces.tolist())
-        self._fit(self.interfaces.room)
-        self._segments.add(table, np.full(filters, ANONYMOUS, np.int64))
+        self._append(table, np.full(filters, _ANONYMOUS, np.int64))
 
     def _forget_loaded(self, interface: int) -> None:
         self._loaded.discard(interface)
-        self._segments.retire(self.interfaces.remove(interface))
+        dense = self.interfaces.remove(interface)
+        for kept in self._segments:
+            own = np.flatnonzero(kept.segment.interface == dense)
+            kept.segment.interface[own] = 0
+            kept.gone += len(own)
 
     def sync(self) -> None:
-        """Makes a segment of the filters added since the last call."""
+        """Makes a segment of the filters added since the last call, and merges the segments that are due."""
         if not self._unsynced:
             return
         filters: list[F] = []
@@ -240,15 +343,69 @@ class FilterTable(ABC, Generic[F, T, S]):
             held, own = self._held[interface], self.interfaces[interface]
             for key in added:
                 filter_, _ = held[key]
-                held[key] = filter_, (number := self._segments.number())
+                held[key] = filter_, (number := self._new_number())
                 filters.append(filter_)
                 numbers.append(number)
                 dense.append(own)
         self._unsynced.clear()
         if filters:
-            self._fit(self.interfaces.room)
-            table = self._table(filters, np.array(dense, np.int32))
-            self._segments.add(table, np.array(numbers, np.int64))
+            self._append(self._table(filters, np.array(dense, np.int32)), np.array(numbers, np.int64))
+
+    def _new_number(self) -> int:
+        if self._free:
+            return self._free.pop()
+        if self._numbers == len(self._position):
+            self._position = np.concatenate([self._position, np.zeros_like(self._position)])
+            self._holder = np.concatenate([self._holder, np.zeros_like(self._holder)])
+        self._numbers += 1
+        return self._numbers - 1
+
+    def _append(self, table: T, numbers: _Longs) -> None:
+        """Adds filters as a new segment, and merges the segments that are due.
+
+        Args:
+            table: the filters.
+            numbers: int64 [F], the number of each filter, or `_ANONYMOUS`.
+        """
+        self._memory.fit_interfaces(self.interfaces.room)
+        self._add_segment(table, numbers)
+        while (first := self._due()) is not None:
+            due = self._segments[first:]
+            living = [(kept.segment, np.flatnonzero(kept.segment.interface)) for kept in due]
+            numbers = np.concatenate([kept.numbers[own] for kept, (_, own) in zip(due, living, strict=True)])
+            del self._segments[first:]
+            if len(numbers):
+                self._add_segment(self._merged(living), numbers)
+        self._point()
+
+    def _due(self) -> int | None:
+        """Returns the index of the first segment to merge, with all later segments; None: there is none.
+
+        A segment of which more than half was removed is made a second time, too.
+        """
+        for index, kept in enumerate(self._segments):
+            if kept.gone > kept.living:
+                return index
+        first, living = len(self._segments), 0
+        while first and (not living or self._segments[first - 1].living < _RATIO * living):
+            first -= 1
+            living += max(1, self._segments[first].living)
+        return first if first < len(self._segments) - 1 else None
+
+    def _add_segment(self, table: T, numbers: _Longs) -> None:
+        segment = self._segment(table)
+        ordered = np.empty(len(numbers), np.int64)
+        ordered[segment.position] = numbers
+        known = np.flatnonzero(ordered != _ANONYMOUS)
+        self._position[ordered[known]] = known
+        self._holder[ordered[known]] = len(self._segments)
+        self._segments.append(_Kept(segment, ordered))
+
+    def _point(self) -> None:
+        """Makes the row that compiled code reads."""
+        addresses = [address_of(kept.segment.parts) for kept in self._segments]
+        self._row = np.array([*self._head, len(addresses), *addresses], np.int64)
+        self.address = address_of(self._row)
 
     def _asked(self, among: Collection[int] | None) -> Asked:
         """Applies the collected changes; returns the interfaces to match a message against."""
@@ -265,7 +422,8 @@ class FilterTable(ABC, Generic[F, T, S]):
         """The memory of the table and its index, in bytes, without filters that callers passed as objects."""
         objects = sum(150 * len(held) for held in self._held.values())
         objects += getsizeof(self._loaded) + _NUMBER * len(self._loaded)
-        return self._segments.nbytes + self.interfaces.nbytes + objects
+        segments = sum(kept.segment.nbytes + kept.numbers.nbytes for kept in self._segments)
+        return self._position.nbytes + self._holder.nbytes + segments + self.interfaces.nbytes + objects
 
     @property
     def segments(self) -> int:

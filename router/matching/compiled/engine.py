@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from router.matching.common.filters import FilterTable
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import NormalTable, normal_table
 from router.matching.compiled.segment import Segment
-from router.matching.compiled.segments import CompiledSegments, working_memory
+from router.matching.compiled.segments import MessageMemory, merged_table, working_memory
 from router.matching.engines import Matcher
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
@@ -29,10 +29,11 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
     does not.
     """
 
+    _memory: MessageMemory
+
     def __init__(self) -> None:
-        self._memory = working_memory()
         self._steps = UNBOUNDED
-        super().__init__()
+        super().__init__(working_memory())
 
     def bound(self, steps: int = MOST_STEPS) -> None:
         """See `Matcher`."""
@@ -55,8 +56,9 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
         normal = normal_table(table, np.repeat(np.arange(1, len(interfaces) + 1, dtype=np.int32), counts))
         self._load(normal, interfaces, table.filters)
 
-    def _no_segments(self) -> CompiledSegments:
-        return CompiledSegments(self._steps)
+    @property
+    def _head(self) -> tuple[int, ...]:
+        return self._memory.address, self._steps
 
     def _key(self, filter_: Filter) -> int:
         return id(filter_)
@@ -67,8 +69,13 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
             builder.add(0, filter_)
         return normal_table(builder.build(), dense)
 
-    def _fit(self, interfaces: int) -> None:
-        self._memory.fit_interfaces(interfaces)
+    def _segment(self, table: NormalTable) -> Segment:
+        segment = Segment(table)
+        self._memory.fit_segment(segment.slots, segment.groups)
+        return segment
+
+    def _merged(self, segments: Sequence[tuple[Segment, npt.NDArray[np.int64]]]) -> NormalTable:
+        return merged_table(segments)
 
     # Matching.
 
@@ -84,9 +91,8 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
         asked, memory = self._asked(among), self._memory
         if len(body) > memory.body:
             memory.fit_body(len(body))
-        number = match(body, self._segments.address, asked.address, asked.count, trusted)
-        if memory.is_large:
-            memory.shrink()
+        number = match(body, self.address, asked.address, asked.count, trusted)
+        memory.shrink()
         if number <= 0:
             return None if number else _NONE
         return self.interfaces.names(memory.found[:number].tolist())
@@ -100,11 +106,6 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
         """
         self.sync()
         return self.interfaces.numbers()
-
-    @property
-    def table(self) -> int:
-        """The address of the table's row, valid until the next call of this matcher."""
-        return self._segments.address
 
     @property
     def body_room(self) -> int:

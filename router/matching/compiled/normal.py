@@ -37,6 +37,7 @@ _EQUAL, _UNEQUAL, _BELOW, _ABOVE = int(Test.EQUAL), int(Test.UNEQUAL), int(Test.
 _AT_MOST, _AT_LEAST = int(Test.AT_MOST), int(Test.AT_LEAST)
 _STARTS, _ENDS, _HOLDS = int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
 _BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
+_Ints = npt.NDArray[np.int32]
 #: A test is combined with an equal one among this many preceding tests of the filter.
 _LOOK_BACK = 8
 
@@ -124,12 +125,7 @@ def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -
     _check(columns)
     names, strings = texts_of(columns.names), texts_of(columns.strings)
     pair = columns.name.astype(np.int64) * 4 + (columns.type - np.uint8(1))
-    counts = np.bincount(pair, minlength=4 * len(columns.names))
-    slots = np.flatnonzero(counts)
-    # The most frequent first: each of the first 64 shares its bit in `Part.NEEDS` with rarer slots only.
-    slots = slots[np.argsort(-counts[slots], kind="stable")]
-    slot_of = np.full(len(counts), -1, np.int32)
-    slot_of[slots] = np.arange(len(slots), dtype=np.int32)
+    slot_of, slot_name, slot_type = slots_of(pair, len(columns.names))
     constraints = len(pair)
     start = np.zeros(columns.filters + 1, np.int64)
     satisfiable = np.ones(columns.filters, np.bool_)
@@ -155,11 +151,31 @@ def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -
         test[:used],
         a[:used],
         b[:used],
-        (slots // 4).astype(np.int32),
-        (slots % 4 + 1).astype(np.int32),
+        slot_name,
+        slot_type,
         names,
         strings,
     )
+
+
+def slots_of(code: npt.NDArray[np.int64], names: int) -> tuple[_Ints, _Ints, _Ints]:
+    """Numbers the slots of constraints, the most frequent first.
+
+    Each of the first 64 shares its bit in `Part.NEEDS` with rarer slots only.
+
+    Args:
+        code: of each constraint: number of its name * 4 + type - 1.
+        names: the number of names.
+
+    Returns:
+        The slot of each code (-1: none has it); number of the name, and type, of each slot.
+    """
+    counts = np.bincount(code, minlength=4 * names)
+    slots = np.flatnonzero(counts)
+    slots = slots[np.argsort(-counts[slots], kind="stable")]
+    slot_of = np.full(len(counts), -1, np.int32)
+    slot_of[slots] = np.arange(len(slots), dtype=np.int32)
+    return slot_of, (slots // 4).astype(np.int32), (slots % 4 + 1).astype(np.int32)
 
 
 def _check(columns: ConstraintColumns) -> None:

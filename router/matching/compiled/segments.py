@@ -1,4 +1,4 @@
-"""The segments of the compiled engine: their merging, and the rows by which compiled code finds arrays."""
+"""The memory of searches of the compiled engine, and the merging of segments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.segments import Segments, Source
+from router.matching.common.filters import WorkingMemory
 from router.matching.compiled.layout import (
     ACCESSES,
     ATTRIBUTE_WIDTH,
@@ -21,11 +21,9 @@ from router.matching.compiled.layout import (
     mixed,
     powers_of_base,
 )
-from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS, TABLE_STEPS
-from router.matching.compiled.normal import NormalTable, Texts
+from router.matching.compiled.normal import NormalTable, Texts, slots_of
 from router.matching.compiled.segment import Segment
 from router.native.compiler import I64, Address
-from router.native.memory import address_of
 
 #: Number of ranges of postings that can wait for verification; further ranges are verified at once.
 _HITS = 4096
@@ -37,29 +35,19 @@ _USUAL_BODY = 9_000
 _KEPT_BODY = 1_000_000
 
 
-class WorkingMemory:
-    """Arrays that grow with the largest table and message.
-
-    Matching is not reentrant: a process matches in one thread.
+class MessageMemory(WorkingMemory):
+    """Working memory that also grows with the longest message.
 
     Attributes:
-        row: int64 [Search.SIZE], the row of the search, which refers to the arrays.
-        address: the address of `row`.
-        found: int32, the answer of the last search.
         body: the length in bytes of the longest message that fits.
     """
 
     def __init__(self) -> None:
-        self.row: npt.NDArray[np.int64] = np.zeros(Search.SIZE, np.int64)
-        self.address = address_of(self.row)
-        self._arrays: dict[Search, npt.NDArray[np.generic]] = {}
-        self.found: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        super().__init__(Search.SIZE, Search.FOUND)
         self._put(Search.HITS, np.empty((_HITS, 2), np.int64))
         self._put(Search.POWERS, powers_of_base())
         self.row[Search.SEED] = SEED_AT
-        self.body = 0
         self.fit_body(_USUAL_BODY)
-        self.fit_interfaces(64)
         self.fit_segment(64, 64)
 
     def fit_body(self, size: int) -> None:
@@ -68,20 +56,10 @@ class WorkingMemory:
         self._put(Search.POLYNOMIALS, np.empty(size + 1, np.int64))
         self._put(Search.ROWS, np.empty((size // _LEAST_ATTRIBUTE + 1, ATTRIBUTE_WIDTH), np.int64))
 
-    @property
-    def is_large(self) -> bool:
-        """Whether memory was allocated for an unusually long message."""
-        return self.body > _KEPT_BODY
-
     def shrink(self) -> None:
-        """Releases the memory for long messages."""
-        self.fit_body(_USUAL_BODY)
-
-    def fit_interfaces(self, interfaces: int) -> None:
-        """Allocates memory for answers of this many interfaces."""
-        if interfaces > len(self.found):
-            self.found = np.empty(2 * interfaces, np.int32)
-            self._put(Search.FOUND, self.found)
+        """Releases memory that was allocated for an unusually long message."""
+        if self.body > _KEPT_BODY:
+            self.fit_body(_USUAL_BODY)
 
     def fit_segment(self, slots: int, groups: int) -> None:
         """Allocates memory for segments of this many slots and groups."""
@@ -90,16 +68,15 @@ class WorkingMemory:
         if groups > self.row[Search.SEEN_SIZE]:
             self._put(Search.SEEN, np.zeros(2 * groups, np.int64))
 
-    def _put(self, which: Search, array: npt.NDArray[np.generic]) -> None:
-        self._arrays[which] = array
-        self.row[which] = address_of(array)
+    def _put(self, which: int, array: npt.NDArray[np.generic]) -> None:
+        super()._put(which, array)
         self.row[which + 1] = len(array)
 
 
 @cache
-def working_memory() -> WorkingMemory:
+def working_memory() -> MessageMemory:
     """Returns the working memory of the process."""
-    return WorkingMemory()
+    return MessageMemory()
 
 
 _Ints = npt.NDArray[np.int32]
@@ -107,43 +84,14 @@ _Longs = npt.NDArray[np.int64]
 _FIRST_STRING_TEST = int(Test.EQUAL)
 
 
-class CompiledSegments(Segments[NormalTable, Segment]):
-    """See `Segments`.
-
-    Args:
-        steps: the steps that a search may take.
-    """
-
-    def __init__(self, steps: int) -> None:
-        self._steps = steps
-        super().__init__()
-
-    def build(self, table: NormalTable) -> Segment:
-        return Segment(table)
-
-    def merged(self, sources: Sequence[Source[Segment]]) -> NormalTable:
-        return merged_table(sources)
-
-    def row(self, segments: Sequence[Segment]) -> _Longs:
-        """See `Segments`; the working memory fits the segments afterwards."""
-        memory = working_memory()
-        row = np.empty(TABLE_SEGMENTS + len(segments), np.int64)
-        row[TABLE_SEARCH], row[TABLE_STEPS], row[TABLE_COUNT] = memory.address, self._steps, len(segments)
-        for number, segment in enumerate(segments):
-            row[TABLE_SEGMENTS + number] = address_of(segment.parts)
-            memory.fit_segment(segment.slots, segment.groups)
-        return row
-
-
-def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
-    """Returns the filters of all sources, source by source, in the order of their postings."""
+def merged_table(sources: Sequence[tuple[Segment, _Longs]]) -> NormalTable:
+    """Returns the filters of some postings (ascending) of each segment, one after the other."""
     records, lengths, used_names, used_strings = [], [], [], []
-    for source in sources:
-        segment, living = source.segment, source.living
+    for segment, living in sources:
         starts = segment.record_start.astype(np.int64)
         sizes = starts[living + 1] - starts[living]
         ends = np.cumsum(sizes)
-        # The records of the postings that were not removed, in order.
+        # The records of the postings, in order.
         own = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts[living] - (ends - sizes), sizes)
         textual = segment.test[own] % ACCESSES >= _FIRST_STRING_TEST
         used = np.zeros(len(segment.strings), np.bool_)
@@ -152,33 +100,29 @@ def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
         lengths.append(sizes)
         used_names.append(np.unique(segment.slot_name).astype(np.int64))
         used_strings.append(np.flatnonzero(used))
-    names, name_numbers = united([source.segment.names for source in sources], used_names)
-    strings, string_numbers = united([source.segment.strings for source in sources], used_strings)
+    names, name_numbers = united([segment.names for segment, _ in sources], used_names)
+    strings, string_numbers = united([segment.strings for segment, _ in sources], used_strings)
     codes, tests, highs = [], [], []
-    for source, own, named, numbered in zip(sources, records, name_numbers, string_numbers, strict=True):
-        segment = source.segment
+    for (segment, _), own, named, numbered in zip(
+        sources, records, name_numbers, string_numbers, strict=True
+    ):
         test, high = segment.test[own], segment.b[own]
         codes.append(named[segment.slot_name][test // ACCESSES] * 4 + segment.slot_type[test // ACCESSES] - 1)
         textual = test % ACCESSES >= _FIRST_STRING_TEST
         high[textual] = numbered[high[textual]]
         tests.append(test % ACCESSES)
         highs.append(high)
-    code, test = np.concatenate(codes), np.concatenate(tests)
-    counts = np.bincount(code, minlength=4 * len(names))
-    slots = np.flatnonzero(counts)
-    slots = slots[np.argsort(-counts[slots], kind="stable")]
-    slot_of = np.full(len(counts), -1, np.int32)
-    slot_of[slots] = np.arange(len(slots), dtype=np.int32)
-    start = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+    code = np.concatenate(codes)
+    slot_of, slot_name, slot_type = slots_of(code, len(names))
     return NormalTable(
-        np.concatenate([source.segment.interface[source.living] for source in sources]),
-        start,
-        np.concatenate([source.living < source.segment.parts[Part.ALWAYS_END] for source in sources]),
-        slot_of[code] * np.int32(ACCESSES) + test,
-        np.concatenate([source.segment.a[own] for source, own in zip(sources, records, strict=True)]),
+        np.concatenate([segment.interface[living] for segment, living in sources]),
+        np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64),
+        np.concatenate([living < segment.parts[Part.ALWAYS_END] for segment, living in sources]),
+        slot_of[code] * np.int32(ACCESSES) + np.concatenate(tests),
+        np.concatenate([segment.a[own] for (segment, _), own in zip(sources, records, strict=True)]),
         np.concatenate(highs),
-        (slots // 4).astype(np.int32),
-        (slots % 4 + 1).astype(np.int32),
+        slot_name,
+        slot_type,
         names,
         strings,
     )
