@@ -33,9 +33,14 @@ from router.predicates.model import Operator
 _EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])
 _PREFIX, _SUFFIX, _SUBSTRING, _ANY = (int(o) for o in list(Operator)[6:])
 _RANGE, _DIFFERS, _IS_STRING = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING)
-_EQUAL, _UNEQUAL, _BELOW, _ABOVE = int(Test.EQUAL), int(Test.UNEQUAL), int(Test.BELOW), int(Test.ABOVE)
-_AT_MOST, _AT_LEAST = int(Test.AT_MOST), int(Test.AT_LEAST)
-_STARTS, _ENDS, _HOLDS = int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
+#: Operator of a constraint on a string, from 1 -> its test.
+_STRING_TESTS = np.array(
+    [
+        *(0, Test.EQUAL, Test.UNEQUAL, Test.BELOW, Test.ABOVE, Test.AT_MOST, Test.AT_LEAST),
+        *(Test.PREFIX, Test.SUFFIX, Test.SUBSTRING, Test.IS_STRING),
+    ],
+    np.int64,
+)
 _BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
 _Ints = npt.NDArray[np.int32]
 #: A test is combined with an equal one among this many preceding tests of the filter.
@@ -229,28 +234,6 @@ def _range(operator: I64, key: I64) -> Tuple:
     return LOWEST, HIGHEST
 
 
-@callee
-def _string_test(operator: I64, empty: I64) -> I64:
-    """Returns the test of an operator on strings; a pattern may be the empty string."""
-    if operator == _EQ:
-        return _EQUAL
-    if operator == _NE:
-        return _UNEQUAL
-    if operator == _LT:
-        return _BELOW
-    if operator == _GT:
-        return _ABOVE
-    if operator == _LE:
-        return _AT_MOST
-    if operator == _GE:
-        return _AT_LEAST
-    if operator == _ANY or empty:
-        return _IS_STRING
-    if operator == _PREFIX:
-        return _STARTS
-    return _ENDS if operator == _SUFFIX else _HOLDS
-
-
 @kernel
 def _normalise(
     starts: Array,
@@ -271,13 +254,14 @@ def _normalise(
             value, operator, kind = values[at], operators[at], types[at]
             low, high = np.int64(0), np.int64(0)
             if kind == STRING:
-                empty = True
+                test = _STRING_TESTS[operator]
                 if operator != _ANY:
                     begin, end = string_start[value], string_start[value + 1]
-                    low, high, empty = key_of_text(text, begin, end), value, begin == end
-                test = _string_test(operator, empty)
-                if test == _IS_STRING:
-                    low, high = np.int64(0), np.int64(0)
+                    if begin == end and operator >= _PREFIX:
+                        # Every string has the empty pattern.
+                        test = _IS_STRING
+                    else:
+                        low, high = key_of_text(text, begin, end), value
             elif operator == _NE:
                 test, low = _DIFFERS, key_of_double(value) if kind == DOUBLE else value
             else:

@@ -40,7 +40,7 @@ from router.matching.compiled.layout import (
     kernel,
     mixed,
 )
-from router.matching.compiled.normal import NormalTable, Texts
+from router.matching.compiled.normal import NormalTable
 from router.native.compiler import I64, Address, Array, Real, Tuple
 from router.native.memory import address_of
 
@@ -83,51 +83,40 @@ class Segment:
         rows = self._slot_rows(access)
         groups, values, lengths, first_bytes = self._groups(access, key, rows)
         self.slots, self.groups = len(rows), len(groups)
-        block = _highest(upper, BLOCK)
+        hashes = self._hashes(groups, values)
+        patterns = hashes[2][groups[:, GROUP_KEY] % ACCESSES != _EQUAL]
+        bloom, block = _bloom(patterns), _highest(upper)
         parts = np.zeros(Part.SIZE, np.int64)
-        self._arrays: list[npt.NDArray[np.generic]] = []
-
-        def put(part: Part, array: npt.NDArray[np.generic]) -> None:
-            self._arrays.append(array)
+        self._arrays: dict[Part, npt.NDArray[np.generic]] = {
+            Part.SLOT_ROWS: rows,
+            Part.NAMES: self.names.text,
+            Part.STRING_START: self.strings.start,
+            Part.STRING_POLYNOMIAL: self.strings.polynomial,
+            Part.TEXT: self.strings.text,
+            Part.GROUP_ROWS: groups,
+            Part.GROUP_VALUE: values,
+            Part.BLOOM: bloom,
+            Part.FIRST_BYTES: first_bytes,
+            Part.LENGTHS: lengths,
+            Part.INTERFACE: self.interface,
+            Part.NEEDS: self.needs,
+            Part.RECORD_START: self.record_start,
+            Part.LOWER: lower,
+            Part.UPPER: upper,
+            Part.BLOCK_UPPER: block,
+            Part.BLOCKS_UPPER: _highest(block),
+            Part.RECORD_TEST: self.test,
+            Part.RECORD_A: self.a,
+            Part.RECORD_B: self.b,
+        }
+        for table_, own in zip((Part.SLOT_TABLE, Part.STRING_TABLE, Part.GROUP_TABLE), hashes, strict=True):
+            bits = max(3, (2 * len(own) - 1).bit_length())
+            # The hashes, and the exponent of the size, are the next parts.
+            self._arrays[table_], self._arrays[Part(table_ + 1)] = _hash_table(own, bits)
+            parts[table_ + 2] = bits
+        for part, array in self._arrays.items():
             parts[part] = address_of(array)
-
-        for table_, hash_, bits, hashes in (
-            (Part.SLOT_TABLE, Part.SLOT_HASH, Part.SLOT_BITS, self._slot_hashes()),
-            (Part.STRING_TABLE, Part.STRING_HASH, Part.STRING_BITS, _hashes(*_hashed(self.strings), SEED_AT)),
-            (
-                Part.GROUP_TABLE,
-                Part.GROUP_HASH,
-                Part.GROUP_BITS,
-                group_hashes := _group_hashes(groups, values, *_hashed(self.strings), SEED_AT),
-            ),
-        ):
-            size = _bits(len(hashes))
-            items, held = _hash_table(hashes, size)
-            put(table_, items)
-            put(hash_, held)
-            parts[bits] = size
-        put(Part.SLOT_ROWS, rows)
-        put(Part.NAMES, self.names.text)
-        put(Part.STRING_START, self.strings.start)
-        put(Part.STRING_POLYNOMIAL, self.strings.polynomial)
-        put(Part.TEXT, self.strings.text)
-        put(Part.GROUP_ROWS, groups)
-        put(Part.GROUP_VALUE, values)
-        bloom = _bloom(groups, group_hashes)
-        put(Part.BLOOM, bloom)
         parts[Part.BLOOM_WORDS] = len(bloom)
-        put(Part.FIRST_BYTES, first_bytes)
-        put(Part.LENGTHS, lengths)
-        put(Part.INTERFACE, self.interface)
-        put(Part.NEEDS, self.needs)
-        put(Part.RECORD_START, self.record_start)
-        put(Part.LOWER, lower)
-        put(Part.UPPER, upper)
-        put(Part.BLOCK_UPPER, block)
-        put(Part.BLOCKS_UPPER, _highest(block, BLOCK))
-        put(Part.RECORD_TEST, self.test)
-        put(Part.RECORD_A, self.a)
-        put(Part.RECORD_B, self.b)
         beyond = slots * ACCESSES
         parts[Part.ALWAYS_START] = np.searchsorted(access, beyond + _ALWAYS)
         parts[Part.ALWAYS_END] = np.searchsorted(access, beyond + _NEVER)
@@ -136,7 +125,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """The memory of the arrays, in bytes."""
-        return sum(array.nbytes for array in self._arrays) + self.position.nbytes
+        return sum(array.nbytes for array in self._arrays.values()) + self.position.nbytes
 
     def _slot_rows(self, access: _Longs) -> _Ints:
         slots = len(self.slot_name)
@@ -149,8 +138,22 @@ class Segment:
         rows[:, SLOT_NAME_LENGTH] = self.names.start[self.slot_name + 1] - starts
         return rows
 
-    def _slot_hashes(self) -> _Longs:
-        return _named_hashes(self.slot_name, self.slot_type, *_hashed(self.names), SEED_AT)
+    def _hashes(self, groups: _Ints, values: _Longs) -> tuple[_Longs, _Longs, _Longs]:
+        """Returns the hashes of slots, strings and groups."""
+        names, strings = self.names, self.strings
+        lengths = np.diff(strings.start).astype(np.int64)
+        slots = _hashes(
+            names.polynomial[self.slot_name],
+            np.diff(names.start).astype(np.int64)[self.slot_name],
+            NAME_HASH - self.slot_type.astype(np.int64),
+            SEED_AT,
+        )
+        of_strings = _hashes(strings.polynomial, lengths, np.full(len(strings), STRING_HASH), SEED_AT)
+        kinds = groups[:, GROUP_KEY].astype(np.int64)
+        textual = kinds % ACCESSES != _EQUAL
+        hashed, sizes = values.copy(), np.zeros(len(values), np.int64)
+        hashed[textual], sizes[textual] = strings.polynomial[values[textual]], lengths[values[textual]]
+        return slots, of_strings, _hashes(hashed, sizes, kinds, SEED_AT)
 
     def _groups(self, access: _Longs, key: _Longs, rows: _Ints) -> tuple[_Ints, _Longs, _Ints, _Longs]:
         """Returns rows and values of the groups, the lengths of patterns, the first bytes of substrings."""
@@ -183,13 +186,20 @@ class Segment:
         return groups, values, (coded & 0xFFFFF).astype(np.int32), first_bytes
 
 
-def _hashed(texts: Texts) -> tuple[_Ints, _Longs]:
-    return texts.start, texts.polynomial
+def _highest(values: _Longs) -> _Longs:
+    """Returns the highest value of each block of values."""
+    return np.maximum.reduceat(values, np.arange(0, len(values), BLOCK)) if len(values) else values
 
 
-def _bits(items: int) -> int:
-    """Returns the exponent of the size of a hash table that is at most half full."""
-    return max(3, (2 * items - 1).bit_length())
+def _bloom(hashes: _Longs) -> _Longs:
+    """Returns a Bloom filter with one bit for each pattern, of 16 to 32 bits a pattern."""
+    words = 1
+    while words * 64 < 16 * len(hashes):
+        words *= 2
+    bits = hashes >> 24 & (words * 64 - 1)
+    bloom = np.zeros(words, np.int64)
+    np.bitwise_or.at(bloom, bits >> 6, np.int64(1) << (bits & 63))
+    return bloom
 
 
 # The cost model of accesses. Nothing is known about future messages, so the filters of the table stand for
@@ -373,41 +383,10 @@ def _file(
 
 
 @kernel
-def _highest(values: _Longs, block: int) -> _Longs:
-    """Returns the highest value of each block of values."""
-    highest = np.full((len(values) + block - 1) // block, LOWEST, np.int64)
-    for at in range(len(values)):
-        highest[at // block] = max(highest[at // block], values[at])
-    return highest
-
-
-@kernel
-def _hashes(start: _Ints, polynomials: _Longs, seed: Address) -> _Longs:
-    hashes = np.empty(len(polynomials), np.int64)
+def _hashes(values: _Longs, lengths: _Longs, kinds: _Longs, seed: Address) -> _Longs:
+    hashes = np.empty(len(values), np.int64)
     for number in range(len(hashes)):
-        hashes[number] = mixed(polynomials[number], start[number + 1] - start[number], STRING_HASH, seed)
-    return hashes
-
-
-@kernel
-def _named_hashes(names: _Ints, types: _Ints, start: _Ints, polynomials: _Longs, seed: Address) -> _Longs:
-    hashes = np.empty(len(names), np.int64)
-    for slot in range(len(names)):
-        name = names[slot]
-        length = start[name + 1] - start[name]
-        hashes[slot] = mixed(polynomials[name], length, NAME_HASH - types[slot], seed)
-    return hashes
-
-
-@kernel
-def _group_hashes(groups: _Ints, values: _Longs, start: _Ints, polynomials: _Longs, seed: Address) -> _Longs:
-    hashes = np.empty(len(groups), np.int64)
-    for number in range(len(groups)):
-        kind, value = np.int64(groups[number, GROUP_KEY]), values[number]
-        if kind % ACCESSES == _EQUAL:
-            hashes[number] = mixed(value, 0, kind, seed)
-        else:
-            hashes[number] = mixed(polynomials[value], start[value + 1] - start[value], kind, seed)
+        hashes[number] = mixed(values[number], lengths[number], kinds[number], seed)
     return hashes
 
 
@@ -422,21 +401,3 @@ def _hash_table(hashes: _Longs, bits: int) -> Tuple:
             at = (at + 1) & mask
         items[at], held[at] = item, hashes[item]
     return items, held
-
-
-@kernel
-def _bloom(groups: _Ints, hashes: _Longs) -> _Longs:
-    """Makes a Bloom filter with one bit for each pattern, of 16 to 32 bits a pattern."""
-    patterns = 0
-    for number in range(len(groups)):
-        if groups[number, GROUP_KEY] % ACCESSES != _EQUAL:
-            patterns += 1
-    words = 1
-    while words * 64 < 16 * patterns:
-        words *= 2
-    bloom = np.zeros(words, np.int64)
-    for number in range(len(groups)):
-        if groups[number, GROUP_KEY] % ACCESSES != _EQUAL:
-            bit = hashes[number] >> 24 & (words * 64 - 1)
-            bloom[bit >> 6] |= np.int64(1) << (bit & 63)
-    return bloom
