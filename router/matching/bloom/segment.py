@@ -18,7 +18,7 @@ from router.matching.bloom.layout import (
     Part,
     kernel,
 )
-from router.matching.bloom.tree import grown, picked
+from router.matching.bloom.tree import count_bits, grown, picked
 from router.native.compiler import Array
 from router.native.memory import address_of, trailing_zeros, without_lowest
 
@@ -40,9 +40,11 @@ class Segment:
     def __init__(self, table: BitTable) -> None:
         filters, words = table.rows.shape
         order = np.argsort(_digests(table.rows), kind="stable")
-        first_filter = np.flatnonzero(_is_new(table.rows, order))
+        ordered = table.rows[order]
+        is_new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
+        first_filter = np.flatnonzero(is_new)
         interfaces = np.diff(first_filter, append=filters)
-        distinct = table.rows[order[first_filter]]
+        distinct = ordered[first_filter]
         popular = _popular(distinct, interfaces)
         number = int(popular.sum())
         tree_order, bit, node = grown(distinct, np.flatnonzero(~popular))
@@ -116,12 +118,7 @@ def _commonness(rows: Array) -> npt.NDArray[np.float64]:
     """Returns, for each row, the product of the numbers of rows that have its two rarest bits."""
     filters, words = rows.shape
     counts = np.zeros(64 * words, np.int64)
-    for number in range(filters):
-        for word in range(words):
-            left = np.int64(rows[number, word])
-            while left != 0:
-                counts[64 * word + trailing_zeros(left)] += 1
-                left = without_lowest(left)
+    count_bits(rows, np.arange(filters), 0, filters, 1, counts)
     found = np.empty(filters, np.float64)
     for number in range(filters):
         first = second = np.int64(filters)
@@ -138,30 +135,11 @@ def _commonness(rows: Array) -> npt.NDArray[np.float64]:
     return found
 
 
-@kernel
-def _digests(rows: Array) -> _Words:
+def _digests(rows: _Words) -> _Words:
     """Returns numbers that bring equal rows together."""
-    filters, words = rows.shape
-    digests = np.empty(filters, np.uint64)
-    for number in range(filters):
-        digest = np.uint64(0)
-        for word in range(words):
-            # The constants of MurmurHash3's finalizer.
-            digest = (digest ^ rows[number, word]) * np.uint64(0xFF51AFD7ED558CCD)
-            digest = digest ^ digest >> np.uint64(33)
-        digests[number] = digest
+    digests = np.zeros(len(rows), np.uint64)
+    for word in rows.T:
+        # The constants of MurmurHash3's finalizer.
+        digests = (digests ^ word) * np.uint64(0xFF51AFD7ED558CCD)
+        digests ^= digests >> np.uint64(33)
     return digests
-
-
-@kernel
-def _is_new(rows: Array, order: Array) -> npt.NDArray[np.bool_]:
-    """Whether each row differs from the previous one in the order."""
-    new = np.ones(len(order), np.bool_)
-    for at in range(1, len(order)):
-        same = True
-        for word in range(rows.shape[1]):
-            if rows[order[at], word] != rows[order[at - 1], word]:
-                same = False
-                break
-        new[at] = not same
-    return new

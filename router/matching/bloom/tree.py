@@ -47,13 +47,16 @@ def grown(rows: Array, order: Array) -> Tuple:
         [N + 1, NODE_COLUMNS], see `layout.Part.NODE`, where rows are counted in that order.
     """
     words = rows.shape[1]
-    most = 2 + len(order) // _FEWEST * 2
-    bit = np.zeros(most, np.uint16)
-    low, high = np.zeros(most, np.int64), np.zeros(most, np.int64)
-    node = np.zeros((most + 1, NODE_COLUMNS), np.int32)
+    # A child has two rows at least, and the nodes with children have `_DEPTH` times all rows. Pages of the
+    # arrays that are not used take no memory.
+    most = 2 + (_DEPTH + 1) * len(order) // 2
+    bit = np.empty(most, np.uint16)
+    low, high = np.empty(most, np.int64), np.empty(most, np.int64)
+    node = np.empty((most + 1, NODE_COLUMNS), np.int32)
     aside = np.empty(len(order), np.int64)
     counts = np.zeros(64 * words, np.int64)
-    high[0], nodes, at, placed = len(order), 1, 0, 0
+    bit[0], low[0], high[0] = 0, 0, len(order)
+    nodes, at, placed = 1, 0, 0
     left = _DEPTH * len(order)
     while at < nodes:
         node[at, CHILD] = nodes
@@ -64,7 +67,7 @@ def grown(rows: Array, order: Array) -> Tuple:
             sampled = end - begin > _SAMPLE
             if fresh:
                 step = max(1, (end - begin) // _SAMPLE)
-                counted = _count(rows, order, begin, end, step, counts)
+                counted = count_bits(rows, order, begin, end, step, counts)
                 # The counts of a sample do not follow the rows that are taken out.
                 fresh = sampled
             best, often = 0, np.int64(0)
@@ -87,11 +90,8 @@ def grown(rows: Array, order: Array) -> Tuple:
             order[kept:end] = aside[:moved]
             if not sampled:
                 for number in range(kept, end):
-                    _uncount(rows, order[number], counts)
+                    _count(rows, order[number], counts, -1)
                 counted -= moved
-            if nodes == most:
-                bit, low, high, node = _doubled(bit), _doubled(low), _doubled(high), _doubled_rows(node)
-                most *= 2
             bit[nodes], low[nodes], high[nodes] = best, kept, end
             nodes += 1
             end = kept
@@ -111,27 +111,23 @@ def grown(rows: Array, order: Array) -> Tuple:
 
 
 @callee
-def _count(rows: Array, order: Array, begin: I64, end: I64, step: I64, counts: Array) -> I64:
+def count_bits(rows: Array, order: Array, begin: I64, end: I64, step: I64, counts: Array) -> I64:
     """Counts the rows that have each bit, of every `step`-th row; returns how many rows it read."""
     counts[:] = 0
     read = np.int64(0)
     for number in range(begin, end, step):
-        row = order[number]
+        _count(rows, order[number], counts, 1)
         read += 1
-        for word in range(rows.shape[1]):
-            left = np.int64(rows[row, word])
-            while left != 0:
-                counts[64 * word + trailing_zeros(left)] += 1
-                left = without_lowest(left)
     return read
 
 
 @callee
-def _uncount(rows: Array, row: I64, counts: Array) -> None:
+def _count(rows: Array, row: I64, counts: Array, more: I64) -> None:
+    """Adds a number to the count of each bit of a row."""
     for word in range(rows.shape[1]):
         left = np.int64(rows[row, word])
         while left != 0:
-            counts[64 * word + trailing_zeros(left)] -= 1
+            counts[64 * word + trailing_zeros(left)] += more
             left = without_lowest(left)
 
 
@@ -187,15 +183,3 @@ def picked(rows: Array, node: Array) -> npt.NDArray[np.uint64]:
             for place in range(PICKED):
                 words[row] |= np.uint64(octets[row, picks[place]]) << np.uint64(8 * place)
     return words
-
-
-@callee
-def _doubled(array: Array) -> Array:
-    return np.concatenate((array, np.zeros_like(array)))
-
-
-@callee
-def _doubled_rows(node: Array) -> Array:
-    wider = np.zeros((2 * len(node), NODE_COLUMNS), np.int32)
-    wider[: len(node)] = node
-    return wider
