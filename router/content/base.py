@@ -219,7 +219,7 @@ class Plain(Content):
     pool = POOL
 
 
-class VerbatimPool(NumberedFilters[str]):
+class VerbatimPool(NumberedFilters):
     """Filters under numbers, in the order of their texts; see `FilterAlgebra`."""
 
     def __init__(self) -> None:
@@ -227,8 +227,8 @@ class VerbatimPool(NumberedFilters[str]):
         #: Numbers that were asked for last, and their set.
         self._last: tuple[tuple[int, ...], Bits] = (), 0
 
-    def _key(self, filter_: Filter) -> str:
-        return format_predicate(Predicate((filter_,)))
+    def _key(self, filter_: Filter) -> bytes:
+        return format_predicate(Predicate((filter_,))).encode()
 
     def _matching(self, message: Message) -> Bits:
         return bits_of(

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from operator import itemgetter
 
-from router.predicates.covering.bitset import Bits, CanonicalOrder, Thresholds, numbers_in, remove_from
+from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex
@@ -23,8 +22,6 @@ from router.predicates.covering.values import ValueSet, key_of, next_key, previo
 from router.predicates.model import Filter, Message, Type, Value, type_of
 
 _NO_FILTER = Filter()
-#: A set of fewer members than one in so many is sorted, instead of being picked from all members in order.
-_SORTED = 16
 
 
 class AttributeIndex:
@@ -64,13 +61,10 @@ class AttributeIndex:
 
     def overlapping(self, sets: Sequence[ValueSet]) -> list[Bits]:
         """Returns, for each set of values, the members whose range of values overlaps its range."""
-        found: list[Bits] = [0] * len(sets)
-        ranges = [(each.intervals[0][0], each.intervals[-1][1], place) for place, each in enumerate(sets)]
-        for _, high, place in sorted(ranges, key=itemgetter(1)):
-            found[place] = self._lows.below(high)
-        for low, _, place in sorted(ranges, key=itemgetter(0)):
-            found[place] &= ~self._highs.at_most(low)
-        return found
+        return [
+            self._lows.below(each.intervals[-1][1]) & ~self._highs.at_most(each.intervals[0][0])
+            for each in sets
+        ]
 
     def overlapping_or_adjacent(self, values: ValueSet) -> Bits:
         """Returns the members whose range of values overlaps that of `values` or is next to it."""
@@ -108,7 +102,6 @@ class FilterIndex:
         self.members: Bits = 0
         self.keys: list[bytes] = []
         self.canonical: list[Filter] = []
-        self._order: CanonicalOrder[bytes] = CanonicalOrder()
         self._filters: list[NormalFilter | None] = []
         self._free: list[int] = []
         self._attributes: dict[Attribute, AttributeIndex] = {}
@@ -122,12 +115,6 @@ class FilterIndex:
         found = self._filters[number]
         assert found is not None
         return found
-
-    def in_order(self, members: Bits) -> list[int]:
-        """Returns the numbers of some members in the canonical order of the filters."""
-        if members.bit_count() * _SORTED < len(self._order):
-            return sorted(numbers_in(members), key=self.keys.__getitem__)
-        return self._order.among(members)
 
     def select(self, bits: Bits) -> Iterator[NormalFilter]:
         """Yields the members with these numbers, in ascending order of the numbers."""
@@ -144,7 +131,6 @@ class FilterIndex:
             self._filters.append(filter_)
             self.keys.append(filter_.key)
             self.canonical.append(filter_.filter)
-        self._order.add(filter_.key, number)
         bit = 1 << number
         self.members |= bit
         self._signatures[filter_.signature] = self._signatures.get(filter_.signature, 0) | bit
@@ -183,7 +169,6 @@ class FilterIndex:
                 self._add_to_families(self.filter(number), 1 << number)
         else:
             remove_from(self._families, gone)
-        self._order.remove(gone)
         for number in numbers_in(gone):
             self._filters[number] = None
             self.keys[number], self.canonical[number] = b"", _NO_FILTER

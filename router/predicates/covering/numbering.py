@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from router.predicates.covering.bitset import Bits, CanonicalOrder, Text, bits_of, numbers_in
+from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.model import Filter, Message, Predicate
 
 K = TypeVar("K")
@@ -19,8 +19,6 @@ V = TypeVar("V")
 SWEEP_AT = 4096
 #: Entries of a cache. A message meets the tables of many routers of a simulation.
 _CACHE_SIZE = 4096
-#: A larger set of filters is put in order by a pass over all filters of the pool.
-_SORTED = 64
 
 
 def store(cache: OrderedDict[K, V], key: K, value: V) -> None:
@@ -45,10 +43,15 @@ class FilterAlgebra(ABC):
 
     Args:
         filters: the filter of each number; the subclass changes it.
+        keys: the place of the filter of each number in the canonical order; likewise.
     """
 
-    def __init__(self, filters: Mapping[int, Filter] | Sequence[Filter]) -> None:
-        self._filters = filters
+    def __init__(
+        self,
+        filters: Mapping[int, Filter] | Sequence[Filter],
+        keys: Mapping[int, bytes] | Sequence[bytes],
+    ) -> None:
+        self._filters, self._keys = filters, keys
         self._holders: WeakSet[Holder] = WeakSet()
         #: Another object once numbers stand for other filters.
         self._numbering = object()
@@ -64,10 +67,6 @@ class FilterAlgebra(ABC):
     @abstractmethod
     def numbers(self, predicate: Predicate) -> tuple[int, ...]:
         """Returns the numbers of the filters of a predicate."""
-
-    @abstractmethod
-    def in_order(self, members: Bits) -> list[int]:
-        """Returns the numbers of a set in the canonical order of the filters."""
 
     @abstractmethod
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
@@ -88,6 +87,10 @@ class FilterAlgebra(ABC):
     def register(self, holder: Holder) -> None:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
         self._holders.add(holder)
+
+    def in_order(self, members: Bits) -> list[int]:
+        """Returns the numbers of a set in the canonical order of the filters."""
+        return sorted(numbers_in(members), key=self._keys.__getitem__)
 
     def unite(self, members: Bits, others: Bits) -> Bits:
         """Returns the union of two sets; the first itself if it covers the second."""
@@ -145,7 +148,7 @@ class FilterAlgebra(ABC):
         self._version += 1
 
 
-class NumberedFilters(FilterAlgebra, Generic[Text]):
+class NumberedFilters(FilterAlgebra):
     """A pool that compares filters as they are; filters that no holder has are removed as others come.
 
     With H the greatest number of filters that the holders have had, and P the filters of the largest
@@ -153,18 +156,17 @@ class NumberedFilters(FilterAlgebra, Generic[Text]):
     """
 
     _filters: dict[int, Filter]
+    _keys: dict[int, bytes]
 
     def __init__(self) -> None:
-        super().__init__({})
+        super().__init__({}, {})
         self._numbers: dict[Filter, int] = {}
-        self._keys: dict[int, Text] = {}
-        self._order: CanonicalOrder[Text] = CanonicalOrder()
         #: Numbers that were given and may be given again.
         self._free: list[int] = []
         self._sweep_at = SWEEP_AT
 
     @abstractmethod
-    def _key(self, filter_: Filter) -> Text:
+    def _key(self, filter_: Filter) -> bytes:
         """The place of a filter in the canonical order; no other filter has it."""
 
     def _added(self, filter_: Filter, number: int) -> None:
@@ -192,16 +194,10 @@ class NumberedFilters(FilterAlgebra, Generic[Text]):
             found = self._free.pop() if self._free else len(self._numbers)
             self._numbers[filter_] = found
             self._filters[found] = filter_
-            key = self._keys[found] = self._key(filter_)
-            self._order.add(key, found)
+            self._keys[found] = self._key(filter_)
             self._added(filter_, found)
             self._version += 1
         return found
-
-    def in_order(self, members: Bits) -> list[int]:
-        if members.bit_count() <= _SORTED:
-            return sorted(numbers_in(members), key=self._keys.__getitem__)
-        return self._order.among(members)
 
     # Removal.
 
@@ -212,7 +208,6 @@ class NumberedFilters(FilterAlgebra, Generic[Text]):
         """
         gone = bits_of(tuple(self._filters)) & ~self._held()
         self._renumber()
-        self._order.remove(gone)
         for number in numbers_in(gone):
             filter_ = self._filters.pop(number)
             del self._numbers[filter_], self._keys[number]

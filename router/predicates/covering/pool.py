@@ -53,7 +53,7 @@ class FilterPool(FilterAlgebra):
     def __init__(self, pairs: int = PAIRS_MAX) -> None:
         self._most_pairs, self._few_pairs = pairs, pairs // _PATTERN_PAIRS
         self._index = FilterIndex()
-        super().__init__(self._index.canonical)
+        super().__init__(self._index.canonical, self._index.keys)
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
         self._relations: dict[int, Relations] = {}
         #: The filters with suffixes, substrings or gaps.
@@ -114,10 +114,6 @@ class FilterPool(FilterAlgebra):
     def filter(self, number: int) -> NormalFilter:
         """Returns the filter with this number."""
         return self._index.filter(number)
-
-    def in_order(self, members: Bits) -> list[int]:
-        """Returns the numbers of a set in the canonical order of the filters."""
-        return self._index.in_order(members)
 
     # Questions.
 

@@ -110,7 +110,7 @@ class _SuiteIndex:
         return bits_of([self._numbers[place] for place in numbers_in(places)])
 
 
-class BloomPool(NumberedFilters[bytes]):
+class BloomPool(NumberedFilters):
     """Encoded filters by number, and the exact algebra of sets of them.
 
     Sets of filters that `add` and `unite` have made have no filter that another one covers.

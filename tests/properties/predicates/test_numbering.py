@@ -1,4 +1,4 @@
-"""Pools that number filters: how large they become while filters come and go, and their canonical order."""
+"""Pools that number filters: how large they become while filters come and go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from router.content.base import VerbatimPool
 from router.predicates.covering import numbering
-from router.predicates.covering.bitset import Bits, CanonicalOrder, bits_of
+from router.predicates.covering.bitset import Bits, bits_of
 from router.predicates.encoded.model import BloomFilter, BloomPredicate, Suite
 from router.predicates.encoded.pool import BloomPool
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
@@ -86,21 +86,3 @@ def test_a_pool_stays_within_its_bound_whatever_comes_and_goes(
                     assert set(pool.filters(pool.in_order(members))) == set(made(expected).filters)
         pool.sweep()
         assert len(pool) == live.bit_count()
-
-
-@settings(max_examples=cases(60), deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 2_000), st.sampled_from((3, 10_000)))
-def test_a_canonical_order_is_kept_while_keys_come_and_go(seed: int, number: int, keys: int) -> None:
-    source, order = random.Random(seed), CanonicalOrder[str]()
-    live: dict[int, str] = {}
-    for each in range(number):
-        live[each] = str(source.randrange(keys))
-        order.add(live[each], each)
-        if source.random() < 0.01:
-            gone = source.sample(sorted(live), source.randrange(len(live) + 1))
-            order.remove(bits_of(gone))
-            live = {other: key for other, key in live.items() if other not in set(gone)}
-    found = order.among(bits_of(list(live)) if live else 0)
-    assert [live[each] for each in found] == sorted(live.values())
-    assert set(found) == set(live)
-    assert len(order) == len(live)

@@ -69,20 +69,6 @@ def test_texts_are_found_by_each_of_their_grams() -> None:
     assert _patterns(index).with_patterns_of(whole) == 0b100
 
 
-def test_a_large_set_is_in_the_order_in_which_it_would_be_sorted() -> None:
-    rng = random.Random(3)
-    index = FilterIndex()
-    bits = [index.add(_normal(f"x = {value}")) for value in rng.sample(range(-9_000, 9_000), 2_000)]
-    for size in (1, 20, 200, 1_000, 2_000):
-        members = sum(rng.sample(bits, size))
-        assert index.in_order(members) == sorted(numbers_in(members), key=index.keys.__getitem__)
-    gone = sum(rng.sample(bits, 1_500))
-    index.remove(gone)
-    bits += [index.add(_normal(f'y = "{number}"')) for number in range(500)]
-    members = index.members
-    assert index.in_order(members) == sorted(numbers_in(members), key=index.keys.__getitem__)
-
-
 def test_filters_are_in_the_order_of_their_constraints() -> None:
     names = ("a", "a\0", "a\0b", "aa", "b", "ä")
     values: tuple[Value, ...] = (
