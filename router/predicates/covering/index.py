@@ -11,7 +11,7 @@ verify each member with `NormalFilter.failures`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 
 from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
@@ -59,12 +59,10 @@ class AttributeIndex:
         if self.patterns is not None:
             self.patterns.remove(gone)
 
-    def overlapping(self, sets: Sequence[ValueSet]) -> list[Bits]:
-        """Returns, for each set of values, the members whose range of values overlaps its range."""
-        return [
-            self._lows.below(each.intervals[-1][1]) & ~self._highs.at_most(each.intervals[0][0])
-            for each in sets
-        ]
+    def overlapping(self, values: ValueSet) -> Bits:
+        """Returns the members whose range of values overlaps that of `values`."""
+        low, high = values.intervals[0][0], values.intervals[-1][1]
+        return self._lows.below(high) & ~self._highs.at_most(low)
 
     def overlapping_or_adjacent(self, values: ValueSet) -> Bits:
         """Returns the members whose range of values overlaps that of `values` or is next to it."""
@@ -193,32 +191,25 @@ class FilterIndex:
                 found |= self._signatures.get(frozenset(some), 0)
         return found
 
-    def related(self, filters: Sequence[NormalFilter]) -> list[tuple[Bits, Bits]]:
-        """Returns, for each filter, the members that can cover it, perhaps together, and those it can cover.
+    def related(self, filter_: NormalFilter) -> tuple[Bits, Bits]:
+        """Returns the members that can cover the filter, perhaps together, and those that it can cover.
 
         Possible covers constrain no attribute that the filter does not constrain, overlap it on each, and
         require no pattern that some of its values lack. It can cover those of which it is a possible cover.
         """
-        covers = [self.constraining_at_most(filter_) for filter_ in filters]
-        covered = [self.members] * len(filters)
-        constraining: dict[Attribute, list[tuple[int, ValueSet]]] = {}
-        for place, filter_ in enumerate(filters):
-            for attribute, values in filter_.items():
-                constraining.setdefault(attribute, []).append((place, values))
-        for attribute, places in constraining.items():
+        covers, covered = self.constraining_at_most(filter_), self.members
+        for attribute, values in filter_.items():
             index = self._attributes.get(attribute)
             if index is None:
-                for place, _ in places:
-                    covered[place] = 0
+                covered = 0
                 continue
-            overlapping = index.overlapping([values for _, values in places])
-            for (place, values), found in zip(places, overlapping, strict=True):
-                if covers[place] & index.members:
-                    covers[place] &= found & ~index.requiring_others(values) | ~index.members
-                covered[place] &= found
-                if not values.is_plain and covered[place] and index.patterns is not None:
-                    covered[place] &= index.patterns.with_patterns_of(values)
-        return list(zip(covers, covered, strict=True))
+            found = index.overlapping(values)
+            if covers & index.members:
+                covers &= found & ~index.requiring_others(values) | ~index.members
+            covered &= found
+            if not values.is_plain and covered and index.patterns is not None:
+                covered &= index.patterns.with_patterns_of(values)
+        return covers, covered
 
     def ranges_around(self, filter_: NormalFilter) -> Bits:
         """Returns the members that cover the filter and constrain single intervals only."""

@@ -13,7 +13,7 @@ the filters to be considered and not those that this process has yet to compare.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
@@ -30,8 +30,6 @@ _SWEEP_AT = 1024
 #: more, the index answers for those with single intervals, and other filters count as not covering, and not
 #: covered: a table then has more filters than it needs, and matches the same messages.
 PAIRS_MAX = 256
-#: Filters of a predicate from which on they are looked up in the index together.
-_TOGETHER = 8
 #: Pairs that it takes to see whether a filter is covered by others together, beside which it is stored.
 _PAIRS_EACH = 16
 #: Intervals of filters that are merged at once.
@@ -165,13 +163,7 @@ class FilterPool(FilterAlgebra):
         Args:
             jointly: as for `covers`.
         """
-        given = tuple(numbers)
-        if len(given) >= _TOGETHER:
-            whole = members | bits_of(given)
-            self._search(
-                [known for known in map(self._relations.__getitem__, given) if whole & ~known.searched]
-            )
-        for number in given:
+        for number in numbers:
             relations = self._related(number, members)
             near = members & relations.related
             if not near:
@@ -354,23 +346,21 @@ class FilterPool(FilterAlgebra):
         relations = self._relations[number]
         # The same object if no filter was interned since.
         if relations.searched is not self._index.members and members & ~relations.searched:
-            self._search([relations])
+            self._search(relations)
         return relations
 
-    def _search(self, several: Sequence[Relations]) -> None:
-        """Looks up the relations of filters in the index, which takes less time for many at once."""
-        index = self._index
-        filters = [index.filter(relations.number) for relations in several]
-        found = index.related(filters)
-        for relations, filter_, (covers, covered) in zip(several, filters, found, strict=True):
-            others = index.members & ~relations.bit
-            relations.possible_covers = covers & others
-            relations.possibly_covered = covered & others
-            relations.related = (covers | covered) & others | relations.bit
-            for attribute in relations.mergeable:
-                mergeable = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
-                relations.related |= mergeable
-            relations.searched = index.members
+    def _search(self, relations: Relations) -> None:
+        """Looks up the relations of a filter in the index."""
+        index, filter_ = self._index, self.filter(relations.number)
+        covers, covered = index.related(filter_)
+        others = index.members & ~relations.bit
+        relations.possible_covers = covers & others
+        relations.possibly_covered = covered & others
+        relations.related = (covers | covered) & others | relations.bit
+        for attribute in relations.mergeable:
+            mergeable = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
+            relations.related |= mergeable
+        relations.searched = index.members
 
     def _sweep_if_worthwhile(self) -> None:
         """Sweeps if this removes a quarter of the filters: a sweep takes time."""
@@ -393,7 +383,7 @@ class FilterPool(FilterAlgebra):
         for number in numbers_in(live):
             relations = self._relations[number]
             relations.remove(gone)
-            # Filters that were looked up together share the set.
+            # Filters that were looked up one after the other share the set.
             if relations.searched is not before:
                 before = relations.searched
                 after = before & ~gone
