@@ -7,10 +7,9 @@ epoch that it was sent in, so no mixture of two epochs' trees ever carries it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,7 @@ class Branch:
     advertised: dict[int, Bits] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
-class Branches(Sequence[Branch]):
+class Branches:
     """The branches of a table's classes, made when they are first asked for.
 
     Args:
@@ -76,29 +75,20 @@ class Branches(Sequence[Branch]):
     def __len__(self) -> int:
         return len(self.made)
 
-    @overload
-    def __getitem__(self, index: int) -> Branch: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Branch]: ...
-
-    def __getitem__(self, index: int | slice) -> Branch | Sequence[Branch]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        return self.made[index] or self._make(index)
+    def __iter__(self) -> Iterator[Branch]:
+        return map(self.numbered, range(1, len(self) + 1))
 
     def numbered(self, number: int) -> Branch:
         """The branch of the class with this number, from 1."""
-        return self.made[number - 1] or self._make(number - 1)
+        return self.made[number - 1] or self._make(number)
 
-    def _make(self, index: int) -> Branch:
-        each = self._classes[index]
+    def _make(self, number: int) -> Branch:
+        each = self._classes[number - 1]
         children = _shared(each.children)
         on_tree = children - frozenset(each.off_tree) if each.off_tree else children
-        number = range(len(self))[index] + 1
         depth = max((self._beyond.get(child, 0) for child in on_tree), default=0)
         reusable, sender = _shared(each.reusable), self._neighbours.get(each.parent)
-        made = self.made[index] = Branch(each.parent, children, number, reusable, on_tree, depth, sender)
+        made = self.made[number - 1] = Branch(each.parent, children, number, reusable, on_tree, depth, sender)
         return made
 
 

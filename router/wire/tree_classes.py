@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ class TreeClass:
     off_tree: tuple[int, ...] = ()
 
 
-class TreeClasses(Sequence[TreeClass]):
+class TreeClasses:
     """The classes of a router in the order of their numbers, in a few bytes each.
 
     The children of the class at index `i` are those from `first[i]` to before `first[i + 1]`.
@@ -89,19 +88,10 @@ class TreeClasses(Sequence[TreeClass]):
     def __len__(self) -> int:
         return len(self.parents)
 
-    @overload
-    def __getitem__(self, index: int) -> TreeClass: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> TreeClasses: ...
-
-    def __getitem__(self, index: int | slice) -> TreeClass | TreeClasses:
-        if isinstance(index, slice):
-            return TreeClasses.of([self[i] for i in range(*index.indices(len(self)))])
-        at = range(len(self))[index]
-        words = self.children[self.first[at] : self.first[at + 1]].tolist()
+    def __getitem__(self, index: int) -> TreeClass:
+        words = self.children[self.first[index] : self.first[index + 1]].tolist()
         return TreeClass(
-            int(self.parents[at]),
+            int(self.parents[index]),
             tuple([word & CHILD_MAX for word in words]),
             tuple([word & CHILD_MAX for word in words if word & REUSABLE]),
             tuple([word & CHILD_MAX for word in words if word & OFF_TREE]),

@@ -146,7 +146,7 @@ class PerSource(Identified):
         if bool(receivers) != had_any:
             epoch.occupied ^= bit
             # Entries are for sets of classes with receivers: one may become two, or two one.
-            interface = epoch.table.classes[number - 1].parent
+            interface = epoch.table.classes.numbered(number).parent
             for key in [key for key, entry in epoch.entries.items() if entry.interface == interface]:
                 self._forget(epoch.entries.pop(key))
             epoch.outdate(epoch.behind[interface])
