@@ -76,49 +76,30 @@ def decode_subscription(body: bytes) -> Subscription:
     )
 
 
-def encode_publication(body: Publication) -> bytes:
-    """The body of a FLUSH.
-
-    Raises:
-        ValueError: an attribute is outside the model.
-        struct.error: a number does not fit.
-    """
-    head = _PUBLICATION.pack(body.source, body.seq, body.age_us, int(body.flags))
-    return encode_tlv(Tlv.PUBLICATION, head) + encode_message(body.message)
-
-
-def encode_addressed_publication(body: Publication) -> bytes:
-    """The body of a PUB.
+def encode_publication(frame_type: FrameType, body: Publication) -> bytes:
+    """The body of a PUB, which names homes, or of a FLUSH.
 
     Raises:
         ValueError: an attribute or a home is outside the model.
         struct.error: a number does not fit.
     """
-    return encode_destinations(body.homes) + encode_publication(body)
+    homes = encode_destinations(body.homes) if frame_type is FrameType.PUB else b""
+    head = _PUBLICATION.pack(body.source, body.seq, body.age_us, int(body.flags))
+    return homes + encode_tlv(Tlv.PUBLICATION, head) + encode_message(body.message)
 
 
-def decode_publication(body: bytes) -> Publication:
-    """Reads the body of a FLUSH.
-
-    Raises:
-        DecodeError: the body breaks a rule of the format.
-    """
-    return _publication(FrameType.FLUSH, (), body)
-
-
-def decode_addressed_publication(body: bytes) -> Publication:
-    """Reads the body of a PUB.
+def decode_publication(frame_type: FrameType, body: bytes) -> Publication:
+    """Reads the body of a PUB or FLUSH.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    homes, rest = split_destinations(body)
-    if homes is None:
-        raise DecodeError(DecodeReason.BAD_TLV, "PUB without destinations in its first TLV")
-    return _publication(FrameType.PUB, homes, rest)
-
-
-def _publication(frame_type: FrameType, homes: tuple[int, ...], body: bytes) -> Publication:
+    homes: tuple[int, ...] = ()
+    if frame_type is FrameType.PUB:
+        found, body = split_destinations(body)
+        if found is None:
+            raise DecodeError(DecodeReason.BAD_TLV, "PUB without destinations in its first TLV")
+        homes = found
     head: list[tuple[int, ...]] = []
 
     def other(number: int, start: int, end: int) -> None:

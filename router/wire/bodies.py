@@ -13,10 +13,8 @@ from router.wire import private
 from router.wire.attention import (
     MAX_PUBLICATION_BYTES,
     MAX_SUB_BYTES,
-    decode_addressed_publication,
     decode_publication,
     decode_subscription,
-    encode_addressed_publication,
     encode_publication,
     encode_subscription,
 )
@@ -99,6 +97,15 @@ def _encoded_predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
     )
 
 
+def _publication(frame_type: FrameType) -> BodyCodec:
+    return BodyCodec(
+        Publication,
+        partial(encode_publication, frame_type),
+        partial(decode_publication, frame_type),
+        most=MAX_PUBLICATION_BYTES,
+    )
+
+
 def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) -> BodyCodec:
     """Of a body class whose one attribute is named like the field; `read` makes it of the number."""
     codec = NumberCodec(frame_type)
@@ -123,25 +130,10 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.HELLO: _number(FrameType.HELLO, Hello),
     FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
     FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),
-    FrameType.SUB: BodyCodec(
-        Subscription,
-        encode_subscription,
-        decode_subscription,
-        most=MAX_SUB_BYTES,
-    ),
-    FrameType.PUB: BodyCodec(
-        Publication,
-        encode_addressed_publication,
-        decode_addressed_publication,
-        most=MAX_PUBLICATION_BYTES,
-    ),
+    FrameType.SUB: BodyCodec(Subscription, encode_subscription, decode_subscription, most=MAX_SUB_BYTES),
+    FrameType.PUB: _publication(FrameType.PUB),
     FrameType.OVERLOAD: _number(FrameType.OVERLOAD, Overload),
-    FrameType.FLUSH: BodyCodec(
-        Publication,
-        encode_publication,
-        decode_publication,
-        most=MAX_PUBLICATION_BYTES,
-    ),
+    FrameType.FLUSH: _publication(FrameType.FLUSH),
     FrameType.XMSG: BodyCodec(
         BloomMessage,
         private.encode_message,
