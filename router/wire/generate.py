@@ -224,45 +224,6 @@ def _rows(*head: str, rows: Iterable[Iterable[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def _header_table() -> str:
-    rows = (
-        (HEADER_OFFSETS[field.name], field.layout.value, f"`{field.name}`", field.sentence)
-        for field in HEADER
-    )
-    return _rows("offset", "size", "field", "meaning", rows=rows)
-
-
-def _trailer_table() -> str:
-    rows = (
-        ("octets" if field is TAG else field.layout.value, f"`{field.name}`", field.sentence)
-        for field in (*TRAILER, TAG)
-    )
-    return _rows("size", "field", "meaning", rows=rows)
-
-
-def _signature_table() -> str:
-    return _rows("size", "field", "meaning", rows=[("octets", f"`{SIGNATURE.name}`", SIGNATURE.sentence)])
-
-
-def _flags_table() -> str:
-    rows = ((f"`0x{int(flag):02x}`", flag.name, sentence) for flag, (_, sentence) in FLAGS.items())
-    return _rows("bit", "flag", "meaning", rows=rows)
-
-
-def _frames_table() -> str:
-    rows = [
-        (
-            int(row.type),
-            row.type.name,
-            row.direction,
-            "; ".join(f"{tlv.name}, {occurs.value}" for tlv, occurs in row.tlvs),
-            row.sentence,
-        )
-        for row in FRAMES
-    ]
-    return _rows("type", "name", "from → to", "known TLVs of the body", "meaning", rows=rows)
-
-
 def _layout_text(fields: Iterable[Field]) -> str:
     return ", ".join(
         f"`{field.name}`" if field.layout not in SIZES else f"{field.layout.value} `{field.name}`"
@@ -270,61 +231,85 @@ def _layout_text(fields: Iterable[Field]) -> str:
     )
 
 
-def _tlvs_table() -> str:
-    rows = (
-        (
-            int(row.type),
-            row.type.name,
-            ", ".join(frame.type.name for frame in FRAMES if row.type in dict(frame.tlvs)),
-            _layout_text(row.fields),
-            row.sentence,
-        )
-        for row in TLVS
-    )
-    return _rows("type", "name", "in", "value", "meaning", rows=rows)
-
-
-def _fields_table() -> str:
-    rows = [
-        (owner, _size(field), f"`{field.name}`", field.sentence)
-        for owner, fields in (
-            *((row.type.name, row.fields) for row in TLVS),
-            *((f"*{record.name}*", record.fields) for record in RECORDS),
-        )
-        for field in fields
-    ]
-    return _rows("of", "size", "field", "meaning", rows=rows)
-
-
 def _size(field: Field) -> str:
     match field.layout:
-        case Layout.TEXT:
-            return "text"
-        case Layout.VALUE:
-            return "value"
-        case Layout.OCTETS:
-            return "octets"
         case Layout.RECORDS:
             return f"*{field.records.name if field.records else ''}*, any number"
         case Layout.BITS:
             return f"{field.bits} bit" + ("s" if field.bits > 1 else "")
-        case number:
-            return str(number.value)
-
-
-def _values_table() -> str:
-    rows = ((int(type_), type_.name.lower(), text, size) for type_, (size, text) in VALUES.items())
-    return _rows("value type", "name", "value", "bytes", rows=rows)
-
-
-def _operators_table() -> str:
-    rows = ((int(operator), f"`{SYMBOLS[operator]}`", text) for operator, text in OPERATORS.items())
-    return _rows("operator", "symbol", "meaning", rows=rows)
+        case other:
+            return str(other.value)
 
 
 def _reasons_table(part: Part) -> str:
     rows = ((f"`{row.reason.value}`", row.sentence) for row in REASONS if row.part is part)
     return _rows("reason", "when", rows=rows)
+
+
+#: Blocks of the document -> what makes the text of a block.
+_TABLES: dict[str, Callable[[], str]] = {
+    "header": lambda: _rows(
+        *("offset", "size", "field", "meaning"),
+        rows=[
+            (HEADER_OFFSETS[field.name], field.layout.value, f"`{field.name}`", field.sentence)
+            for field in HEADER
+        ],
+    ),
+    "flags": lambda: _rows(
+        *("bit", "flag", "meaning"),
+        rows=[(f"`0x{int(flag):02x}`", flag.name, sentence) for flag, (_, sentence) in FLAGS.items()],
+    ),
+    "signature": lambda: _rows(
+        *("size", "field", "meaning"), rows=[("octets", f"`{SIGNATURE.name}`", SIGNATURE.sentence)]
+    ),
+    "trailer": lambda: _rows(
+        *("size", "field", "meaning"),
+        rows=[(field.layout.value, f"`{field.name}`", field.sentence) for field in (*TRAILER, TAG)],
+    ),
+    "frame types": lambda: _rows(
+        *("type", "name", "from → to", "known TLVs of the body", "meaning"),
+        rows=[
+            (
+                *(int(row.type), row.type.name, row.direction),
+                "; ".join(f"{tlv.name}, {occurs.value}" for tlv, occurs in row.tlvs),
+                row.sentence,
+            )
+            for row in FRAMES
+        ],
+    ),
+    "TLVs": lambda: _rows(
+        *("type", "name", "in", "value", "meaning"),
+        rows=[
+            (
+                *(int(row.type), row.type.name),
+                ", ".join(frame.type.name for frame in FRAMES if row.type in dict(frame.tlvs)),
+                *(_layout_text(row.fields), row.sentence),
+            )
+            for row in TLVS
+        ],
+    ),
+    "fields": lambda: _rows(
+        *("of", "size", "field", "meaning"),
+        rows=[
+            (owner, _size(field), f"`{field.name}`", field.sentence)
+            for owner, fields in (
+                *((row.type.name, row.fields) for row in TLVS),
+                *((f"*{record.name}*", record.fields) for record in RECORDS),
+            )
+            for field in fields
+        ],
+    ),
+    "values": lambda: _rows(
+        *("value type", "name", "value", "bytes"),
+        rows=[(int(type_), type_.name.lower(), text, size) for type_, (size, text) in VALUES.items()],
+    ),
+    "operators": lambda: _rows(
+        *("operator", "symbol", "meaning"),
+        rows=[(int(operator), f"`{SYMBOLS[operator]}`", text) for operator, text in OPERATORS.items()],
+    ),
+    "reasons of the header": lambda: _reasons_table(Part.HEADER),
+    "reasons of the body": lambda: _reasons_table(Part.BODY),
+}
 
 
 # --- Files ------------------------------------------------------------------------------------------------
@@ -333,19 +318,7 @@ def _reasons_table(part: Part) -> str:
 BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
     _DISSECTOR: {"constants": _dissector_constants},
     _STATISTICS: {"constants": _statistics_constants},
-    DOCUMENT: {
-        "header": _header_table,
-        "flags": _flags_table,
-        "signature": _signature_table,
-        "trailer": _trailer_table,
-        "frame types": _frames_table,
-        "TLVs": _tlvs_table,
-        "fields": _fields_table,
-        "values": _values_table,
-        "operators": _operators_table,
-        "reasons of the header": lambda: _reasons_table(Part.HEADER),
-        "reasons of the body": lambda: _reasons_table(Part.BODY),
-    },
+    DOCUMENT: _TABLES,
 }
 
 
