@@ -16,7 +16,7 @@ from captures.rundir.layout import RunLayout
 PartName = Literal["router", "controller", "captures", "switches", "switch", "database", "application", "run"]
 #: The end of an outage that goes on.
 NEVER_NS = 2**63 - 1
-#: Wall time for which what a router has done may be unwritten (`router.records.record_file.DELAY_S`), with
+#: Wall time for which what a router has done may be unwritten (`router.records.json_file.DELAY_S`), with
 #: room for a process that does not get a processor.
 _UNWRITTEN_NS = 2_000_000_000
 

@@ -6,7 +6,7 @@ import math
 import random
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import numpy as np
@@ -16,16 +16,24 @@ from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import COMPILED, Meter
 from router.forwarding import layout
 from router.forwarding.kernel import forward
-from router.forwarding.layout import FrameBuffers
-from router.forwarding.tables import LaidOutEpochs, dense_numbers
+from router.forwarding.layout import CHILD_WIDTH, CLASS_WIDTH, EPOCH_WIDTH, FrameBuffers
 from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
+from router.protocol.broadcast import EpochTable
 from router.protocol.core.router import ForwardingState
 from router.protocol.counters import Counters
 from router.protocol.events import Action, Deliver
 from router.recording.actions import encode_delivery
 from router.recording.file import Recorder
-from router.wire.header import ETHERNET_HEADER_LENGTH, HEADER, HEADER_LENGTH, node_address
+from router.wire.frames import CLASS_DTYPE
+from router.wire.header import (
+    ETHERNET_HEADER_LENGTH,
+    HEADER,
+    HEADER_LENGTH,
+    LOCAL_INTERFACE,
+    PORTS_PER_PAGE,
+    node_address,
+)
 from router.wire.message import decode_message
 
 # Names of this module are read faster than those of another.
@@ -34,6 +42,7 @@ _OUT, _SENT = layout.OUT, layout.SENT
 _LOG, _LOG_AT, _NOW, _LAG = layout.LOG, layout.LOG_AT, layout.NOW, layout.LAG
 #: Descriptors that one wait reports.
 _READY = 64
+_Longs = npt.NDArray[np.int64]
 _BODY = ETHERNET_HEADER_LENGTH + HEADER_LENGTH
 
 
@@ -311,7 +320,7 @@ class DataPlane:
         """Lays out the held epochs, and the counts of their interfaces."""
         source, row = self._source, self._row
         self._tables_seen = source.tables.changes
-        self._epochs = LaidOutEpochs(source)
+        self._epochs = _LaidOutEpochs(source)
         row[layout.EPOCHS], row[layout.EPOCH_COUNT] = address_of(self._epochs.rows), len(self._epochs.rows)
         if source.counts is not None:
             for table in source.tables.held():
@@ -329,7 +338,7 @@ class DataPlane:
             return
         self._routing_seen = routing.changes
         numbers = self._matcher.lay_out()
-        self._dense = dense_numbers(numbers)
+        self._dense = _dense_numbers(numbers)
         row[layout.DENSE], row[layout.DENSE_SIZE] = address_of(self._dense), len(self._dense)
         size = max(numbers.values(), default=0) + 1
         self._flags = np.zeros((2, size), np.uint8)
@@ -351,6 +360,63 @@ class DataPlane:
         counters.messages_unwanted += unwanted
         row[first : last + 1] = 0
         return done, bytes_done, sent, bytes_sent
+
+
+class _LaidOutEpochs:
+    """The broadcast tables of all held epochs.
+
+    Attributes:
+        rows: int64 [epochs, EPOCH_WIDTH].
+    """
+
+    def __init__(self, state: ForwardingState) -> None:
+        #: Arrays whose addresses are in the rows.
+        self._kept: list[npt.NDArray[np.generic]] = []
+        # Newest first: most frames are of the current epoch.
+        tables = sorted(state.tables.held(), key=lambda table: table.epoch, reverse=True)
+        self.rows: _Longs = np.zeros((len(tables), EPOCH_WIDTH), np.int64)
+        for row, table in zip(self.rows, tables, strict=True):
+            class_of = np.ascontiguousarray(table.class_of, CLASS_DTYPE)
+            classes, children = _rows(state, table)
+            row[:] = (
+                table.epoch,
+                address_of(class_of),
+                len(class_of),
+                address_of(classes),
+            )
+            self._kept += [class_of, classes, children]
+
+
+def _rows(state: ForwardingState, table: EpochTable) -> tuple[_Longs, _Longs]:
+    """The rows of classes, by number, and of their children."""
+    rows: list[tuple[int, int, int, int]] = []
+    spans = [(0, 0)]
+    senders = [-1]
+    for branch in table.classes:
+        entries = state.scheme.deciding_entries(table, branch)
+        first = len(rows)
+        if entries is not None:
+            rows += [_child(interface, entry) for interface, entry in entries]
+        decided = entries is not None and branch.parent != LOCAL_INTERFACE
+        senders.append(table.neighbours[branch.parent] if decided else -1)
+        spans.append((first, len(rows)))
+    children: _Longs = np.array(rows, np.int64).reshape(-1, CHILD_WIDTH)
+    classes: _Longs = np.empty((len(senders), CLASS_WIDTH), np.int64)
+    classes[:, 0] = senders
+    classes[:, 1:] = address_of(children) + children.itemsize * CHILD_WIDTH * np.array(spans)
+    return classes, children
+
+
+def _child(interface: int, entry: int | None) -> tuple[int, int, int, int]:
+    page, bit = divmod(interface - 1, PORTS_PER_PAGE)
+    return interface, -1 if entry is None else entry, page, 1 << bit
+
+
+def _dense_numbers(numbers: Mapping[int, int]) -> npt.NDArray[np.int32]:
+    """int32 by entry of the routing table: its number in the matcher, 0 for an entry that it lacks."""
+    dense = np.zeros(max(numbers, default=0) + 1, np.int32)
+    dense[list(numbers)] = list(numbers.values())
+    return dense
 
 
 def warm() -> None:

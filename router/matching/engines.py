@@ -13,7 +13,7 @@ from router.predicates.model import Filter, Message, Predicate, matches
 from router.registry import Registry
 
 if TYPE_CHECKING:
-    from router.matching.common.columns import ConstraintColumns  # NumPy, which `counting` does not need
+    from router.matching.columns import ConstraintColumns  # NumPy, which `counting` does not need
 
 
 class Matcher(ABC):
@@ -67,7 +67,7 @@ class Matcher(ABC):
 
     def load(self, table: ConstraintColumns) -> None:
         """Sets the predicates of an empty engine."""
-        from router.matching.common.columns import to_predicates
+        from router.matching.columns import to_predicates
 
         for interface, predicate in to_predicates(table).items():
             self.set_predicate(interface, predicate)

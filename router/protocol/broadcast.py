@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.predicates.covering.bitset import Bits
-from router.values import value
-from router.wire.frames import BroadcastTable
+from router.wire.frames import BroadcastTable, value
 from router.wire.header import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.tree_classes import CHILD_MAX, TreeClasses
 

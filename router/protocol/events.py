@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from router.predicates.model import Message, Predicate
-from router.values import value
-from router.wire.frames import Frame
+from router.wire.frames import Frame, value
 
 
 @dataclass(frozen=True, slots=True)

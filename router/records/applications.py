@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from router.predicates.model import Value
 from router.predicates.parser import parse_message
 from router.records.forms import NodeNumber, TimeNs
-from router.records.record_file import RecordFile
+from router.records.json_file import RecordFile
 
 
 class _OfApplication(TypedDict):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from router.predicates.model import Value
 from router.records.forms import NodeNumber, TimeNs
-from router.records.record_file import RecordFile
+from router.records.json_file import RecordFile
 
 _SUBSCRIPTION = "number of the subscription, unique at its home; 64 bits, unsigned"
 _SEQ = "sequence number of the publication, 64 bits, unsigned"

@@ -31,8 +31,7 @@ from router.protocol.events import (
 from router.protocol.services.base import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
-from router.records.json_file import json_line
-from router.records.record_file import RecordFile
+from router.records.json_file import RecordFile, json_line
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, parse_object
 
 #: Bytes that may wait for an application that does not read.

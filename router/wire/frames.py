@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
 
 from router.predicates.model import Message, Predicate
-from router.values import value
 from router.wire.format import Flags, FrameType, PublicationFlags, SubscriptionFlags
 from router.wire.tree_classes import CLASS_DTYPE, TreeClass, TreeClasses
 
@@ -40,7 +40,21 @@ __all__ = [
     "SubscriptionFlags",
     "TreeClass",
     "TreeClasses",
+    "value",
 ]
+
+_T = TypeVar("_T")
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[_T]) -> type[_T]:
+    """Makes a class a dataclass with slots that is frozen for the type checker, and for it alone.
+
+    The constructor of a dataclass that is frozen at run time takes twice as long, or more: it calls
+    `object.__setattr__` for each field. A router makes several frames, events and actions at each hop.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)
+
 
 #: High half of a sequence number: the router's incarnation; low half: a counter. A restarted node's
 #: numbers are therefore never mistaken for old ones.

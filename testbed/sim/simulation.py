@@ -24,7 +24,7 @@ from router.protocol.events import Event, Settle, Started
 from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
-from router.records.record_file import RecordFile
+from router.records.json_file import RecordFile
 from testbed.emulation.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.router_options import router_options

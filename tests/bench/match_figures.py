@@ -15,7 +15,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.matching.counting import ConstraintIndex, excluding
 from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.experiments.siena_ff.generate import MatchingWorkload, dictionary, draw_messages, draw_table

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from router.matching.common.columns import ConstraintColumns
+from router.matching.columns import ConstraintColumns
 from router.matching.engines import factory
 from router.predicates.model import Message
 from router.wire.message import encode_message

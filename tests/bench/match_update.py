@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from random import Random
 
-from router.matching.common.columns import ConstraintColumns, to_predicates
+from router.matching.columns import ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.predicates.model import Filter, Predicate
 from router.wire.message import encode_message

@@ -28,7 +28,7 @@ from rich.console import Console
 from captures.accounting.direct import Direct
 from captures.accounting.verdict import HOLDS
 from captures.rundir.layout import RunLayout
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.predicates.model import Message
 from router.predicates.printer import format_predicate
 from testbed.emulation.run.emulation import emulate

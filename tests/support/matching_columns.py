@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
+from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.predicates.model import Predicate
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from router.matching.bloom.layout import BitMemory, BitTable, rows_of, words_of, working_memory
 from router.matching.bloom.matching import match
 from router.matching.bloom.segment import Segment
-from router.matching.common.filters import FilterTable
 from router.matching.engines import Matcher
+from router.matching.filters import FilterTable
 from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Filter, Message, Predicate
 

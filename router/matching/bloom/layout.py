@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.filters import WorkingMemory
+from router.matching.filters import WorkingMemory
 from router.native.compiler import Compiler
 from router.predicates.encoded.model import check_bits
 

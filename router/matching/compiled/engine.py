@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
-from router.matching.common.filters import FilterTable
+from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import NormalTable, normal_table
 from router.matching.compiled.segment import Segment
 from router.matching.compiled.segments import MessageMemory, merged_table, working_memory
 from router.matching.engines import Matcher
+from router.matching.filters import FilterTable
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.columns import ConstraintColumns
+from router.matching.columns import ConstraintColumns
 from router.matching.compiled.layout import (
     ACCESSES,
     BOOLEAN,

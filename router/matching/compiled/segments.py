@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.filters import WorkingMemory
 from router.matching.compiled.layout import (
     ACCESSES,
     ATTRIBUTE_WIDTH,
@@ -23,6 +22,7 @@ from router.matching.compiled.layout import (
 )
 from router.matching.compiled.normal import NormalTable, Texts, slots_of
 from router.matching.compiled.segment import Segment
+from router.matching.filters import WorkingMemory
 from router.native.compiler import I64, Address
 
 #: Number of ranges of postings that can wait for verification; further ranges are verified at once.

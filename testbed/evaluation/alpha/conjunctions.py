@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.columns import ConstraintColumns
+from router.matching.columns import ConstraintColumns
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Filter, Predicate, Type

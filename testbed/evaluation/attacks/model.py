@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.predicates.encoded.encoder import Encoder, Hardening, StringHash
 from router.predicates.encoded.encodings import Encoding
 from router.predicates.encoded.model import Suite

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.columns import ConstraintColumns, to_predicates
+from router.matching.columns import ConstraintColumns, to_predicates
 from router.matching.engines import COMPILED, Matcher, factory
 from router.predicates.model import Filter, Message, Predicate
 from testbed.controller.trees import Tree, spt_trees

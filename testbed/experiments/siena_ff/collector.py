@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
+from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.predicates.model import Constraint, Operator, Type
 
 #: Attributes of any type that a filter may require: it stands for 4 filters for each of them.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import starmap
 from typing import TextIO
 
-from router.matching.common.columns import ConstraintColumns, number_value
+from router.matching.columns import ConstraintColumns, number_value
 from router.predicates.model import SYMBOLS, Message, Operator, Type
 from testbed.experiments.siena_ff.notation import driver_name, driver_value
 

@@ -24,7 +24,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.columns import ConstraintColumns
+from router.matching.columns import ConstraintColumns
 from router.predicates.lexer import KEYWORDS
 from router.predicates.model import INTEGER_MAX, STRING_ONLY, Message, Operator, Type, Value
 from testbed.support.errors import InputError

@@ -17,7 +17,7 @@ from typing import TextIO
 
 import numpy as np
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.matching.engines import Matcher, factory
 from router.predicates.model import Message
 from router.wire.message import encode_message

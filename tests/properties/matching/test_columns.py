@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.matching.common.columns import ColumnsBuilder, to_predicates
+from router.matching.columns import ColumnsBuilder, to_predicates
 from router.predicates.model import EVERYTHING, Filter, Predicate
 from tests.support.matching_columns import to_columns
 from tests.support.predicate_worlds import MIXED, predicates

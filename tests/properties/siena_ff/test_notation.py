@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Predicate
 from testbed.experiments.siena_ff.collector import FilterCollector
 from testbed.experiments.siena_ff.notation import DriverParser, driver_name, driver_value

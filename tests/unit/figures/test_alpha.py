@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate

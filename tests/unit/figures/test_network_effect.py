@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.matching.engines import factory
 from router.predicates.covering.algebra import covers
 from router.predicates.model import Predicate

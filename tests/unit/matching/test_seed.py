@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from router.matching.common.columns import ColumnsBuilder
+from router.matching.columns import ColumnsBuilder
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.layout import SEED, Access, Part, Search, Seed, drawn_seed, powers_of_base
 from router.matching.compiled.normal import normal_table

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from router.matching.common.columns import to_predicates
+from router.matching.columns import to_predicates
 from router.matching.engines import ENGINES
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import ServiceAction, ServiceEvent
-from router.values import value
+from router.wire.frames import value
 
 
 class Index(StrEnum):

@@ -1,1 +1,0 @@
-"""The interface of matching engines, and tables as columns."""
