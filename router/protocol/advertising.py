@@ -12,10 +12,9 @@ import random
 from collections.abc import Iterator
 from typing import Protocol
 
-from router.content.base import Content
 from router.predicates.covering.bitset import Bits
 from router.predicates.model import Predicate
-from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part, earlier
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
@@ -190,28 +189,27 @@ class Advertising(Part):
 class CoveringFilter:
     """Section 3.5.1 to the letter: an RA is dropped when p_i covers it."""
 
-    __slots__ = ("__weakref__", "_routing", "_widened")
+    __slots__ = ("__weakref__", "_widened")
 
-    def __init__(self, routing: RoutingTable) -> None:
-        self._routing = routing
+    def __init__(self) -> None:
         #: Interfaces whose p_i claims what the routers beyond do not have.
         self._widened: set[int] = set()
 
-    def accept_widened(self, branch: Branch, predicate: Predicate) -> None:
-        """Takes an RA into the table that goes on narrower, as its issuer signed it."""
-        self._routing.widen(branch.parent, predicate)
-        self._widened.add(branch.parent)
-
-    def accept(self, branch: Branch, predicate: Predicate, hop_limit: int) -> bool:  # noqa: ARG002
-        """Takes an RA into the table; `Intake` has checked that the RA came in on `branch.parent`.
+    def accept(self, branch: Branch, frame: Frame, predicate: Predicate, changed: bool) -> bool:  # noqa: ARG002
+        """Takes an RA that the table has; `Intake` has checked that the RA came in on `branch.parent`.
 
         Args:
-            hop_limit: that of the RA as it came in.
+            frame: the RA as it came in.
+            predicate: its predicate, as the table took it.
+            changed: whether p_i changed by it.
 
         Returns:
             False if the RA is covered and must go no further.
         """
-        return self._routing.widen(branch.parent, predicate) or branch.parent in self._widened
+        if frame.widened:
+            # It goes on narrower, as its issuer signed it.
+            self._widened.add(branch.parent)
+        return changed or branch.parent in self._widened
 
     def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
         """A UR to another router, about trees of `epoch`, says what is behind `interface`.
@@ -272,20 +270,20 @@ class SubtreeFilter(CoveringFilter):
     costs RAs, never receivers.
 
     **Size.** A UR that this router asked for replaces p_i, and leaves F as it is: F can grow while p_i does
-    not. With more than `most` filters F is forgotten, and later RAs go on as if none had come before.
+    not. With more than twice `table_filters` filters F is forgotten, and later RAs go on as if none had come
+    before.
 
-    Args:
-        tables: their branches keep F: the controller numbers the classes of each router and epoch.
-        most: filters of F over all its classes.
+    The branches of the tables keep F: the controller numbers the classes of each router and epoch.
     """
 
     __slots__ = ("_limit", "_most", "_pool", "_tables")
 
-    def __init__(self, routing: RoutingTable, content: Content, tables: BroadcastTables, most: int) -> None:
-        super().__init__(routing)
-        self._limit = most
-        self._pool = content.pool
-        self._tables = tables
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__()
+        #: Filters of F over all its classes.
+        self._limit = 2 * context.options.table_filters
+        self._pool = context.content.pool
+        self._tables = context.tables
         #: How many filters all F have at most.
         self._most = 0
         self._pool.register(self)
@@ -314,13 +312,11 @@ class SubtreeFilter(CoveringFilter):
         self._most = self.members.bit_count()
         return self._most >= filters
 
-    def accept(self, branch: Branch, predicate: Predicate, hop_limit: int) -> bool:
-        self._routing.widen(branch.parent, predicate)
-        return self.widened(branch, predicate, hop_limit)
-
-    def widened(self, branch: Branch, predicate: Predicate, hop_limit: int) -> bool:
+    def accept(self, branch: Branch, frame: Frame, predicate: Predicate, changed: bool) -> bool:  # noqa: ARG002
         """Widens F by an RA; returns whether F did not cover it."""
-        hops = min(hop_limit - 1, branch.depth)
+        if frame.widened:
+            return True  # F must not claim what does not go on
+        hops = min(frame.hop_limit - 1, branch.depth)
         if self._most >= self._limit and self.has_as_many(self._limit):
             for _, each in self.branches():
                 each.advertised.clear()

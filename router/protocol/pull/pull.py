@@ -114,14 +114,12 @@ class PullRouting(Part):
     )
 
     def __init__(self, context: Context, rules: ReplyRules, restrict: Restrict) -> None:
-        options, counters, content = context.options, context.counters, context.content
         self._context = context
         self._rules = rules
         self._round_trips = RoundTripEstimator()
-        self._policy = RequestPolicy(options, context.rng)
-        self._requests = Requests(rules, self._round_trips, counters, content)
-        lifetime_s = options.sr_timeout_s
-        self._replies = Replies(restrict, rules, self._round_trips, counters, content, lifetime_s)
+        self._policy = RequestPolicy(context.options, context.rng)
+        self._requests = Requests(context, rules, self._round_trips)
+        self._replies = Replies(context, rules, self._round_trips, restrict)
         self._outstanding, self._pending = self._requests.outstanding, self._replies.pending
         self._issued = 0
 

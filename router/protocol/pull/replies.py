@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from router.content.base import Content
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.counters import Counters, Drop
+from router.protocol.context import Context
+from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.pull.requests import Reply, ReplyRules, Restrict, RoundTripEstimator
 from router.protocol.routing import Report
@@ -47,30 +47,23 @@ class Replies:
 
     Args:
         restrict: bounds the RA ingress filter by the answer of a child.
-        lifetime_s: how long the number of an SR counts: as long as its issuer waits for URs. One SR with the
-            greatest of all numbers, forged or by a defect, shuts its issuer out for that time alone.
 
     Attributes:
         pending: the URs, by issuer of the SR.
     """
 
     def __init__(
-        self,
-        restrict: Restrict,
-        rules: ReplyRules,
-        round_trips: RoundTripEstimator,
-        counters: Counters,
-        content: Content,
-        lifetime_s: float,
+        self, context: Context, rules: ReplyRules, round_trips: RoundTripEstimator, restrict: Restrict
     ) -> None:
         self._restrict = restrict
         self._rules = rules
         self._round_trips = round_trips
-        self._counters = counters
-        self._content = content
+        self._counters, self._content = context.counters, context.content
         self.pending: dict[int, _Pending] = {}
-        # Request numbers only grow, over restarts too.
-        self._lifetime_s = lifetime_s
+        #: How long the number of an SR counts: as long as its issuer waits for URs. Numbers only grow, over
+        #: restarts too. One SR with the greatest of all, forged or by a defect, shuts its issuer out for that
+        #: time alone.
+        self._lifetime_s = context.options.sr_timeout_s
         #: Issuer -> the number of its last SR, and until when it counts.
         self._seen: dict[int, tuple[int, float]] = {}
 

@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from router.content.base import Content
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
-from router.protocol.counters import Counters, Drop
+from router.protocol.counters import Drop
 from router.protocol.routing import Report, RoutingTable
 from router.wire.header import LOCAL_INTERFACE
 
@@ -198,13 +197,10 @@ class Requests:
         outstanding: by interface.
     """
 
-    def __init__(
-        self, rules: ReplyRules, round_trips: RoundTripEstimator, counters: Counters, content: Content
-    ) -> None:
+    def __init__(self, context: Context, rules: ReplyRules, round_trips: RoundTripEstimator) -> None:
+        self._counters, self._content = context.counters, context.content
         self._rules = rules
         self._round_trips = round_trips
-        self._content = content
-        self._counters = counters
         self.outstanding: dict[int, _Outstanding] = {}
         self._last_number = 0
 

@@ -43,52 +43,38 @@ from typing import ClassVar
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.model import Filter, Message, Predicate
-from router.protocol.advertising import Advertising, SubtreeFilter
+from router.protocol.advertising import CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
-from router.protocol.context import Context, Part
+from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
-from router.protocol.pull.pull import pull_routing
 from router.protocol.pull.requests import Answer, ReplyRules
 from router.protocol.routing import Report, RoutingTable
-from router.protocol.schemes.base import Outputs, Row, Scheme, TablePart
+from router.protocol.schemes.base import Outputs, Row, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
-from router.wire.frames import ClassifiedPredicate, EncodedMessage, Flags, Frame, FrameType
+from router.protocol.schemes.per_interface import PerInterface
+from router.wire.frames import ClassifiedPredicate, EncodedMessage, Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE
 
 
-class PerClass(Scheme):
+class PerClass(PerInterface):
     """B(source, i) intersected with F_C of the classes that are beyond i on the source's tree."""
 
-    ra_flags = Flags.NONE
     needs_subtrees: ClassVar[bool] = True
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
-        super().__init__(context, routing)
         self._classes = ClassTable(context, routing)
-        self._ingress = ClassFilter(
-            routing, context.content, context.tables, 2 * context.options.table_filters
-        )
-        rules = ClassReplyRules(context, routing, self._classes)
-        self._pull = pull_routing(context, rules, self._ingress.restrict_to)
-        self._advertising = Advertising(context, routing, self)
+        super().__init__(context, routing)
 
-    def parts(self) -> Sequence[Part]:
-        return self._advertising, self._pull
+    def ingress_filter(self) -> CoveringFilter:
+        return ClassFilter(self.context, self.routing)
 
-    def worth_advertising(self, filters: int) -> bool:
-        """An RA can only widen tables: an empty one tells nothing."""
-        return filters > 0
+    def reply_rules(self) -> ReplyRules:
+        return ClassReplyRules(self.context, self.routing, self._classes)
 
-    def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
-        """Widens p_k by an RA; returns `RA_COVERED` if the ingress filter covers the RA."""
-        predicate = self.context.content.predicate_in(frame)
-        self._classes.advertised(frame.issuer, predicate)
-        self._pull.advertised(branch.parent, frame.issuer, predicate)
-        if frame.widened:
-            return None  # F must not claim what does not go on
-        widened = self._ingress.widened(branch, predicate, frame.hop_limit)
-        return None if widened else Drop.RA_COVERED
+    def widen(self, interface: int, issuer: int, predicate: Predicate) -> bool:  # noqa: ARG002
+        self._classes.advertised(issuer, predicate)
+        return True
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
         # The table of frames has checked the class of the body.

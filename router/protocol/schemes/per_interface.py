@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from router.predicates.model import Message
+from router.predicates.model import Message, Predicate
 from router.protocol.advertising import Advertising, CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context, Part
@@ -37,9 +37,7 @@ class PerInterface(Scheme):
 
     def ingress_filter(self) -> CoveringFilter:
         """Which RAs go on."""
-        context = self.context
-        most = 2 * context.options.table_filters
-        return SubtreeFilter(self.routing, context.content, context.tables, most)
+        return SubtreeFilter(self.context, self.routing)
 
     def reply_rules(self) -> ReplyRules:
         """The effect of URs on the table."""
@@ -53,14 +51,16 @@ class PerInterface(Scheme):
         return filters > 0
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
-        """Widens p_i by an RA; returns `RA_COVERED` if the ingress filter covers the RA."""
+        """Takes an RA into the table; returns `RA_COVERED` if the ingress filter covers the RA."""
         predicate = self.context.content.predicate_in(frame)
+        changed = self.widen(branch.parent, frame.issuer, predicate)
         self._pull.advertised(branch.parent, frame.issuer, predicate)
-        if frame.widened:
-            self._ingress.accept_widened(branch, predicate)
-            return None
-        accepted = self._ingress.accept(branch, predicate, frame.hop_limit)
+        accepted = self._ingress.accept(branch, frame, predicate, changed)
         return None if accepted else Drop.RA_COVERED
+
+    def widen(self, interface: int, issuer: int, predicate: Predicate) -> bool:  # noqa: ARG002
+        """Widens the table by an RA; returns whether p_i changed."""
+        return self.routing.widen(interface, predicate)
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
         # The table of frames has checked the class of the body.
@@ -94,7 +94,7 @@ class PerInterfaceStrict(PerInterface):
         return {"max_filters": 'excludes the scheme "pif-strict", which would lose receivers by it'}
 
     def ingress_filter(self) -> CoveringFilter:
-        return CoveringFilter(self.routing)
+        return CoveringFilter()
 
     def reply_rules(self) -> ReplyRules:
         return StrictReplyRules(self.context, self.routing)
