@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from router.predicates.model import Value
 from router.predicates.parser import parse_message
-from router.records.forms import NodeNumber, TimeNs
+from router.records.forms import NodeNumber, TimeNs, forms_by_event
 from router.records.json_file import RecordFile
 
 
@@ -124,17 +124,7 @@ ApplicationEvent = (
 )
 
 #: Name of the event -> its record.
-APPLICATION_EVENTS: dict[str, type[ApplicationEvent]] = {
-    "connect": ApplicationConnected,
-    "set_predicate": PredicateSet,
-    "subscribe": Subscribed,
-    "unsubscribe": Unsubscribed,
-    "send_message": MessageSent,
-    "deliver": MessageDelivered,
-    "discard": MessageDiscarded,
-    "lose": MessageLost,
-    "disconnect": ApplicationDisconnected,
-}
+APPLICATION_EVENTS: dict[str, type[ApplicationEvent]] = forms_by_event(ApplicationEvent)
 #: Requests that are recorded -> the fields that the record takes from the request, or from the answer.
 _REQUESTS: Mapping[str, tuple[str, ...]] = {
     "set_predicate": ("predicate",),

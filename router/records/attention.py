@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
 from router.predicates.model import Value
-from router.records.forms import NodeNumber, TimeNs
+from router.records.forms import NodeNumber, TimeNs, forms_by_event
 from router.records.json_file import RecordFile
 
 _SUBSCRIPTION = "number of the subscription, unique at its home; 64 bits, unsigned"
@@ -118,15 +118,7 @@ AttentionEvent = (
 )
 
 #: Name of the event -> its record.
-ATTENTION_EVENTS: dict[str, type[AttentionEvent]] = {
-    "register": SubscriptionRegistered,
-    "refresh": SubscriptionRegistered,
-    "unregister": SubscriptionWithdrawn,
-    "upload": PublicationUploaded,
-    "deliver": PublicationDelivered,
-    "outcome": RoundOver,
-    "cache": CacheChanged,
-}
+ATTENTION_EVENTS: dict[str, type[AttentionEvent]] = forms_by_event(AttentionEvent)
 
 
 class ServiceRecords(RecordFile):

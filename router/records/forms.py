@@ -136,6 +136,11 @@ def fields(form: Any) -> tuple[Field, ...]:
     )
 
 
+def forms_by_event(forms: Any) -> dict[str, Any]:
+    """Each of the records of a union by the events that its field `event` may name."""
+    return {name: form for form in get_args(forms) for name in get_args(get_type_hints(form)["event"])}
+
+
 def expected(form: Any) -> str:
     """The permitted values of a form, in words."""
     bare = _bare(form)
