@@ -14,7 +14,9 @@ bounds are counts, and the clock is that of the events, so a replay of the event
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import Generic, TypeVar
 
 from router.content.base import MOST_ATTRIBUTES, Content
 from router.predicates.covering.widening import MERGED_MAX
@@ -23,6 +25,8 @@ from router.protocol.options import RouterOptions
 from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame
 from router.wire.header import DecodeError
 from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
+
+T = TypeVar("T", bound=Hashable)
 
 # --- Predicates -------------------------------------------------------------------------------------------
 
@@ -170,3 +174,41 @@ def _has_many(body: bytes) -> bool:
 
 def _size(name: str, value: object) -> int:
     return _LEAST + len(name.encode()) + (len(value.encode()) if isinstance(value, str) else _NUMBER)
+
+
+# --- What is remembered -----------------------------------------------------------------------------------
+
+
+class Recent(Generic[T]):
+    """A set that forgets its oldest members, and knows in what order they were added.
+
+    Args:
+        capacity: at most so many members.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._members: OrderedDict[T, int] = OrderedDict()
+        #: Additions so far.
+        self.added = 0
+
+    def __contains__(self, member: T) -> bool:
+        return member in self._members
+
+    def add(self, member: T) -> bool:
+        """Adds a member; returns False if it is a member already."""
+        if member in self._members:
+            return False
+        self.added += 1
+        self._members[member] = self.added
+        if len(self._members) > self._capacity:
+            self._members.popitem(last=False)
+        return True
+
+    def discard(self, member: T) -> None:
+        """Forgets a member, if it is one."""
+        self._members.pop(member, None)
+
+    def number(self, member: T) -> int | None:
+        """Returns the number of the addition of a member, from 1 on; None: it is no member."""
+        return self._members.get(member)

@@ -6,11 +6,11 @@ applications get it.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 
 from router.content.base import MOST_ATTRIBUTES
 from router.predicates.model import Message
-from router.protocol.bounds import MOST_BYTES, is_too_large
+from router.protocol.bounds import MOST_BYTES, Recent, is_too_large
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
@@ -21,41 +21,17 @@ from router.wire.frames import Frame
 from router.wire.header import DecodeError
 
 _TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
-
-
 #: Deliveries that are remembered: the last.
 MESSAGES_REMEMBERED = 1 << 14
-
-
-class Delivered:
-    """The messages that this router delivered last, so that a copy is not delivered a second time.
-
-    A message is known by its source and its number. Numbers are not compared with greater numbers: a message
-    that others overtook is delivered, and a forged number shuts no source out.
-    """
-
-    def __init__(self) -> None:
-        self._messages: OrderedDict[tuple[int, int], None] = OrderedDict()
-
-    def __contains__(self, message: tuple[int, int]) -> bool:
-        return message in self._messages
-
-    def discard(self, source: int, number: int) -> None:
-        """Forgets a message that was not delivered after all."""
-        self._messages.pop((source, number), None)
-
-    def add(self, source: int, number: int) -> None:
-        """Adds a message that is not there."""
-        self._messages[source, number] = None
-        if len(self._messages) > MESSAGES_REMEMBERED:
-            self._messages.popitem(last=False)
 
 
 class Messages(Part):
     """Sends, forwards and delivers messages; holds those that applications send before the first epoch.
 
     Attributes:
-        delivered: the messages of other nodes that were delivered last.
+        delivered: source and number of the messages of other nodes that were delivered last, so that a copy
+            is not delivered again. Numbers are not compared with greater numbers: a message that others
+            overtook is delivered, and a forged number shuts no source out.
     """
 
     def __init__(self, context: Context, scheme: Scheme, service: Service) -> None:
@@ -68,7 +44,7 @@ class Messages(Part):
         #: Number and content of the messages that wait for the first epoch.
         self._held: deque[tuple[int, Message]] = deque()
         self._accepted = 0
-        self.delivered = Delivered()
+        self.delivered: Recent[tuple[int, int]] = Recent(MESSAGES_REMEMBERED)
 
     @property
     def idle(self) -> bool:
@@ -161,7 +137,7 @@ class Messages(Part):
 
     def delivery_refused(self, event: DeliveryRefused, _now: float) -> list[Action]:
         """Takes back a delivery."""
-        self.delivered.discard(event.source, event.seq)
+        self.delivered.discard((event.source, event.seq))
         self._counters.messages_delivered -= 1
         if not event.forwarded:
             self._counters.messages_unwanted += 1
@@ -175,6 +151,6 @@ class Messages(Part):
         if not apps:
             return []
         if source != self._context.node:
-            self.delivered.add(source, seq)
+            self.delivered.add((source, seq))
         self._context.counters.messages_delivered += 1
         return [Deliver(apps, source, seq, message)]

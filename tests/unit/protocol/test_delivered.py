@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from router.predicates.model import EVERYTHING, Message
-from router.protocol.core.messages import MESSAGES_REMEMBERED, Delivered
+from router.protocol.bounds import Recent
+from router.protocol.core.messages import MESSAGES_REMEMBERED
 from router.protocol.core.router import Router
 from router.protocol.events import Deliver, SendMessage, SetPredicate
 from router.protocol.options import SCHEMES, RouterOptions
@@ -71,7 +72,7 @@ def test_a_message_of_the_node_itself_is_delivered_with_each_request() -> None:
 
 def test_the_messages_that_were_delivered_last_are_remembered_and_no_others() -> None:
     """Of any sources, in any order."""
-    rng, delivered = random.Random(1), Delivered()
+    rng, delivered = random.Random(1), Recent[tuple[int, int]](MESSAGES_REMEMBERED)
     sources = [0, 1, 11, 2**32 - 1]
     messages = list(
         {
@@ -79,7 +80,5 @@ def test_the_messages_that_were_delivered_last_are_remembered_and_no_others() ->
             for _ in range(50_000)
         }
     )
-    for message in messages:
-        assert message not in delivered
-        delivered.add(*message)
+    assert all(map(delivered.add, messages))
     assert [each for each in messages if each in delivered] == messages[-MESSAGES_REMEMBERED:]

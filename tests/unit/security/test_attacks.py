@@ -331,7 +331,7 @@ def test_a_message_that_is_forgotten_is_replayed(mode: str) -> None:
     victim.take(victim.genuine(frame))
     (messages,) = (part for part in victim.core._parts if isinstance(part, Messages))
     for number in range(MESSAGES_REMEMBERED):
-        messages.delivered.add(11, number)
+        messages.delivered.add((11, number))
     victim.take(victim.genuine(frame))
     hold("late replay", "insider", mode, victim.delivered == [(21, 9), (21, 9)], victim.counted())
     assert victim.counted() == ({"issuer_replayed": 1} if mode == "signed" else {})

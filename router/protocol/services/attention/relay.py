@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from router.options import SECONDS_MAX
 from router.predicates.model import Message
-from router.protocol.bounds import Allowances
+from router.protocol.bounds import Allowances, Recent
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
-from router.protocol.services.attention.cache import Cached, PublicationId, Recent
+from router.protocol.services.attention.cache import Cached, PublicationId
 from router.protocol.services.attention.dissemination import Trigger, fan_out, transition
 from router.protocol.services.attention.events import Index, Origin, Upload, Uploaded
 from router.protocol.services.attention.flushing import Flushing

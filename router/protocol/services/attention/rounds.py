@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from router.predicates.model import Message
+from router.protocol.bounds import Recent
 from router.protocol.context import Context
 from router.protocol.events import Action, ApplicationGone, Refused, Send
-from router.protocol.services.attention.cache import Cache, Cached, PublicationId, Recent
+from router.protocol.services.attention.cache import Cache, Cached, PublicationId
 from router.protocol.services.attention.dissemination import (
     AttentionOptions,
     Strategy,
