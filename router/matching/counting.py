@@ -179,7 +179,6 @@ class ConstraintIndex:
         self._patterns: dict[Operator, dict[int, dict[str, Links]]] = {each: {} for each in STRING_ONLY}
 
     def __bool__(self) -> bool:
-        """Whether there is a constraint."""
         kept = any(each.bounds for each in self._sorted.values())
         return kept or any(self._hashed.values()) or any(self._patterns.values())
 
@@ -262,13 +261,11 @@ class CountingMatcher(Matcher):
         self._always: set[int] = set()
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        """See `Matcher`."""
         new = dict.fromkeys(predicate)
         gone = [filter_ for filter_ in self._filters.get(interface, ()) if filter_ not in new]
         self.change(interface, gone, new)
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
-        """See `Matcher`."""
         held = self._filters.setdefault(interface, {})
         for filter_ in gone:
             self._drop(interface, filter_)
@@ -277,7 +274,6 @@ class CountingMatcher(Matcher):
                 self._add(interface, filter_)
 
     def remove(self, interface: int) -> None:
-        """See `Matcher`."""
         for filter_ in list(self._filters.get(interface, ())):
             self._drop(interface, filter_)
         self._filters.pop(interface, None)

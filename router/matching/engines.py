@@ -85,22 +85,18 @@ class NaiveMatcher(Matcher):
         self._predicates: dict[int, Predicate] = {}
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        """See `Matcher`."""
         self._predicates[interface] = predicate
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
-        """See `Matcher`."""
         filters = dict.fromkeys(self._predicates.get(interface, ()))
         for filter_ in gone:
             del filters[filter_]
         self._predicates[interface] = Predicate((*filters, *added))
 
     def remove(self, interface: int) -> None:
-        """See `Matcher`."""
         self._predicates.pop(interface, None)
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `Matcher`."""
         asked = self._predicates if among is None else self._predicates.keys() & set(among)
         return frozenset(interface for interface in asked if matches(self._predicates[interface], message))
 

@@ -178,7 +178,6 @@ class Parser:
         return ParseError(f"{expectation}, found {token.describe()}", token.line, token.column)
 
     def predicate(self) -> Predicate:
-        """Read a predicate."""
         if self.current.kind is TokenKind.WORD and self.current.text == "none":
             self.take()
             return NOTHING
@@ -194,7 +193,6 @@ class Parser:
         return Predicate(tuple(filters))
 
     def filter(self) -> Filter:
-        """Read a filter."""
         if self.accept(TokenKind.STAR):
             return Filter()
         constraints = [self.constraint()]
@@ -209,7 +207,6 @@ class Parser:
         return ParseError(f"more than {bound} ([protocol] {option})", token.line, token.column)
 
     def constraint(self) -> Constraint:
-        """Read a constraint."""
         start = self.current
         name = self.name()
         token = self.current
@@ -251,7 +248,6 @@ class Parser:
         attributes[name] = value
 
     def name(self) -> str:
-        """Read an attribute name."""
         token = self.current
         if token.kind is TokenKind.STRING:
             self.take()

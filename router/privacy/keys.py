@@ -80,7 +80,6 @@ class EncodingParameters:
         return Suite(key_id, self.bits, self.hashes, ENCODINGS[self.encoding].number)
 
     def make_encoding(self) -> Encoding:
-        """The encoding."""
         made = ENCODINGS[self.encoding]
         if issubclass(made, Ranges):
             return made(self.range_low, self.range_high, self.levels, self.affix)

@@ -140,7 +140,6 @@ class ApplicationRecords(RecordFile):
     """Writes the records of the applications of one router, or of a whole simulation, to a file."""
 
     def connected(self, t_ns: int, node: int, app: str) -> None:
-        """See `ApplicationConnected`."""
         self.append(ApplicationConnected(event="connect", t_ns=t_ns, node=node, app=app))
 
     def served(
@@ -168,7 +167,6 @@ class ApplicationRecords(RecordFile):
         self.append(record)
 
     def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
-        """See `MessageDelivered`."""
         # The record on the path of messages: the literal takes half the time of a call of the class.
         record: MessageDelivered = {
             "event": "deliver",
@@ -181,7 +179,6 @@ class ApplicationRecords(RecordFile):
         self.append(record)
 
     def discarded(self, t_ns: int, node: int, app: str, source: int, seq: int, cause: str) -> None:
-        """See `MessageDiscarded`."""
         self.append(
             MessageDiscarded(
                 event="discard", t_ns=t_ns, node=node, app=app, source=source, seq=seq, cause=cause
@@ -189,11 +186,9 @@ class ApplicationRecords(RecordFile):
         )
 
     def undelivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
-        """See `MessageLost`."""
         self.append(MessageLost(event="lose", t_ns=t_ns, node=node, app=app, source=source, seq=seq))
 
     def disconnected(self, t_ns: int, node: int, app: str, noticed_ns: int) -> None:
-        """See `ApplicationDisconnected`."""
         self.append(
             ApplicationDisconnected(
                 event="disconnect", t_ns=t_ns, node=node, app=app, requested_ns=noticed_ns

@@ -143,7 +143,6 @@ class RecordFile:
             self._file = -1
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Appends a record."""
         line = json_line(record)
         if self._file < 0 or (self._failing and len(self._waiting) + len(line) > _MOST_WAITING):
             self.lost += 1

@@ -108,7 +108,6 @@ class SendQueue:
 
     @property
     def waiting(self) -> bool:
-        """True if frames wait."""
         return bool(self._waiting)
 
     @property

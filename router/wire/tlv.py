@@ -39,7 +39,6 @@ OtherTlv = Callable[[int, int, int], None]
 
 
 def encode_tlv(tlv: Tlv, value: bytes) -> bytes:
-    """One TLV."""
     return TLV_HEADER.pack(tlv, len(value)) + value
 
 

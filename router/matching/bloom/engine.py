@@ -71,7 +71,6 @@ class BloomMatcher(Matcher):
         self._everything: set[int] = set()
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        """See `Matcher`."""
         assert isinstance(predicate, BloomPredicate)
         of_suite = _by_suite(predicate.encoded)
         self._everything.discard(interface)
@@ -82,7 +81,6 @@ class BloomMatcher(Matcher):
             self._drop_if_empty(suite)
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
-        """See `Matcher`."""
         removed, new = _by_suite(gone), _by_suite(added)
         if removed.pop(ANY_SUITE, None):
             self._everything.discard(interface)
@@ -93,14 +91,12 @@ class BloomMatcher(Matcher):
             self._drop_if_empty(suite)
 
     def remove(self, interface: int) -> None:
-        """See `Matcher`."""
         self._everything.discard(interface)
         for suite, engine in list(self._engines.items()):
             engine.remove(interface)
             self._drop_if_empty(suite)
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `Matcher`."""
         assert isinstance(message, BloomMessage)
         everything = self._everything if among is None else self._everything & set(among)
         engine = self._engines.get(message.suite)

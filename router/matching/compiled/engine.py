@@ -36,14 +36,12 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
         super().__init__(working_memory())
 
     def bound(self, steps: int = MOST_STEPS) -> None:
-        """See `Matcher`."""
         self._steps = steps
         self._clear()
 
     # The table.
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        """See `Matcher`."""
         self.replace(interface, predicate)
 
     def load(self, table: ConstraintColumns) -> None:
@@ -80,11 +78,9 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
     # Matching.
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `Matcher`."""
         return self._match(encode_message(message), among, 1) or _NONE
 
     def match_encoded(self, body: bytes, among: Collection[int] | None = None) -> frozenset[int] | None:
-        """See `Matcher`."""
         return self._match(body, among, 0)
 
     def _match(self, body: bytes, among: Collection[int] | None, trusted: int) -> frozenset[int] | None:

@@ -51,7 +51,6 @@ class PredicateBuilder:
             self.add(predicate)
 
     def __len__(self) -> int:
-        """Returns the number of filters."""
         return self.members.bit_count()
 
     @property
@@ -62,7 +61,6 @@ class PredicateBuilder:
         return self._view
 
     def matches(self, message: Message) -> bool:
-        """Whether the message matches p."""
         return bool(self.members & self._pool.matching(message))
 
     def covers(self, predicate: Predicate) -> bool:

@@ -95,7 +95,6 @@ class Thresholds:
             self._put(block, block + 1, pairs[:half], pairs[half:])
 
     def remove(self, gone: Bits) -> None:
-        """Removes members."""
         removed = set(numbers_in(gone))
         for block in reversed(range(len(self._keys))):
             if self._totals[block] & gone:

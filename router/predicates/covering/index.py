@@ -51,7 +51,6 @@ class AttributeIndex:
             self.patterns.add(values, bit)
 
     def remove(self, gone: Bits) -> None:
-        """Removes members."""
         self.members &= ~gone
         self.irregular &= ~gone
         self._lows.remove(gone)
@@ -83,7 +82,6 @@ class AttributeIndex:
         return self._highs.at_most(high) & ~self._lows.below(low)
 
     def requiring_others(self, values: ValueSet) -> Bits:
-        """See `PatternIndex.requiring_others`."""
         return 0 if self.patterns is None else self.patterns.requiring_others(values)
 
 
@@ -109,7 +107,6 @@ class FilterIndex:
         self._collided: dict[tuple[NormalFilter, Attribute], Family] = {}
 
     def filter(self, number: int) -> NormalFilter:
-        """Returns the member with this number."""
         found = self._filters[number]
         assert found is not None
         return found

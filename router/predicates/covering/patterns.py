@@ -61,7 +61,6 @@ class _Grams:
         return self._many.get(gram, 0) | (1 << few if isinstance(few, int) else bits_of(few))
 
     def remove(self, gone: Bits) -> None:
-        """Removes members."""
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
         size = 8 * len(flags)
         for gram, few in list(self._few.items()):
@@ -107,7 +106,6 @@ class PatternIndex:
             _put(self._substrings, gram_of(values.substrings[0]), bit)
 
     def remove(self, gone: Bits) -> None:
-        """Removes members."""
         self._suffixed &= ~gone
         self._containing &= ~gone
         self._long &= ~gone

@@ -110,7 +110,6 @@ class FilterPool(FilterAlgebra):
         return self._intern(filter_, key) if found is None else found
 
     def filter(self, number: int) -> NormalFilter:
-        """Returns the filter with this number."""
         return self._index.filter(number)
 
     # Questions.

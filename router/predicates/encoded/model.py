@@ -124,7 +124,6 @@ class BloomPredicate(Predicate):
 
     @property
     def encoded(self) -> tuple[BloomFilter, ...]:
-        """The filters."""
         return cast(tuple[BloomFilter, ...], self.filters)
 
     @property
@@ -134,7 +133,6 @@ class BloomPredicate(Predicate):
         return f"encoded, {len(self)} filter" + ("s" if len(self) > 1 else "")
 
     def matches(self, message: BloomMessage) -> bool:
-        """Whether the message matches at least one filter."""
         return any(filter_.matches(message) for filter_ in self.encoded)
 
 

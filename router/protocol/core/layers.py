@@ -101,11 +101,9 @@ class Verification:
 
     @property
     def idle(self) -> bool:
-        """See `Router`."""
         return self._below.idle
 
     def next_deadline(self) -> float | None:
-        """See `Router`."""
         return self._below.next_deadline()
 
     def handle(self, event: Event, now: float) -> list[Action]:

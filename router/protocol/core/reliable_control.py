@@ -113,7 +113,6 @@ class ReliableControl:
         return earlier(self._below.next_deadline(), self._next_sending())
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """See `Router`."""
         if type(event) is FrameReceived:
             return self._frame_received(event, now)
         actions = self._passed_on(event, now)

@@ -131,7 +131,6 @@ class Router:
 
     @property
     def core(self) -> Router:
-        """This router: see `Layer`."""
         return self
 
     @property
