@@ -13,7 +13,6 @@ from router.matching.compiled.layout import (
     ATTRIBUTE_BYTES,
     BOOLEAN,
     DOUBLE,
-    HASH,
     INTEGER,
     KEY,
     LENGTH,
@@ -23,7 +22,6 @@ from router.matching.compiled.layout import (
     NAME_LENGTH,
     NAMED,
     STRING,
-    STRING_HASH,
     TYPE,
     Search,
     base_of,
@@ -122,7 +120,7 @@ def _number(body: Address, at: I64, size: I64) -> I64:
 def _read_value(
     row: Address, body: Address, type_: I64, at: I64, length: I64, polynomials: Address, seed: Address
 ) -> Flag:
-    """Fills in key and hash; False if the bytes are no value of the type."""
+    """Fills in key and polynomials; False if the bytes are no value of the type."""
     if type_ == STRING:
         if length > STRING_MAX_BYTES:
             return False
@@ -137,7 +135,6 @@ def _read_value(
         for position in range(at, at + 8):
             key = key << _BYTE | np.uint64(byte_at(body, position) if position < at + length else 0)
         put_long(row, KEY, np.int64(key ^ _SIGN))
-        put_long(row, HASH, mixed(polynomial, length, STRING_HASH, seed))
         return high < 0x80 or _is_utf8(body, at, at + length)
     if type_ == INTEGER and length == 8:
         put_long(row, KEY, _number(body, at, 8))

@@ -56,7 +56,7 @@ class Test(IntEnum):
     DIFFERS = 1
     #: `any` on strings.
     IS_STRING = 2
-    #: All further tests have the number of a string in b; the last four have its key in a.
+    #: All further tests have the number of a string in b, and its key in a.
     EQUAL = 3
     UNEQUAL = 4
     PREFIX = 5
@@ -131,34 +131,31 @@ class Part(IntEnum):
     SLOT_BITS = 2  # 2^n
     SLOT_ROWS = 3  # int32 [slots, SLOT_WIDTH]
     NAMES = 4  # uint8: the names, one behind the other
-    STRING_TABLE = 5  # int32 [2^n]: string or -1, by hash
-    STRING_HASH = 6
-    STRING_BITS = 7
-    STRING_START = 8  # int32 [strings + 1]
-    TEXT = 9  # uint8: the strings, one behind the other
-    GROUP_TABLE = 10  # int32 [2^n]: group or -1
-    GROUP_HASH = 11
-    GROUP_BITS = 12
-    GROUP_ROWS = 13  # int32 [groups, GROUP_WIDTH]
-    GROUP_VALUE = 14  # int64 [groups]
-    BLOOM = 15  # int64 [2^n]: bits of the hashes of patterns
-    BLOOM_WORDS = 16
-    FIRST_BYTES = 17  # int64 [slots, 4]: bits of the first bytes of substrings
-    LENGTHS = 18  # int32 [lengths]
-    INTERFACE = 19  # int32 [postings]: dense number of the interface, 0 if the filter was removed
-    NEEDS = 20  # int64 [postings]: a bit for each slot of the filter; 0: a unit
-    RECORD_START = 21  # int32 [postings + 1]
-    LOWER = 22  # int64 [postings]
-    UPPER = 23  # int64 [postings]
-    BLOCK_UPPER = 24  # int64 [postings / BLOCK]
-    BLOCKS_UPPER = 25  # int64 [postings / BLOCK^2]
-    RECORD_TEST = 26  # int32 [records]: slot * ACCESSES + test
-    RECORD_A = 27  # int64 [records]
-    RECORD_B = 28  # int64 [records]
-    ALWAYS_START = 29  # postings of filters without constraints
-    ALWAYS_END = 30
-    STRING_POLYNOMIAL = 31  # int64 [strings]
-    SIZE = 32
+    STRING_START = 5  # int32 [strings + 1]
+    TEXT = 6  # uint8: the strings, one behind the other
+    GROUP_TABLE = 7  # int32 [2^n]: group or -1
+    GROUP_HASH = 8
+    GROUP_BITS = 9
+    GROUP_ROWS = 10  # int32 [groups, GROUP_WIDTH]
+    GROUP_VALUE = 11  # int64 [groups]
+    BLOOM = 12  # int64 [2^n]: bits of the hashes of patterns
+    BLOOM_WORDS = 13
+    FIRST_BYTES = 14  # int64 [slots, 4]: bits of the first bytes of substrings
+    LENGTHS = 15  # int32 [lengths]
+    INTERFACE = 16  # int32 [postings]: dense number of the interface, 0 if the filter was removed
+    NEEDS = 17  # int64 [postings]: a bit for each slot of the filter; 0: a unit
+    RECORD_START = 18  # int32 [postings + 1]
+    LOWER = 19  # int64 [postings]
+    UPPER = 20  # int64 [postings]
+    BLOCK_UPPER = 21  # int64 [postings / BLOCK]
+    BLOCKS_UPPER = 22  # int64 [postings / BLOCK^2]
+    RECORD_TEST = 23  # int32 [records]: slot * ACCESSES + test
+    RECORD_A = 24  # int64 [records]
+    RECORD_B = 25  # int64 [records]
+    ALWAYS_START = 26  # postings of filters without constraints
+    ALWAYS_END = 27
+    STRING_POLYNOMIAL = 28  # int64 [strings]
+    SIZE = 29
 
 
 class Search(IntEnum):
@@ -193,11 +190,9 @@ class Search(IntEnum):
 
 
 #: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): polynomial, offset and length of the name in the
-#: body; hash of name and type; type, offset, length and key of the value; hash of a string value.
-NAME, NAME_AT, NAME_LENGTH, NAMED, TYPE, AT, LENGTH, KEY, HASH = range(9)
-#: In the segment that is being searched: slot, and number of the string value; -1 if there is none.
-SLOT, TEXT = 9, 10
-ATTRIBUTE_WIDTH = 12
+#: body; hash of name and type; type, offset, length and key of the value; its slot in the segment that is
+#: being searched, -1 if there is none.
+NAME, NAME_AT, NAME_LENGTH, NAMED, TYPE, AT, LENGTH, KEY, SLOT, ATTRIBUTE_WIDTH = range(10)
 ATTRIBUTE_BYTES = 8 * ATTRIBUTE_WIDTH
 
 

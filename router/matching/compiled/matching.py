@@ -13,12 +13,9 @@ import numpy as np
 
 from router.matching.compiled.attributes import read_attributes
 from router.matching.compiled.layout import (
-    AT,
     ATTRIBUTE_BYTES,
     BLOCK,
-    HASH,
     KEY,
-    LENGTH,
     NAME_AT,
     NAME_LENGTH,
     NAMED,
@@ -30,7 +27,6 @@ from router.matching.compiled.layout import (
     SLOT_TYPE,
     SLOT_WIDTH,
     STRING,
-    TEXT,
     TYPE,
     Access,
     Part,
@@ -153,7 +149,7 @@ def _search_accesses(search: Address, segment: Address) -> Flag:
 
 @callee
 def _find_attributes(search: Address, segment: Address) -> Flag:
-    """Finds slots and strings of the message's attributes; False if the segment has none of the slots."""
+    """Finds the slots of the message's attributes; False if the segment has none of the slots."""
     row, attribute_of, have = long_at(search, Search.ROWS), long_at(search, Search.ATTRIBUTE_OF), 0
     for _ in range(long_at(search, Search.COUNT)):
         slot = _find_slot(search, segment, row)
@@ -161,8 +157,6 @@ def _find_attributes(search: Address, segment: Address) -> Flag:
         if slot >= 0:
             have |= 1 << (slot & 63)
             put_long(attribute_of, slot, row)
-            if long_at(row, TYPE) == STRING:
-                put_long(row, TEXT, _find_string(search, segment, row))
         row += ATTRIBUTE_BYTES
     put_long(search, Search.HAVE, have)
     return have != 0
@@ -189,26 +183,6 @@ def _find_slot(search: Address, segment: Address, row: Address) -> I64:
                 return slot
         place = (place + 1) & mask
         slot = int_at(table, place)
-    return np.int64(-1)
-
-
-@callee
-def _find_string(search: Address, segment: Address, row: Address) -> I64:
-    """Returns the number of an attribute's string value, or -1."""
-    table, hashes = long_at(segment, Part.STRING_TABLE), long_at(segment, Part.STRING_HASH)
-    mask = (1 << long_at(segment, Part.STRING_BITS)) - 1
-    place = long_at(row, HASH) & mask
-    string = int_at(table, place)
-    while string >= 0:
-        if long_at(hashes, place) == long_at(row, HASH):
-            start = int_at(long_at(segment, Part.STRING_START), string)
-            length = int_at(long_at(segment, Part.STRING_START), string + 1) - start
-            if length == long_at(row, LENGTH) and same_bytes(
-                long_at(search, Search.BODY) + long_at(row, AT), long_at(segment, Part.TEXT) + start, length
-            ):
-                return string
-        place = (place + 1) & mask
-        string = int_at(table, place)
     return np.int64(-1)
 
 
@@ -244,7 +218,7 @@ def _satisfied(search: Address, segment: Address, begin: I64, end: I64, first: I
     """Matches postings whose access is satisfied: units directly, others after verification."""
     if first == _UNITS:
         return take(search, segment, begin, end)
-    return verify(search, segment, begin, end)
+    return verify(search, segment, begin, end, 0)
 
 
 @callee

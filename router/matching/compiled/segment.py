@@ -32,7 +32,7 @@ from router.matching.compiled.layout import (
     SLOT_NAME_LENGTH,
     SLOT_TYPE,
     SLOT_WIDTH,
-    STRING_HASH,
+    STRING,
     Access,
     Part,
     Test,
@@ -84,7 +84,7 @@ class Segment:
         groups, values, lengths, first_bytes = self._groups(access, key, rows)
         self.slots, self.groups = len(rows), len(groups)
         hashes = self._hashes(groups, values)
-        patterns = hashes[2][groups[:, GROUP_KEY] % ACCESSES != _EQUAL]
+        patterns = hashes[1][groups[:, GROUP_KEY] % ACCESSES != _EQUAL]
         bloom, block = _bloom(patterns), _highest(upper)
         parts = np.zeros(Part.SIZE, np.int64)
         self._arrays: dict[Part, npt.NDArray[np.generic]] = {
@@ -109,7 +109,7 @@ class Segment:
             Part.RECORD_A: self.a,
             Part.RECORD_B: self.b,
         }
-        for table_, own in zip((Part.SLOT_TABLE, Part.STRING_TABLE, Part.GROUP_TABLE), hashes, strict=True):
+        for table_, own in zip((Part.SLOT_TABLE, Part.GROUP_TABLE), hashes, strict=True):
             bits = max(3, (2 * len(own) - 1).bit_length())
             # The hashes, and the exponent of the size, are the next parts.
             self._arrays[table_], self._arrays[Part(table_ + 1)] = _hash_table(own, bits)
@@ -138,22 +138,21 @@ class Segment:
         rows[:, SLOT_NAME_LENGTH] = self.names.start[self.slot_name + 1] - starts
         return rows
 
-    def _hashes(self, groups: _Ints, values: _Longs) -> tuple[_Longs, _Longs, _Longs]:
-        """Returns the hashes of slots, strings and groups."""
+    def _hashes(self, groups: _Ints, values: _Longs) -> tuple[_Longs, _Longs]:
+        """Returns the hashes of slots and groups."""
         names, strings = self.names, self.strings
-        lengths = np.diff(strings.start).astype(np.int64)
         slots = _hashes(
             names.polynomial[self.slot_name],
             np.diff(names.start).astype(np.int64)[self.slot_name],
             NAME_HASH - self.slot_type.astype(np.int64),
             SEED_AT,
         )
-        of_strings = _hashes(strings.polynomial, lengths, np.full(len(strings), STRING_HASH), SEED_AT)
         kinds = groups[:, GROUP_KEY].astype(np.int64)
-        textual = kinds % ACCESSES != _EQUAL
+        textual = self.slot_type[kinds // ACCESSES] == STRING
         hashed, sizes = values.copy(), np.zeros(len(values), np.int64)
-        hashed[textual], sizes[textual] = strings.polynomial[values[textual]], lengths[values[textual]]
-        return slots, of_strings, _hashes(hashed, sizes, kinds, SEED_AT)
+        hashed[textual] = strings.polynomial[values[textual]]
+        sizes[textual] = np.diff(strings.start)[values[textual]]
+        return slots, _hashes(hashed, sizes, kinds, SEED_AT)
 
     def _groups(self, access: _Longs, key: _Longs, rows: _Ints) -> tuple[_Ints, _Longs, _Ints, _Longs]:
         """Returns rows and values of the groups, the lengths of patterns, the first bytes of substrings."""

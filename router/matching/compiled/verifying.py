@@ -23,7 +23,6 @@ from router.matching.compiled.layout import (
     SLOT_LENGTHS,
     SLOT_WIDTH,
     STRING,
-    TEXT,
     TYPE,
     Access,
     Part,
@@ -82,10 +81,13 @@ def take(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
 
 
 @callee
-def verify(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
+def verify(search: Address, segment: Address, begin: I64, end: I64, first: I64) -> Flag:
     """Adds the interface of every posting in [begin, end) whose records all accept the message.
 
     True also if the search has taken more steps than it may.
+
+    Args:
+        first: 1 if the message is known to pass the first record, which is the access; otherwise 0.
     """
     open_, interface, needs = (
         long_at(search, Search.OPEN),
@@ -96,7 +98,7 @@ def verify(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
     for posting in range(begin, end):
         which = int_at(interface, posting)
         if byte_at(open_, which) and not long_at(needs, posting) & missing:
-            passes = _passes_all(search, segment, posting)
+            passes = _passes_all(search, segment, posting, first)
             if spend(search, 1) or (passes and _matched(search, open_, which)):
                 return True
     return False
@@ -113,10 +115,10 @@ def _matched(search: Address, open_: Address, which: I64) -> Flag:
 
 
 @callee
-def _passes_all(search: Address, segment: Address, posting: I64) -> Flag:
+def _passes_all(search: Address, segment: Address, posting: I64, first: I64) -> Flag:
     start, tests = long_at(segment, Part.RECORD_START), long_at(segment, Part.RECORD_TEST)
     attribute_of = long_at(search, Search.ATTRIBUTE_OF)
-    for record in range(int_at(start, posting), int_at(start, posting + 1)):
+    for record in range(int_at(start, posting) + first, int_at(start, posting + 1)):
         code = int_at(tests, record)
         row = long_at(attribute_of, code // ACCESSES)
         if row == 0 or not _passes(search, segment, row, code % ACCESSES, record):
@@ -132,23 +134,23 @@ def _passes(search: Address, segment: Address, row: Address, test: I64, record: 
     key = long_at(row, KEY)
     if test == _RANGE:
         return a <= key <= b
-    if test == _SAME:
-        return long_at(row, TEXT) == b
     if test == _DIFFERS:
         return key != a
     if test == _IS_STRING:
         return True
-    if test == _UNEQUAL:
-        return long_at(row, TEXT) != b
-    if test > _HOLDS and key != a:
-        return (key < a) == (test <= _AT_MOST)
+    if key != a and not _STARTS <= test <= _HOLDS:
+        return test == _UNEQUAL or (test > _HOLDS and (key < a) == (test <= _AT_MOST))
     value, length = long_at(search, Search.BODY) + long_at(row, AT), long_at(row, LENGTH)
     start = int_at(long_at(segment, Part.STRING_START), b)
     text, size = (
         long_at(segment, Part.TEXT) + start,
         int_at(long_at(segment, Part.STRING_START), b + 1) - start,
     )
+    if test <= _UNEQUAL and size != length:
+        return test == _UNEQUAL
     spend(search, min(size, length) >> _BYTES)
+    if test <= _UNEQUAL:
+        return same_bytes(value, text, size) == (test == _SAME)
     if test <= _HOLDS:
         if size > length:
             return False
@@ -203,11 +205,14 @@ _EQUAL, _PREFIX, _SUFFIX, _SUBSTRING = (int(Access[n]) for n in ("EQUAL", "PREFI
 @callee
 def find_equal(search: Address, segment: Address, row: Address) -> Flag:
     """Matches the group of the access = with the value of an attribute."""
-    value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
-    code = long_at(row, SLOT) * ACCESSES + _EQUAL
-    return _hit(
-        search, segment, _find(segment, mixed(value, 0, code, long_at(search, Search.SEED)), code, value, 0)
-    )
+    code, seed = long_at(row, SLOT) * ACCESSES + _EQUAL, long_at(search, Search.SEED)
+    if long_at(row, TYPE) == STRING:
+        at, length = long_at(row, AT), long_at(row, LENGTH)
+        polynomial = long_at(long_at(search, Search.POLYNOMIALS), at + length)
+        hashed, text = mixed(polynomial, length, code, seed), long_at(search, Search.BODY) + at
+        return _hit(search, segment, _find(segment, hashed, code, text, length))
+    key = long_at(row, KEY)
+    return _hit(search, segment, _find(segment, mixed(key, 0, code, seed), code, key, -1))
 
 
 @callee
@@ -274,7 +279,7 @@ def verify_hits(search: Address, segment: Address) -> Flag:
     """Verifies the postings in `Search.HITS`."""
     hits = long_at(search, Search.HITS)
     for hit in range(long_at(search, Search.HIT)):
-        if verify(search, segment, long_at(hits, 2 * hit), long_at(hits, 2 * hit + 1)):
+        if verify(search, segment, long_at(hits, 2 * hit), long_at(hits, 2 * hit + 1), 1):
             return True
     return False
 
@@ -295,7 +300,7 @@ def _hit(search: Address, segment: Address, group: I64) -> Flag:
     if others < end:
         hit = long_at(search, Search.HIT)
         if hit == long_at(search, Search.HITS_SIZE):
-            return verify(search, segment, others, end)
+            return verify(search, segment, others, end, 1)
         put_long(long_at(search, Search.HITS), 2 * hit, others)
         put_long(long_at(search, Search.HITS), 2 * hit + 1, end)
         put_long(search, Search.HIT, hit + 1)
@@ -321,8 +326,8 @@ def _find(segment: Address, hashed: I64, code: I64, value: I64, length: I64) -> 
     Args:
         hashed: the hash of the group.
         code: slot * ACCESSES + access.
-        value: the value of an equality, or the address of the text of a pattern.
-        length: the length of the text.
+        value: the address of a text, or a key.
+        length: the length of the text; negative: there is none.
     """
     table, hashes = long_at(segment, Part.GROUP_TABLE), long_at(segment, Part.GROUP_HASH)
     mask = (1 << long_at(segment, Part.GROUP_BITS)) - 1
@@ -334,7 +339,7 @@ def _find(segment: Address, hashed: I64, code: I64, value: I64, length: I64) -> 
             and int_at(long_at(segment, Part.GROUP_ROWS), group * GROUP_WIDTH + GROUP_KEY) == code
         ):
             held = long_at(long_at(segment, Part.GROUP_VALUE), group)
-            if code % ACCESSES == _EQUAL:
+            if length < 0:
                 if held == value:
                     return group
             else:
