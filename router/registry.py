@@ -79,11 +79,8 @@ class Registry(Mapping[str, T]):
         Raises:
             ValueError: the name is registered already.
         """
-        if name in self._entries:
-            raise ValueError(f"{self.noun} {name!r} is registered already")
         module, _, attribute = place.partition(":")
-        self._entries[name] = _Place(module, attribute)
-        self.docs[name] = doc
+        self.register(name, cast(T, _Place(module, attribute)), doc)
 
     def unregister(self, name: str) -> None:
         """Removes an entry.

@@ -17,7 +17,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -60,15 +60,9 @@ def _associated(suite: Suite, bits: int) -> bytes:
     )
 
 
-class _Ciphers:
-    """The ciphers of senders under one secret."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self.of = lru_cache(SENDERS_MAX)(self._cipher)
-
-    def _cipher(self, client: int) -> ChaCha20Poly1305:
-        return ChaCha20Poly1305(derived(self._secret, f"content {client:08x}"))
+def _cipher(secret: bytes, client: int) -> ChaCha20Poly1305:
+    """The cipher of a sender."""
+    return ChaCha20Poly1305(derived(secret, f"content {client:08x}"))
 
 
 class Sealer:
@@ -87,7 +81,7 @@ class Sealer:
     def __init__(self, secret: bytes, rng: random.Random | None = None, client: int | None = None) -> None:
         source = rng or random.SystemRandom()
         self.client = source.getrandbits(32) if client is None else client
-        self._cipher = _Ciphers(secret).of(self.client)
+        self._cipher = _cipher(secret, self.client)
         self._counter = source.getrandbits(63) if rng is None or client is None else 0
 
     def seal(self, suite: Suite, bits: int, message: Message) -> BloomMessage:
@@ -102,7 +96,7 @@ class Opener:
     """Opens the messages of all members under one secret."""
 
     def __init__(self, secret: bytes) -> None:
-        self._ciphers = _Ciphers(secret)
+        self._cipher_of = lru_cache(SENDERS_MAX)(partial(_cipher, secret))
         #: Client -> greatest number and bits of its window (`router.wire.authentication.advanced`).
         self._windows: dict[int, tuple[int, int]] = {}
 
@@ -118,7 +112,7 @@ class Opener:
         client, counter = _NONCE.unpack_from(message.sealed)
         nonce, ciphertext = message.sealed[: _NONCE.size], message.sealed[_NONCE.size :]
         try:
-            data = self._ciphers.of(client).decrypt(
+            data = self._cipher_of(client).decrypt(
                 nonce, ciphertext, _associated(message.suite, message.bits)
             )
         except InvalidTag:
