@@ -5,7 +5,7 @@ documents::
 
     @dataclass(frozen=True)
     class OracleOptions:
-        window_s: float = field(default=1.0, metadata=option("Time around ...", low=0))
+        window_s: float = setting(1.0, "Time around ...", low=0)
 
     options_of(OracleOptions)  # (Option(key="window_s", kind="number", low=0, ...),)
 
@@ -191,6 +191,11 @@ def option(
         word=word,
     )
     return {_METADATA: _Declared(declared, default)}
+
+
+def setting(default: Any, doc: str, **declared: Any) -> Any:
+    """Returns a dataclass field with a default that is an option; `declared` as of `option`."""
+    return field(default=default, metadata=option(doc, **declared))
 
 
 def options_of(cls: type) -> tuple[Option, ...]:

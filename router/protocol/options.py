@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from router.content.base import Content, Plain, Verbatim
-from router.options import SECONDS_MAX, Unit, check, option
+from router.options import SECONDS_MAX, Unit, check, setting
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
 
@@ -147,174 +147,127 @@ class ChosenOptions:
     Times are experiment seconds: seconds of the router's clock.
     """
 
-    ra_on_change: bool = field(
-        default=True, metadata=option("Issue an RA whenever the predicate of the node changes.")
+    ra_on_change: bool = setting(True, "Issue an RA whenever the predicate of the node changes.")
+    ra_period_s: float | None = setting(
+        None,
+        "Issue an RA also when this time has passed since the last; unset: never.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
+        example=600,
     )
-    ra_period_s: float | None = field(
-        default=None,
-        metadata=option(
-            "Issue an RA also when this time has passed since the last; unset: never.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-            example=600,
-        ),
+    hop_limit: int = setting(
+        64, "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
     )
-    hop_limit: int = field(
-        default=64,
-        metadata=option(
-            "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
-        ),
+    ra_min_interval_s: float = setting(
+        0.0,
+        "Least time between two RAs of a router; one RA reports all changes in between.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    ra_min_interval_s: float = field(
-        default=0.0,
-        metadata=option(
-            "Least time between two RAs of a router; one RA reports all changes in between.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    ra_jitter_s: float = setting(
+        0.0,
+        "An RA waits for a random time up to this one.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    ra_jitter_s: float = field(
-        default=0.0,
-        metadata=option(
-            "An RA waits for a random time up to this one.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    timers: TimersName = setting(
+        "fixed",
+        "Whether `ra_period_s`, `ra_min_interval_s` and `sr_period_s` are the times themselves, or the"
+        " means of exponentially distributed ones, as in the authors' simulator.",
     )
-    timers: TimersName = field(
-        default="fixed",
-        metadata=option(
-            "Whether `ra_period_s`, `ra_min_interval_s` and `sr_period_s` are the times themselves, or the"
-            " means of exponentially distributed ones, as in the authors' simulator."
-        ),
+    sr_policy: RequestPolicyName = setting(
+        "never",
+        "When routers issue SRs of their own accord: never, periodically through every interface, or"
+        " through an interface after a count of messages (section 3.5.5).",
     )
-    sr_policy: RequestPolicyName = field(
-        default="never",
-        metadata=option(
-            "When routers issue SRs of their own accord: never, periodically through every interface, or"
-            " through an interface after a count of messages (section 3.5.5)."
-        ),
+    sr_period_s: float = setting(
+        600.0,
+        'Time between two SRs of a router, policy "periodic".',
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    sr_period_s: float = field(
-        default=600.0,
-        metadata=option(
-            'Time between two SRs of a router, policy "periodic".',
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    sr_threshold: int = setting(
+        100, 'An SR is due when more messages than this went through an interface, policy "count".', low=0
     )
-    sr_threshold: int = field(
-        default=100,
-        metadata=option(
-            'An SR is due when more messages than this went through an interface, policy "count".', low=0
-        ),
+    sr_min_interval_s: float = setting(
+        0.0,
+        'Least time between two SRs through one interface, policy "count".',
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    sr_min_interval_s: float = field(
-        default=0.0,
-        metadata=option(
-            'Least time between two SRs through one interface, policy "count".',
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    sr_timeout_s: float = setting(
+        60.0,
+        "How long the issuer of an SR waits for URs.",
+        low=0,
+        above_low=True,
+        high=MAX_REQUEST_TIMEOUT,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    sr_timeout_s: float = field(
-        default=60.0,
-        metadata=option(
-            "How long the issuer of an SR waits for URs.",
-            low=0,
-            above_low=True,
-            high=MAX_REQUEST_TIMEOUT,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    ur_reuse: bool = setting(
+        True,
+        "Routers learn from the URs that others asked for, and answer SRs from their tables, where that"
+        " is sound (section 3.5.4).",
     )
-    ur_reuse: bool = field(
-        default=True,
-        metadata=option(
-            "Routers learn from the URs that others asked for, and answer SRs from their tables, where that"
-            " is sound (section 3.5.4)."
-        ),
+    ur_freshness_s: float = setting(
+        60.0,
+        "Greatest age of a table entry that answers an SR; ages of answers from tables add up.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    ur_freshness_s: float = field(
-        default=60.0,
-        metadata=option(
-            "Greatest age of a table entry that answers an SR; ages of answers from tables add up.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    reliable_control: bool = setting(
+        False,
+        "Neighbours confirm RAs, SRs and URs, which are sent again until they do; false: best effort, as"
+        " in the papers.",
     )
-    reliable_control: bool = field(
-        default=False,
-        metadata=option(
-            "Neighbours confirm RAs, SRs and URs, which are sent again until they do; false: best effort, as"
-            " in the papers."
-        ),
+    control_retry_s: float = setting(
+        0.5,
+        "First wait for the confirmation of a control frame; later ones double, up to 8 times this one.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    control_retry_s: float = field(
-        default=0.5,
-        metadata=option(
-            "First wait for the confirmation of a control frame; later ones double, up to 8 times this one.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    max_filters: int | None = setting(
+        None,
+        "Over-simplify a table entry to this number of filters when it has more than twice as many"
+        " (section 3.5.6): unwanted traffic grows, no receiver is lost; unset: never. Only with the"
+        ' schemes "pif" and "pif-classes".',
+        low=1,
+        example=200,
     )
-    max_filters: int | None = field(
-        default=None,
-        metadata=option(
-            "Over-simplify a table entry to this number of filters when it has more than twice as many"
-            " (section 3.5.6): unwanted traffic grows, no receiver is lost; unset: never. Only with the"
-            ' schemes "pif" and "pif-classes".',
-            low=1,
-            example=200,
-        ),
-    )
-    covering: str = field(
-        default=DEFAULT_CONTENT,
-        metadata=option("How routers compare and unite predicates.", choices=CONTENTS),
-    )
+    covering: str = setting(DEFAULT_CONTENT, "How routers compare and unite predicates.", choices=CONTENTS)
     # Bounds on the predicates of other routers: `router.protocol.bounds`. With the defaults, predicates of
     # 1,000 filters of two equalities, orders and prefixes each are exact.
-    filter_weight: int = field(
-        default=512,
-        metadata=option(
-            "Greatest weight of a filter of another router; a heavier one is widened.",
-            low=1,
-            high=FILTER_WEIGHT_MAX,
-        ),
+    filter_weight: int = setting(
+        512,
+        "Greatest weight of a filter of another router; a heavier one is widened.",
+        low=1,
+        high=FILTER_WEIGHT_MAX,
     )
-    predicate_weight: int = field(
-        default=3_000,
-        metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
+    predicate_weight: int = setting(
+        3_000, "Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1
     )
-    predicate_filters: int = field(
-        default=1_000,
-        metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
+    predicate_filters: int = setting(
+        1_000, "Most filters of an RA's or UR's predicate; one with more is widened.", low=1
     )
-    predicate_burst: int = field(
-        default=30_000,
-        metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
+    predicate_burst: int = setting(
+        30_000, "Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1
     )
-    predicate_rate: int = field(
-        default=2_000,
-        metadata=option(
-            "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
-        ),
+    predicate_rate: int = setting(
+        2_000, "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
     )
-    table_filters: int = field(
-        default=50_000,
-        metadata=option(
-            "Filters of a routing table from which on RAs and URs of others are widened to match everything.",
-            low=1,
-        ),
+    table_filters: int = setting(
+        50_000,
+        "Filters of a routing table from which on RAs and URs of others are widened to match everything.",
+        low=1,
     )
 
     def time_drawn(self, rng: random.Random, time_s: float) -> float:
@@ -347,37 +300,25 @@ class RouterOptions(ChosenOptions):
         ValueError: an option is outside its range, or two exclude each other.
     """
 
-    scheme: str = field(default=DEFAULT_SCHEME, metadata=option("Routing scheme.", choices=SCHEMES))
-    service: str = field(
-        default=DEFAULT_SERVICE,
-        metadata=option("Service that routers offer to applications.", choices=SERVICES),
+    scheme: str = setting(DEFAULT_SCHEME, "Routing scheme.", choices=SCHEMES)
+    service: str = setting(DEFAULT_SERVICE, "Service that routers offer to applications.", choices=SERVICES)
+    privacy: PrivacyMode = setting("off", "Whether routers read predicates and messages.")
+    hello_interval_s: float = setting(
+        1.0,
+        "Time between two HELLOs while no table has come.",
+        low=0,
+        above_low=True,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    privacy: PrivacyMode = field(
-        default="off", metadata=option("Whether routers read predicates and messages.")
+    readvertise_jitter_s: float = setting(
+        0.5,
+        "After a change of epoch a router advertises its predicate again within this time, at random, so"
+        " that not all routers send at once.",
+        low=0,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    hello_interval_s: float = field(
-        default=1.0,
-        metadata=option(
-            "Time between two HELLOs while no table has come.",
-            low=0,
-            above_low=True,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
-    )
-    readvertise_jitter_s: float = field(
-        default=0.5,
-        metadata=option(
-            "After a change of epoch a router advertises its predicate again within this time, at random, so"
-            " that not all routers send at once.",
-            low=0,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
-    )
-    held_messages: int = field(
-        default=10_000,
-        metadata=option(
-            "Messages that applications may send before the first epoch; more are refused.", low=0
-        ),
+    held_messages: int = setting(
+        10_000, "Messages that applications may send before the first epoch; more are refused.", low=0
     )
     service_options: Any = None
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from router.options import check, option
+from router.options import check, setting
 from router.records.forms import parse_settings
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
@@ -46,10 +46,10 @@ class Settings:
     topology: Path
     socket: Path
     log: Path
-    framework: str = field(default=RYU, metadata=option("OpenFlow framework.", choices=FRAMEWORKS))
-    layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
+    framework: str = setting(RYU, "OpenFlow framework.", choices=FRAMEWORKS)
+    layer: str = setting("spt", "Broadcast layer.", choices=LAYERS)
     subtrees: bool = False
-    security: SecurityMode = field(default="off", metadata=option("How frames are authenticated."))
+    security: SecurityMode = setting("off", "How frames are authenticated.")
     network_keys: Path = Path("/dev/null")
     signing_keys: Path | None = None
     incarnation: int = 0

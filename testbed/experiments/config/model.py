@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
-from router.options import SECONDS_MAX, Unit, option
+from router.options import SECONDS_MAX, Unit, option, setting
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
@@ -53,51 +53,36 @@ _ITEMS_MAX = 100_000_000
 class LinkOptions:
     """[links]: for links that declare nothing of their own."""
 
-    bandwidth_mbps: float | None = field(
-        default=None,
-        metadata=option(
-            "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND, example=100
-        ),
+    bandwidth_mbps: float | None = setting(
+        None, "Bandwidth in each direction.", low=0, above_low=True, unit=Unit.MBIT_PER_SECOND, example=100
     )
-    delay_ms: float | None = field(
-        default=None,
-        metadata=option(
-            "Delay of one direction; an emulation needs the kernel's sch_netem.",
-            low=0,
-            unit=Unit.MILLISECONDS,
-            example=2,
-        ),
+    delay_ms: float | None = setting(
+        None,
+        "Delay of one direction; an emulation needs the kernel's sch_netem.",
+        low=0,
+        unit=Unit.MILLISECONDS,
+        example=2,
     )
-    loss_percent: float | None = field(
-        default=None,
-        metadata=option(
-            "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
-        ),
+    loss_percent: float | None = setting(
+        None, "Frames lost in each direction, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
     )
-    jitter_ms: float | None = field(
-        default=None,
-        metadata=option(
-            "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
-            low=0,
-            unit=Unit.MILLISECONDS,
-            example=1,
-        ),
+    jitter_ms: float | None = setting(
+        None,
+        "The delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.",
+        low=0,
+        unit=Unit.MILLISECONDS,
+        example=1,
     )
-    reorder_percent: float | None = field(
-        default=None,
-        metadata=option(
-            "Frames that are not delayed, at random, and so overtake others; needs `delay_ms`.",
-            low=0,
-            high=100,
-            unit=Unit.PERCENT,
-            example=0.1,
-        ),
+    reorder_percent: float | None = setting(
+        None,
+        "Frames that are not delayed, at random, and so overtake others; needs `delay_ms`.",
+        low=0,
+        high=100,
+        unit=Unit.PERCENT,
+        example=0.1,
     )
-    duplicate_percent: float | None = field(
-        default=None,
-        metadata=option(
-            "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
-        ),
+    duplicate_percent: float | None = setting(
+        None, "Frames that arrive twice, at random.", low=0, high=100, unit=Unit.PERCENT, example=0.1
     )
 
 
@@ -105,13 +90,11 @@ class LinkOptions:
 class BroadcastOptions:
     """[broadcast]: the trees along which frames travel, and the controller that makes them."""
 
-    layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
-    framework: str = field(
-        default=RYU,
-        metadata=option(
-            "OpenFlow framework of the controller; os-ken needs the extra `os-ken`. Trees are the same.",
-            choices=FRAMEWORKS,
-        ),
+    layer: str = setting("spt", "Broadcast layer.", choices=LAYERS)
+    framework: str = setting(
+        RYU,
+        "OpenFlow framework of the controller; os-ken needs the extra `os-ken`. Trees are the same.",
+        choices=FRAMEWORKS,
     )
 
 
@@ -119,7 +102,7 @@ class BroadcastOptions:
 class RoutingOptions:
     """[routing]: the meaning of RAs and URs, and where messages go."""
 
-    scheme: str = field(default=DEFAULT_SCHEME, metadata=option("Routing scheme.", choices=SCHEMES))
+    scheme: str = setting(DEFAULT_SCHEME, "Routing scheme.", choices=SCHEMES)
 
 
 @dataclass(frozen=True)
@@ -130,7 +113,7 @@ class ServiceOptions:
         of_kind: the options of the service `kind`, further keys of the section; None becomes the defaults.
     """
 
-    kind: str = field(default=DEFAULT_SERVICE, metadata=option("Service to applications.", choices=SERVICES))
+    kind: str = setting(DEFAULT_SERVICE, "Service to applications.", choices=SERVICES)
     of_kind: Any = None
 
     def __post_init__(self) -> None:
@@ -141,11 +124,8 @@ class ServiceOptions:
 class ProtocolOptions(ChosenOptions):
     """[protocol]: options of the CBCB protocol (protocol paper, section 3.5) and of its routers."""
 
-    matcher: str = field(
-        default=DEFAULT,
-        metadata=option(
-            "How live routers match messages; all engines give the same answers.", choices=ENGINES
-        ),
+    matcher: str = setting(
+        DEFAULT, "How live routers match messages; all engines give the same answers.", choices=ENGINES
     )
 
 
@@ -156,126 +136,91 @@ class WorkloadOptions:
     Without the section there is no workload, only the events.
     """
 
-    applications_per_node: int = field(
-        default=1,
-        metadata=option(
-            "Applications on each drawn node, each with predicates and messages of its own.", low=1, high=100
-        ),
+    applications_per_node: int = setting(
+        1, "Applications on each drawn node, each with predicates and messages of its own.", low=1, high=100
     )
-    senders_percent: float = field(
-        default=20.0,
-        metadata=option("Nodes that send, drawn at random.", low=0, high=100, unit=Unit.PERCENT),
+    senders_percent: float = setting(
+        20.0, "Nodes that send, drawn at random.", low=0, high=100, unit=Unit.PERCENT
     )
-    receivers_percent: float = field(
-        default=75.0,
-        metadata=option("Nodes that receive, drawn at random.", low=0, high=100, unit=Unit.PERCENT),
+    receivers_percent: float = setting(
+        75.0, "Nodes that receive, drawn at random.", low=0, high=100, unit=Unit.PERCENT
     )
-    messages_per_minute: float = field(
-        default=3.0,
-        metadata=option("Rate of each sender (Poisson).", low=0, above_low=True, unit=Unit.PER_MINUTE),
+    messages_per_minute: float = setting(
+        3.0, "Rate of each sender (Poisson).", low=0, above_low=True, unit=Unit.PER_MINUTE
     )
-    changing_receivers_percent: float = field(
-        default=50.0,
-        metadata=option(
-            "Receivers whose predicates change; those of the others stay the same.",
-            low=0,
-            high=100,
-            unit=Unit.PERCENT,
-        ),
+    changing_receivers_percent: float = setting(
+        50.0,
+        "Receivers whose predicates change; those of the others stay the same.",
+        low=0,
+        high=100,
+        unit=Unit.PERCENT,
     )
-    predicate_change_interval_s: float = field(
-        default=1200.0,
-        metadata=option(
-            "Mean time between two changes of a changing receiver (Poisson).",
-            low=0,
-            high=SECONDS_MAX,
-            above_low=True,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    predicate_change_interval_s: float = setting(
+        1200.0,
+        "Mean time between two changes of a changing receiver (Poisson).",
+        low=0,
+        high=SECONDS_MAX,
+        above_low=True,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    first_message_s: float = field(
-        default=0.0,
-        metadata=option(
-            "Time of the earliest message; predicates, set from `first_predicate_s` on, need a moment to"
-            " spread.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    first_message_s: float = setting(
+        0.0,
+        "Time of the earliest message; predicates, set from `first_predicate_s` on, need a moment to spread.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    first_predicate_s: float = field(
-        default=0.0,
-        metadata=option(
-            "Time at which every receiver sets its first predicate. Predicates of 0 are set one after the"
-            " other, before the clock of the workload starts; those of a later time are set at once, while"
-            " messages are sent.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    first_predicate_s: float = setting(
+        0.0,
+        "Time at which every receiver sets its first predicate. Predicates of 0 are set one after the"
+        " other, before the clock of the workload starts; those of a later time are set at once, while"
+        " messages are sent.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    filters_min: int = field(
-        default=1,
-        metadata=option(
-            "Least number of filters of a predicate; without a filter it selects nothing.",
-            low=0,
-            high=_FILTERS_MAX,
-        ),
+    filters_min: int = setting(
+        1,
+        "Least number of filters of a predicate; without a filter it selects nothing.",
+        low=0,
+        high=_FILTERS_MAX,
     )
-    filters_max: int = field(
-        default=3, metadata=option("Greatest number of filters of a predicate.", low=0, high=_FILTERS_MAX)
+    filters_max: int = setting(3, "Greatest number of filters of a predicate.", low=0, high=_FILTERS_MAX)
+    constraints_min: int = setting(1, "Least number of constraints of a filter.", low=1)
+    constraints_max: int = setting(3, "Greatest number of constraints of a filter.", low=1)
+    attributes_min: int = setting(5, "Least number of attributes of a message.", low=1)
+    attributes_max: int = setting(10, "Greatest number of attributes of a message.", low=1)
+    distributions: str | None = setting(
+        None,
+        "Folder of the files `*.dist` of the authors' workload generator, from which names, types, "
+        "operators and values are drawn; default: the testbed's own vocabulary.",
+        example="distributions",
     )
-    constraints_min: int = field(
-        default=1, metadata=option("Least number of constraints of a filter.", low=1)
+    schema: str | None = setting(
+        None,
+        "File of attributes, in the place of the testbed's own vocabulary (docs/how-to/workloads.md).",
+        example="flights.toml",
     )
-    constraints_max: int = field(
-        default=3, metadata=option("Greatest number of constraints of a filter.", low=1)
+    selectivity_percent: float | None = setting(
+        None,
+        "Share of the messages that each predicate selects; needs a schema.",
+        low=0,
+        above_low=True,
+        high=100,
+        unit=Unit.PERCENT,
+        example=5,
     )
-    attributes_min: int = field(default=5, metadata=option("Least number of attributes of a message.", low=1))
-    attributes_max: int = field(
-        default=10, metadata=option("Greatest number of attributes of a message.", low=1)
+    trace: str | None = setting(
+        None,
+        "File of requests (.csv, or .jsonl as a run's workload), in the place of drawn senders and "
+        "receivers.",
+        example="requests.csv",
     )
-    distributions: str | None = field(
-        default=None,
-        metadata=option(
-            "Folder of the files `*.dist` of the authors' workload generator, from which names, types, "
-            "operators and values are drawn; default: the testbed's own vocabulary.",
-            example="distributions",
-        ),
-    )
-    schema: str | None = field(
-        default=None,
-        metadata=option(
-            "File of attributes, in the place of the testbed's own vocabulary (docs/how-to/workloads.md).",
-            example="flights.toml",
-        ),
-    )
-    selectivity_percent: float | None = field(
-        default=None,
-        metadata=option(
-            "Share of the messages that each predicate selects; needs a schema.",
-            low=0,
-            above_low=True,
-            high=100,
-            unit=Unit.PERCENT,
-            example=5,
-        ),
-    )
-    trace: str | None = field(
-        default=None,
-        metadata=option(
-            "File of requests (.csv, or .jsonl as a run's workload), in the place of drawn senders and "
-            "receivers.",
-            example="requests.csv",
-        ),
-    )
-    generator: str | None = field(
-        default=None,
-        metadata=option(
-            "Function of an installed package (entry points of the group cbcb.workloads) that returns the "
-            "requests, in the place of drawn senders and receivers.",
-            example="rush-hour",
-        ),
+    generator: str | None = setting(
+        None,
+        "Function of an installed package (entry points of the group cbcb.workloads) that returns the "
+        "requests, in the place of drawn senders and receivers.",
+        example="rush-hour",
     )
 
 
@@ -287,79 +232,52 @@ class AttentionWorkload:
     number of nodes of the topology, B_i and beta are keys of [service].
     """
 
-    events: int = field(
-        default=500,
-        metadata=option("E: events, each with subscriptions and publications.", low=1, high=65_535),
+    events: int = setting(500, "E: events, each with subscriptions and publications.", low=1, high=65_535)
+    subscriptions: int = setting(
+        10_000, "S: basic subscriptions, at a constant rate; renewals come on top.", low=0, high=_ITEMS_MAX
     )
-    subscriptions: int = field(
-        default=10_000,
-        metadata=option(
-            "S: basic subscriptions, at a constant rate; renewals come on top.", low=0, high=_ITEMS_MAX
-        ),
+    publications: int = setting(500_000, "P: publications, at a constant rate.", low=0, high=_ITEMS_MAX)
+    exponent: float = setting(
+        0.7, "Popularity of event i: i to the power -exponent, divided by the sum.", low=0, high=10
     )
-    publications: int = field(
-        default=500_000, metadata=option("P: publications, at a constant rate.", low=0, high=_ITEMS_MAX)
+    max: int = setting(10, "Max: publications that a subscription takes in a lifetime.", low=1, high=10**9)
+    lifetime_s: float = setting(
+        50.0,
+        "Lifetime of a subscription.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    exponent: float = field(
-        default=0.7,
-        metadata=option(
-            "Popularity of event i: i to the power -exponent, divided by the sum.", low=0, high=10
-        ),
+    freshness_s: float = setting(
+        1000.0,
+        "Greatest age of a publication that a subscription takes.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    max: int = field(
-        default=10,
-        metadata=option("Max: publications that a subscription takes in a lifetime.", low=1, high=10**9),
+    refresh_probability: float = setting(
+        0.5, "P_r: probability that a subscription is renewed at the end of a lifetime.", low=0, high=0.999
     )
-    lifetime_s: float = field(
-        default=50.0,
-        metadata=option(
-            "Lifetime of a subscription.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    refresh_delay_s: float = setting(
+        0.01,
+        "Time from the end of a lifetime to the renewal: a router refuses one that comes earlier. An"
+        " emulation needs more than the lag of its requests.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    freshness_s: float = field(
-        default=1000.0,
-        metadata=option(
-            "Greatest age of a publication that a subscription takes.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    draw: Literal["constant", "uniform"] = setting(
+        "constant",
+        "constant: every subscription has max, lifetime_s and freshness_s; uniform: they are upper bounds"
+        " of values drawn for each subscription.",
     )
-    refresh_probability: float = field(
-        default=0.5,
-        metadata=option(
-            "P_r: probability that a subscription is renewed at the end of a lifetime.", low=0, high=0.999
-        ),
-    )
-    refresh_delay_s: float = field(
-        default=0.01,
-        metadata=option(
-            "Time from the end of a lifetime to the renewal: a router refuses one that comes earlier. An"
-            " emulation needs more than the lag of its requests.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
-    )
-    draw: Literal["constant", "uniform"] = field(
-        default="constant",
-        metadata=option(
-            "constant: every subscription has max, lifetime_s and freshness_s; uniform: they are upper bounds"
-            " of values drawn for each subscription."
-        ),
-    )
-    pick: Literal["remaining", "uniform"] = field(
-        default="remaining",
-        metadata=option(
-            "Event of a publication: drawn in proportion to the publications that events have left, or"
-            " uniformly among the events that have any left."
-        ),
+    pick: Literal["remaining", "uniform"] = setting(
+        "remaining",
+        "Event of a publication: drawn in proportion to the publications that events have left, or"
+        " uniformly among the events that have any left.",
     )
 
 
@@ -367,30 +285,24 @@ class AttentionWorkload:
 class SecurityOptions:
     """[security]: whether routers and controller verify who sent a frame."""
 
-    mode: SecurityMode = field(
-        default="off",
-        metadata=option(
-            "How frames are authenticated. off: frames are taken as they come. mac: every frame has a tag of"
-            " the pair of neighbours for each hop; frames without are dropped. signed: as mac, and what a"
-            " node issues has its signature, which holds a rogue router to its own name."
-        ),
+    mode: SecurityMode = setting(
+        "off",
+        "How frames are authenticated. off: frames are taken as they come. mac: every frame has a tag of"
+        " the pair of neighbours for each hop; frames without are dropped. signed: as mac, and what a"
+        " node issues has its signature, which holds a rogue router to its own name.",
     )
-    key_file: str | None = field(
-        default=None,
-        metadata=option(
-            "File of the network keys (`cbcb keys`), from which those of the run are derived; default: a key "
-            "made from the seed.",
-            example="network.keys",
-        ),
+    key_file: str | None = setting(
+        None,
+        "File of the network keys (`cbcb keys`), from which those of the run are derived; default: a key "
+        "made from the seed.",
+        example="network.keys",
     )
 
-    signing_keys: str | None = field(
-        default=None,
-        metadata=option(
-            "Folder of the signing keys of mode `signed` (`cbcb keys issuers`), from which those of the run "
-            "are derived; default: keys made from the seed.",
-            example="signing-keys",
-        ),
+    signing_keys: str | None = setting(
+        None,
+        "Folder of the signing keys of mode `signed` (`cbcb keys issuers`), from which those of the run "
+        "are derived; default: keys made from the seed.",
+        example="signing-keys",
     )
 
     @property
@@ -408,12 +320,10 @@ class SecurityOptions:
 class NetworkOptions:
     """[network]: what the emulated network carries besides CBCB."""
 
-    ip: bool = field(
-        default=False,
-        metadata=option(
-            "Hosts have IP addresses (node n: 10.0.0.0 + n + 1), and the switches forward IPv4 between them; "
-            "a simulation has no IP."
-        ),
+    ip: bool = setting(
+        False,
+        "Hosts have IP addresses (node n: 10.0.0.0 + n + 1), and the switches forward IPv4 between them; "
+        "a simulation has no IP.",
     )
 
 
@@ -421,56 +331,43 @@ class NetworkOptions:
 class PrivacyOptions:
     """[privacy]: whether routers read predicates and messages, and the encoding where they do not."""
 
-    mode: PrivacyMode = field(
-        default="off",
-        metadata=option(
-            "Whether routers read predicates and messages. bloom: both are encoded as Bloom sets under a key"
-            " that routers do not hold."
-        ),
+    mode: PrivacyMode = setting(
+        "off",
+        "Whether routers read predicates and messages. bloom: both are encoded as Bloom sets under a key"
+        " that routers do not hold.",
     )
-    key_file: str | None = field(
-        default=None,
-        metadata=option(
-            "Key file of the members (`cbcb keys`), with the parameters of its encoding in place of those "
-            "below; default: keys made from the seed.",
-            example="members.keys",
-        ),
+    key_file: str | None = setting(
+        None,
+        "Key file of the members (`cbcb keys`), with the parameters of its encoding in place of those "
+        "below; default: keys made from the seed.",
+        example="members.keys",
     )
-    bits: int = field(
-        default=DEFAULT_PARAMETERS.bits,
-        metadata=option("Length of a set of bits, a multiple of 8.", low=8, high=BITS_MAX),
+    bits: int = setting(
+        DEFAULT_PARAMETERS.bits, "Length of a set of bits, a multiple of 8.", low=8, high=BITS_MAX
     )
-    hashes: int = field(
-        default=DEFAULT_PARAMETERS.hashes,
-        metadata=option("Bits that are set for each string.", low=1, high=HASHES_MAX),
+    hashes: int = setting(
+        DEFAULT_PARAMETERS.hashes, "Bits that are set for each string.", low=1, high=HASHES_MAX
     )
-    encoding: str = field(
-        default=DEFAULT_PARAMETERS.encoding,
-        metadata=option("How constraints and attributes become strings.", choices=ENCODINGS),
+    encoding: str = setting(
+        DEFAULT_PARAMETERS.encoding, "How constraints and attributes become strings.", choices=ENCODINGS
     )
-    range_low: float = field(
-        default=DEFAULT_PARAMETERS.range_low,
-        metadata=option('Low end of the range of numbers that the encoding "ranges" divides.'),
+    range_low: float = setting(
+        DEFAULT_PARAMETERS.range_low, 'Low end of the range of numbers that the encoding "ranges" divides.'
     )
-    range_high: float = field(
-        default=DEFAULT_PARAMETERS.range_high,
-        metadata=option('High end of the range of numbers that the encoding "ranges" divides.'),
+    range_high: float = setting(
+        DEFAULT_PARAMETERS.range_high, 'High end of the range of numbers that the encoding "ranges" divides.'
     )
-    kept_hashes: int = field(
-        default=0,
-        metadata=option(
-            "Hardening: each subscriber keeps a secret choice of so many of the bits of each string; 0: all.",
-            low=0,
-            high=HASHES_MAX,
-        ),
+    kept_hashes: int = setting(
+        0,
+        "Hardening: each subscriber keeps a secret choice of so many of the bits of each string; 0: all.",
+        low=0,
+        high=HASHES_MAX,
     )
-    fill: float = field(
-        default=0.0,
-        metadata=option(
-            "Hardening: messages are filled with random bits up to this share of a set; 0: none are added.",
-            low=0,
-            high=0.9,
-        ),
+    fill: float = setting(
+        0.0,
+        "Hardening: messages are filled with random bits up to this share of a set; 0: none are added.",
+        low=0,
+        high=0.9,
     )
 
     @property
@@ -503,14 +400,12 @@ class PrivacyOptions:
 class OracleOptions:
     """[oracle]: which messages are judged."""
 
-    in_flight_window_s: float = field(
-        default=1.0,
-        metadata=option(
-            "A message sent this close to a change of predicates or trees is undecided.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.WALL_SECONDS,
-        ),
+    in_flight_window_s: float = setting(
+        1.0,
+        "A message sent this close to a change of predicates or trees is undecided.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.WALL_SECONDS,
     )
 
 
@@ -554,21 +449,16 @@ class Experiment:
     attention: AttentionWorkload | None = None
     events: tuple[Event, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
-    lag_max_s: float = field(
-        default=30.0,
-        metadata=option(
-            "Greatest lag of a router, the workload or Open vSwitch; beyond it the run is invalid. In wall"
-            " time the bound is `in_flight_window_s`, or half a second if that is more.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    lag_max_s: float = setting(
+        30.0,
+        "Greatest lag of a router, the workload or Open vSwitch; beyond it the run is invalid. In wall"
+        " time the bound is `in_flight_window_s`, or half a second if that is more.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    record: bool = field(
-        default=True,
-        metadata=option("Emulated routers record their input and their answers, for `cbcb replay`."),
-    )
+    record: bool = setting(True, "Emulated routers record their input and their answers, for `cbcb replay`.")
 
     @property
     def lag_max_wall_s(self) -> float:

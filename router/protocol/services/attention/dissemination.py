@@ -6,12 +6,12 @@ Attention paper, sections 4.1 to 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 from typing import Literal
 
-from router.options import SECONDS_MAX, Unit, check, option
+from router.options import SECONDS_MAX, Unit, check, setting
 from router.protocol.services.attention.events import Index
 
 #: See `Strategy`.
@@ -40,135 +40,100 @@ class AttentionOptions:
         ValueError: an option is outside its range.
     """
 
-    strategy: StrategyName = field(
-        default="eon",
-        metadata=option(
-            "Dissemination strategy (section 4.3). eon: push at the upload, pull by subscriptions that pass,"
-            " notify routers of satisfied subscriptions. pdp: pull by subscriptions that pass, push just"
-            " before a deadline."
-        ),
+    strategy: StrategyName = setting(
+        "eon",
+        "Dissemination strategy (section 4.3). eon: push at the upload, pull by subscriptions that pass,"
+        " notify routers of satisfied subscriptions. pdp: pull by subscriptions that pass, push just"
+        " before a deadline.",
     )
-    remote: Literal["pending", "all"] = field(
-        default="pending",
-        metadata=option(
-            "The publications of other routers that a new subscription takes: pending ones, or those of all"
-            " indexes (sections 4.1.1 and 4.2). A refreshed subscription takes pending ones."
-        ),
+    remote: Literal["pending", "all"] = setting(
+        "pending",
+        "The publications of other routers that a new subscription takes: pending ones, or those of all"
+        " indexes (sections 4.1.1 and 4.2). A refreshed subscription takes pending ones.",
     )
-    fan_out: FanOut = field(
-        default="whole",
-        metadata=option(
-            "What a SUB that leaves through several children asks each of them for. whole: all that is"
-            " lacking. divided: an equal share of it."
-        ),
+    fan_out: FanOut = setting(
+        "whole",
+        "What a SUB that leaves through several children asks each of them for. whole: all that is"
+        " lacking. divided: an equal share of it.",
     )
-    cache_publications: int = field(
-        default=2500, metadata=option("Publications that a router caches.", low=1, high=10_000_000)
+    cache_publications: int = setting(2500, "Publications that a router caches.", low=1, high=10_000_000)
+    selection: PolicyName = setting(
+        "lf", f"Policy: the publication of a cache that is delivered first. {_POLICIES}"
     )
-    selection: PolicyName = field(
-        default="lf",
-        metadata=option(f"Policy: the publication of a cache that is delivered first. {_POLICIES}"),
+    selection_types: bool = setting(
+        False,
+        "Select by index first: disseminated, then overflowing, then pending publications; by `selection`"
+        " within an index.",
     )
-    selection_types: bool = field(
-        default=False,
-        metadata=option(
-            "Select by index first: disseminated, then overflowing, then pending publications; by `selection`"
-            " within an index."
-        ),
+    replacement: PolicyName = setting(
+        "lf", "Policy: the publication of a full cache that is evicted first; as `selection`."
     )
-    replacement: PolicyName = field(
-        default="lf",
-        metadata=option("Policy: the publication of a full cache that is evicted first; as `selection`."),
+    replacement_types: Literal["ignored", "pending-first", "disseminated-first"] = setting(
+        "ignored",
+        "Evict by index first: pending, overflowing, then disseminated publications, or the reverse; by"
+        " `replacement` within an index.",
     )
-    replacement_types: Literal["ignored", "pending-first", "disseminated-first"] = field(
-        default="ignored",
-        metadata=option(
-            "Evict by index first: pending, overflowing, then disseminated publications, or the reverse; by"
-            " `replacement` within an index."
-        ),
+    en_route: bool = setting(
+        False, "Routers cache publications that they forward (en-route caching, section 4.1.2)."
     )
-    en_route: bool = field(
-        default=False,
-        metadata=option("Routers cache publications that they forward (en-route caching, section 4.1.2)."),
+    flushing: Literal["off", "neighbour"] = setting(
+        "off",
+        "What becomes of an evicted publication (section 4.1.2): nothing, or neighbouring routers may"
+        " cache it.",
     )
-    flushing: Literal["off", "neighbour"] = field(
-        default="off",
-        metadata=option(
-            "What becomes of an evicted publication (section 4.1.2): nothing, or neighbouring routers may"
-            " cache it."
-        ),
+    pace_mbps: float | None = setting(
+        None,
+        "Bandwidth of every interface by which a router paces what it sends; unset: a router sends at"
+        " once. Megabits in an experiment second.",
+        low=0,
+        above_low=True,
+        high=1_000_000,
+        unit=Unit.MBIT_PER_SECOND,
+        example=1,
     )
-    pace_mbps: float | None = field(
-        default=None,
-        metadata=option(
-            "Bandwidth of every interface by which a router paces what it sends; unset: a router sends at"
-            " once. Megabits in an experiment second.",
-            low=0,
-            above_low=True,
-            high=1_000_000,
-            unit=Unit.MBIT_PER_SECOND,
-            example=1,
-        ),
+    scheduler: Scheduler = setting(
+        "fifo",
+        "Which publication leaves a paced interface next (section 4.4). fifo: the first that came. cbf:"
+        " the most popular and urgent.",
     )
-    scheduler: Scheduler = field(
-        default="fifo",
-        metadata=option(
-            "Which publication leaves a paced interface next (section 4.4). fifo: the first that came. cbf:"
-            " the most popular and urgent."
-        ),
+    queue_publications: int = setting(
+        64, "Publications that wait at a paced interface; further ones are dropped.", low=1
     )
-    queue_publications: int = field(
-        default=64,
-        metadata=option("Publications that wait at a paced interface; further ones are dropped.", low=1),
+    beta_s: float = setting(
+        1.0,
+        "pdp pushes a publication this long before the deadline of a subscription (equation 3); at least"
+        " the time between two end points.",
+        low=0,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
     )
-    beta_s: float = field(
-        default=1.0,
-        metadata=option(
-            "pdp pushes a publication this long before the deadline of a subscription (equation 3); at least"
-            " the time between two end points.",
-            low=0,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-        ),
+    top_up_s: float | None = setting(
+        None,
+        "A home sends a subscription a second time, this long before its deadline, for what is missing;"
+        " unset: never.",
+        low=0,
+        above_low=True,
+        high=SECONDS_MAX,
+        unit=Unit.EXPERIMENT_SECONDS,
+        example=5,
     )
-    top_up_s: float | None = field(
-        default=None,
-        metadata=option(
-            "A home sends a subscription a second time, this long before its deadline, for what is missing;"
-            " unset: never.",
-            low=0,
-            above_low=True,
-            high=SECONDS_MAX,
-            unit=Unit.EXPERIMENT_SECONDS,
-            example=5,
-        ),
+    history: Literal["none", "exact"] = setting(
+        "none",
+        "What a home remembers of former rounds: nothing (the paper's requirement), or every publication"
+        " that it delivered, so that a refreshed subscription may take all others of its cache.",
     )
-    history: Literal["none", "exact"] = field(
-        default="none",
-        metadata=option(
-            "What a home remembers of former rounds: nothing (the paper's requirement), or every publication"
-            " that it delivered, so that a refreshed subscription may take all others of its cache."
-        ),
+    count_in_transit: bool = setting(
+        False,
+        "A router counts the publications that it pushes or forwards to a home against the subscriptions"
+        " of the home that it knows; with pdp it counts those that it pushes in any case.",
     )
-    count_in_transit: bool = field(
-        default=False,
-        metadata=option(
-            "A router counts the publications that it pushes or forwards to a home against the subscriptions"
-            " of the home that it knows; with pdp it counts those that it pushes in any case."
-        ),
+    subscriptions: int = setting(
+        100_000, "Subscriptions of others, and of its applications, that a router keeps.", low=1
     )
-    subscriptions: int = field(
-        default=100_000,
-        metadata=option("Subscriptions of others, and of its applications, that a router keeps.", low=1),
+    subscriptions_weight: int = setting(
+        1_000_000, "Filters and constraints of all subscriptions that a router keeps.", low=1
     )
-    subscriptions_weight: int = field(
-        default=1_000_000,
-        metadata=option("Filters and constraints of all subscriptions that a router keeps.", low=1),
-    )
-    record_caches: bool = field(
-        default=False,
-        metadata=option("Routers record every change of an index (logs/service)."),
-    )
+    record_caches: bool = setting(False, "Routers record every change of an index (logs/service).")
 
     def __post_init__(self) -> None:
         check(self)
