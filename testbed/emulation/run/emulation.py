@@ -51,7 +51,7 @@ from testbed.emulation.run.processes import Controller, ProcessLog, Routers
 from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.model import AUTO, Experiment
 from testbed.experiments.config.router_options import router_options
-from testbed.experiments.events.applications import Place
+from testbed.experiments.events.event import Place
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.events.parts import part_steps_of
 from testbed.experiments.workload.driver import Driver

@@ -20,7 +20,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
-from testbed.experiments.events.applications import Place
+from testbed.experiments.events.event import Place
 from testbed.experiments.workload.attention_predictions import traffic_at_most, traffic_of_table_1
 from testbed.experiments.workload.model import Item, Workload
 

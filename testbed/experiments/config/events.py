@@ -8,8 +8,7 @@ from typing import Any
 
 from router.options import Option, options_of
 from testbed.experiments.config.schema import Problems, read_fields
-from testbed.experiments.events.applications import NAMED, ApplicationEvent, NamesInForce
-from testbed.experiments.events.event import Event
+from testbed.experiments.events.event import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
 from topos.model import Topology, unknown
 
@@ -117,7 +116,7 @@ def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) ->
     """Checks the names of subscriptions, in order of time."""
     names = NamesInForce()
     for section, event in events:
-        if isinstance(event, NAMED):
+        if isinstance(event, NamedEvent):
             problem = names.follow(type(event), (event.node, event.app), event.subscription, event.at_s)
             if problem is not None:
                 problems.add(section, "subscription", problem)

@@ -42,8 +42,7 @@ from testbed.experiments.config.topology import (
 )
 from testbed.experiments.drawing.distributions import DistributionError, Distributions
 from testbed.experiments.drawing.schema import Schema, SchemaError
-from testbed.experiments.events.applications import ApplicationEvent
-from testbed.experiments.events.event import Event
+from testbed.experiments.events.event import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
 from topos.build import contradiction

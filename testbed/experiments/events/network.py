@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
-from router.options import Unit, option
+from router.options import Unit, option, setting
 from router.registry import Registry
-from testbed.experiments.events.applications import (
+from testbed.experiments.events.event import (
     ApplicationEvent,
+    Event,
+    Problem,
     Publish,
     Refresh,
     Register,
@@ -25,8 +27,9 @@ from testbed.experiments.events.applications import (
     Subscribe,
     Unregister,
     Unsubscribe,
+    check_node,
+    duration,
 )
-from testbed.experiments.events.event import Event, Problem, check_node, duration
 from testbed.experiments.events.parts import (
     ApplicationKill,
     CapturesKill,
@@ -72,7 +75,6 @@ class NetworkControl(Protocol):
 Step = tuple[float, Callable[[NetworkControl], None]]
 
 
-@dataclass(frozen=True)
 class Fault(Event):
     """An event of the network.
 
@@ -125,7 +127,6 @@ class LinkFault(Fault):
         yield from _check_joined(self.link, topology)
 
 
-@dataclass(frozen=True)
 class LinkDown(LinkFault):
     action = "link_down"
     doc = "The link goes down."
@@ -135,7 +136,6 @@ class LinkDown(LinkFault):
         network.set_link(*self.link, up=False)
 
 
-@dataclass(frozen=True)
 class LinkUp(LinkFault):
     action = "link_up"
     doc = "The link comes up, unless a node of it is down."
@@ -163,7 +163,7 @@ class LinkFlap(LinkFault):
 
 
 def _property(doc: str, name: str, unit: Unit) -> Any:
-    return field(default=None, metadata=option(doc, low=0, high=PROPERTIES[name], unit=unit))
+    return setting(None, doc, low=0, high=PROPERTIES[name], unit=unit)
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,7 @@ class LinkImpair(Fault):
     doc = "Links get other properties; 0 takes one away, and those that are not given stay as they are."
     leads_to = ()
 
-    link: tuple[int, int] | None = field(
-        default=None, metadata=option("Nodes at the ends of the link; unset: all links.")
-    )
+    link: tuple[int, int] | None = setting(None, "Nodes at the ends of the link; unset: all links.")
     loss_percent: float | None = _property("Frames lost, at random.", "loss_percent", Unit.PERCENT)
     bandwidth_mbps: float | None = _property("Bandwidth.", "bandwidth_mbps", Unit.MBIT_PER_SECOND)
     delay_ms: float | None = _property("Delay.", "delay_ms", Unit.MILLISECONDS)
@@ -260,7 +258,6 @@ class NodeFault(Fault):
         yield from check_node(self.node, topology)
 
 
-@dataclass(frozen=True)
 class NodeDown(NodeFault):
     action = "node_down"
     doc = "The node is cut off from the network: its host link and all its links go down."
@@ -270,7 +267,6 @@ class NodeDown(NodeFault):
         network.set_node(self.node, up=False)
 
 
-@dataclass(frozen=True)
 class NodeUp(NodeFault):
     action = "node_up"
     doc = "The node is joined to the network; links that were taken down by themselves stay down."

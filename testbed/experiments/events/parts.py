@@ -13,8 +13,7 @@ from typing import ClassVar, Protocol
 
 from captures.rundir.faults import PartName
 from router.options import option
-from testbed.experiments.events.applications import APPLICATION
-from testbed.experiments.events.event import Event, Problem, check_node, duration
+from testbed.experiments.events.event import APPLICATION, Event, Problem, check_node, duration
 from topos.model import Topology
 
 
@@ -47,7 +46,6 @@ class PartsControl(Protocol):
 PartStep = tuple[float, Callable[[PartsControl], None]]
 
 
-@dataclass(frozen=True)
 class PartFault(Event):
     """A fault of a part.
 
@@ -126,7 +124,7 @@ class RouterRestart(Restart):
 
 
 @dataclass(frozen=True)
-class DescriptorsExhausted(PartFault):
+class DescriptorsExhausted(Stop):
     action = "descriptors_exhausted"
     doc = (
         "The router of the node has no free file descriptor for `for_s` (RLIMIT_NOFILE): an application that "
@@ -135,25 +133,18 @@ class DescriptorsExhausted(PartFault):
     part = "router"
 
     node: int = field(metadata=_NODE)
-    for_s: float = field(metadata=duration("How long no descriptor is free."))
-
-    @property
-    def ends_s(self) -> float:
-        return self.at_s + self.for_s
 
     def part_steps(self) -> Iterator[PartStep]:
         yield self.at_s, lambda parts: parts.exhaust(self.node)
         yield self.ends_s, lambda parts: parts.replenish(self.node)
 
 
-@dataclass(frozen=True)
 class ControllerStop(Stop):
     action = "controller_stop"
     doc = "The process of the controller is stopped (SIGSTOP), and goes on after `for_s`."
     part = "controller"
 
 
-@dataclass(frozen=True)
 class ControllerRestart(Restart):
     action = "controller_restart"
     doc = (
@@ -163,14 +154,12 @@ class ControllerRestart(Restart):
     part = "controller"
 
 
-@dataclass(frozen=True)
 class CapturesStop(Stop):
     action = "captures_stop"
     doc = "The process of the captures is stopped (SIGSTOP), and goes on after `for_s`."
     part = "captures"
 
 
-@dataclass(frozen=True)
 class CapturesKill(PartFault):
     action = "captures_kill"
     doc = (

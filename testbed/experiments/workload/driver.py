@@ -25,7 +25,7 @@ from router.records.applications import ApplicationRecords
 from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
 from router.runtime.commands import Command
-from testbed.experiments.events.applications import APPLICATION, Place
+from testbed.experiments.events.event import APPLICATION, Place
 from testbed.experiments.workload.model import Item, Lookahead, Workload
 from testbed.support.errors import RunError
 
@@ -383,7 +383,7 @@ class Driver:
         elif item.action == "unsubscribe":
             self._subscribed[place].pop(str(item.subscription), None)
 
-    # `testbed.experiments.events.applications.ApplicationControl`: each sends a request and returns before
+    # `testbed.experiments.events.event.ApplicationControl`: each sends a request and returns before
     # the answer.
 
     def set_predicate(self, place: Place, predicate: str) -> None:

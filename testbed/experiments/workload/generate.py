@@ -15,7 +15,7 @@ from testbed.experiments.drawing import drawing
 from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.drawing.drawing import Contents
 from testbed.experiments.drawing.schema import Schema
-from testbed.experiments.events.applications import APPLICATION, ApplicationEvent, NamesInForce, Place
+from testbed.experiments.events.event import APPLICATION, ApplicationEvent, NamesInForce, Place
 from testbed.experiments.workload.attention import REQUESTS, Demand
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.given import given_items

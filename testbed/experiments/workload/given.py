@@ -16,8 +16,7 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.router_options import commands
-from testbed.experiments.events.applications import ApplicationEvent
-from testbed.experiments.events.event import check_node
+from testbed.experiments.events.event import ApplicationEvent, check_node
 from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload.model import CONTENT, Item
 from testbed.support.errors import InputError
@@ -167,7 +166,7 @@ def _checked(values: Mapping[str, Any], topology: Topology, served: Collection[s
     event = known.get(action) if isinstance(action, str) else None
     if event is None:
         raise _FieldError(f"action: {action!r} is not valid; expected {actions}")
-    carried = ("at_s", "node", *(name for name in CONTENT if name in event.carries))
+    carried = ("at_s", "node", *(name for name in CONTENT if name in event.carries()))
     optional = {"action", "app"}
     for name in values:
         if name not in carried and name not in optional:

@@ -12,7 +12,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import WorkloadLine
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Message, Value
-from testbed.experiments.events.applications import APPLICATION, ApplicationControl, ApplicationEvent, Place
+from testbed.experiments.events.event import APPLICATION, ApplicationControl, ApplicationEvent, Place
 from testbed.experiments.events.network import EVENTS
 
 #: The fields of items that depend on the action.
@@ -43,8 +43,9 @@ class Item:
     app: str = APPLICATION
 
     def __post_init__(self) -> None:
-        if self.content.keys() != self.event.carries:
-            expected = " and ".join(sorted(self.event.carries))
+        carries = self.event.carries()
+        if self.content.keys() != carries:
+            expected = " and ".join(sorted(carries))
             raise ValueError(f"{self.action} at node {self.node}: expected {expected}")
 
     @property
@@ -79,7 +80,7 @@ class Item:
 
     def perform(self, applications: ApplicationControl) -> None:
         """Performs the request at its application."""
-        self.event.perform(applications, self.place, self.content)
+        getattr(applications, self.action)(self.place, **self.content)
 
 
 class Generated(Collection[Item]):

@@ -10,7 +10,7 @@ from typing import TextIO
 from router.predicates.model import SYMBOLS, Constraint, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.events.applications import APPLICATION, ApplicationEvent
+from testbed.experiments.events.event import APPLICATION, ApplicationEvent
 from testbed.experiments.siena_ff.notation import driver_name, driver_value
 from testbed.experiments.workload.model import Item
 from testbed.support.errors import InputError

@@ -16,7 +16,7 @@ from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.config.shipped import find_experiment
-from testbed.experiments.events.applications import SendMessage, SetPredicate
+from testbed.experiments.events.event import SendMessage, SetPredicate
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item
 from testbed.experiments.workload.script import write_script

@@ -26,7 +26,7 @@ from testbed.experiments.config.model import (
 )
 from testbed.experiments.config.schema import SECTIONS, dump_experiment
 from testbed.experiments.config.shipped import find_experiment, list_experiments
-from testbed.experiments.events.applications import SendMessage
+from testbed.experiments.events.event import SendMessage
 from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError
 from topos.generators import ring

@@ -20,7 +20,7 @@ from testbed.experiments.config.model import (
     WorkloadOptions,
 )
 from testbed.experiments.config.schema import SECTIONS
-from testbed.experiments.events.applications import SendMessage, SetPredicate
+from testbed.experiments.events.event import SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from testbed.support.errors import InputError
 from topos.generators import ring, waxman

@@ -23,8 +23,7 @@ from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.events.applications import ApplicationEvent
-from testbed.experiments.events.event import Event, Problem
+from testbed.experiments.events.event import ApplicationEvent, Event, Problem
 from testbed.experiments.events.network import (
     EVENTS,
     Fault,

@@ -16,8 +16,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.config.shipped import list_experiments
 from testbed.experiments.drawing.drawing import OPERATORS, SUBJECTS
-from testbed.experiments.events.applications import SendMessage, SetPredicate
-from testbed.experiments.events.event import Event
+from testbed.experiments.events.event import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload

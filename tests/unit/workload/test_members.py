@@ -13,7 +13,7 @@ from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyRing, write_keys
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.events.applications import APPLICATION
+from testbed.experiments.events.event import APPLICATION
 from testbed.experiments.workload.keys import members_of
 
 PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]
