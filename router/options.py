@@ -57,6 +57,7 @@ class Option:
         choices: the permitted values of a string (empty: any); a registry is read at each check.
         word: a text that a number may have in its place, for example "auto"; empty: none.
         file_name: the string becomes part of a file name.
+        path: the string names a file or a folder, relative to the folder of the file that has the key.
         default: the value without the key; None if there is none.
         unit: of the value.
         doc: the meaning, in a sentence.
@@ -71,6 +72,7 @@ class Option:
     choices: Collection[str] = field(default=(), hash=False)
     required: bool = False
     file_name: bool = False
+    path: bool = False
     default: Any = None
     unit: Unit = Unit.NONE
     doc: str = ""
@@ -163,6 +165,7 @@ def option(
     above_low: bool = False,
     choices: Collection[str] = (),
     file_name: bool = False,
+    path: bool = False,
     unit: Unit = Unit.NONE,
     key: str = "",
     example: Any = None,
@@ -185,6 +188,7 @@ def option(
         above_low,
         choices,
         file_name=file_name,
+        path=path,
         unit=unit,
         doc=doc,
         example=example,

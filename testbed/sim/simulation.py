@@ -27,7 +27,6 @@ from router.records.attention import ServiceRecords
 from router.records.json_file import RecordFile
 from testbed.emulation.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.router_options import router_options
 from testbed.experiments.events.network import at_worst, steps_of
 from testbed.experiments.events.parts import PartFault
 from testbed.experiments.workload.generate import generate
@@ -189,9 +188,7 @@ class Simulation:
             service_records,
             members_of(experiment, self.workload.applications) if experiment.privacy.on else None,
         )
-        options = router_options(
-            experiment.protocol, experiment.routing, experiment.service, experiment.privacy
-        )
+        options = experiment.router_options
         self.routers = [
             SimulatedRouter(
                 *(node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell),

@@ -50,7 +50,6 @@ from testbed.emulation.run.parts import RunningParts
 from testbed.emulation.run.processes import Controller, ProcessLog, Routers
 from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.model import AUTO, Experiment
-from testbed.experiments.config.router_options import router_options
 from testbed.experiments.events.event import Place
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.events.parts import part_steps_of
@@ -546,9 +545,7 @@ class Emulation:
 
     def _router_specs(self, hosts: list[str]) -> list[RouterSpec]:
         experiment = self.experiment
-        options = router_options(
-            experiment.protocol, experiment.routing, experiment.service, experiment.privacy
-        )
+        options = experiment.router_options
         run = self._folder
         run.routers_folder.mkdir()
         run.applications_folder.mkdir()

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from captures.rundir.inputs import Source
 
 
-#: Options that name a file or a folder, of which the contents count.
-_FILES = frozenset({"distributions", "schema", "trace", "key_file", "signing_keys"})
 _GENERATOR = "generator"
 
 
@@ -80,7 +78,7 @@ def _meaning(value: Any) -> Any:
         option = declared.get(each.name)
         if part == (_default(each) if option is None or option.required else option.default):
             continue
-        if each.name in _FILES:
+        if option is not None and option.path:
             part = _contents(Path(part))
         elif option is not None and option.kind == "pair":
             part = sorted(part)

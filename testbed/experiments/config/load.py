@@ -8,9 +8,8 @@ workload.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
@@ -19,21 +18,21 @@ from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.model import (
     AUTO,
-    AttentionWorkload,
-    BroadcastOptions,
     Experiment,
-    LinkOptions,
-    NetworkOptions,
-    OracleOptions,
     PrivacyOptions,
     ProtocolOptions,
     RoutingOptions,
-    SecurityOptions,
     ServiceOptions,
     WorkloadOptions,
 )
-from testbed.experiments.config.router_options import commands
-from testbed.experiments.config.schema import SECTIONS, TOP_LEVEL, ExperimentError, Problems, read_fields
+from testbed.experiments.config.schema import (
+    SECTIONS,
+    TOP_LEVEL,
+    ExperimentError,
+    Problems,
+    field_of,
+    read_fields,
+)
 from testbed.experiments.config.topology import (
     TOPOLOGY_WAYS,
     apply_overrides,
@@ -50,8 +49,6 @@ from topos.loaders import parse_toml
 from topos.model import PROPERTIES, Topology, unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
-
-_T = TypeVar("_T")
 
 #: Messages of a workload, or changes of predicates: each takes about a kilobyte.
 _ITEMS_MAX = 10_000_000
@@ -84,42 +81,28 @@ def load_experiment(
     document = apply_overrides(problems, _read(path), overrides)
     problems.raise_if_any()
 
-    top = {key: value for key, value in document.items() if key not in SECTIONS}
     sections = _sections(problems, document)
-    _refuse_unknown(problems, top)
-    known = {option.key for option in TOP_LEVEL}
-    values = {option.key: option.default for option in TOP_LEVEL if not option.required}
-    values |= read_fields(problems, "", {key: value for key, value in top.items() if key in known}, TOP_LEVEL)
-    seed, duration_s = values["seed"], values.get("duration_s")
-
+    values = _top_level(problems, document)
+    duration_s = values.get("duration_s")
     if topology is not None:
         pass  # the file's does not matter
     elif "topology" in sections:
-        topology = read_topology(problems, sections["topology"], path.parent, seed)
+        topology = read_topology(problems, sections["topology"], path.parent, values["seed"])
     elif "topology" not in document:
         problems.add("topology", "", f"missing; expected {TOPOLOGY_WAYS}")
-    links = _section(problems, sections, "links", LinkOptions)
-    broadcast = _section(problems, sections, "broadcast", BroadcastOptions)
-    routing = _section(problems, sections, "routing", RoutingOptions)
-    service = _service(problems, sections.get("service", {}))
-    protocol = _protocol(problems, sections, routing)
-    privacy = _privacy(problems, sections, protocol, service, path.parent)
-    security = _section(problems, sections, "security", SecurityOptions)
-    if security.key_file is not None:
-        security = replace(security, key_file=str((path.parent / security.key_file).resolve()))
-    if security.signing_keys is not None:
-        security = replace(security, signing_keys=str((path.parent / security.signing_keys).resolve()))
-    network = _section(problems, sections, "network", NetworkOptions)
-    oracle = _section(problems, sections, "oracle", OracleOptions)
-    workload = attention = None
-    if "workload.attention" in sections:
-        attention = _attention(problems, sections)
-    elif "workload" in sections:
-        workload = _workload(problems, sections, duration_s, path.parent)
+    for name, options in SECTIONS.items():
+        if options is not None and (name in sections or not name.startswith("workload")):
+            table = sections.get(name, {})
+            values[field_of(name)] = _section(problems, name, table, options, path.parent)
+    links, workload = values.pop("links"), values.setdefault("workload", None)
+    _check_protocol(problems, values["protocol"], values["routing"])
+    _check_privacy(problems, values["privacy"], values["protocol"], values["service"])
+    if workload is not None:
+        _check_workload(problems, workload, duration_s)
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
-    _check_served(problems, service, protocol, workload, events)
+    _check_served(problems, values["service"], values["protocol"], workload, events)
     for problem in check_switches(events):
         problems.add("events", "", problem)
     if topology is not None:
@@ -131,21 +114,7 @@ def load_experiment(
     # It is not missing, or there would have been a problem.
     assert topology is not None
     values["name"] = values["name"] or _name_of(path)
-    return Experiment(
-        **values,
-        topology=topology,
-        broadcast=broadcast,
-        routing=routing,
-        service=service,
-        protocol=protocol,
-        privacy=privacy,
-        security=security,
-        network=network,
-        workload=workload,
-        attention=attention,
-        events=events,
-        oracle=oracle,
-    )
+    return Experiment(**values, topology=topology, events=events)
 
 
 def _check_links(problems: Problems, topology: Topology, events: Iterable[Event]) -> None:
@@ -170,9 +139,29 @@ def _check_auto(problems: Problems, time_scale: object, topology: Topology) -> N
                 return
 
 
-def _section(problems: Problems, sections: Mapping[str, dict[str, Any]], name: str, options: type[_T]) -> _T:
-    """The options of a section; what is not valid has its default."""
-    return options(**read_fields(problems, name, sections.get(name, {}), options_of(options)))
+def _top_level(problems: Problems, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the keys beside the sections; those that are not valid have their defaults."""
+    table = {key: value for key, value in document.items() if key not in SECTIONS}
+    known = [option.key for option in TOP_LEVEL]
+    names = [*known, *(name for name in SECTIONS if "." not in name)]
+    for key, value in table.items():
+        if key not in known:
+            problems.add("", "", unknown("section" if isinstance(value, dict) else "key", key, names))
+    values = {option.key: option.default for option in TOP_LEVEL if not option.required}
+    given = {key: value for key, value in table.items() if key in known}
+    return values | read_fields(problems, "", given, TOP_LEVEL)
+
+
+def _section(problems: Problems, name: str, table: Mapping[str, Any], options: type, folder: Path) -> Any:
+    """The options of a section; what is not valid has its default. Paths are relative to `folder`."""
+    if options is ServiceOptions:
+        return _service(problems, table)
+    values = read_fields(problems, name, table, options_of(options))
+    for option in options_of(options):
+        if option.path and option.key in values:
+            # The copy of the experiment in the run folder is read from another place.
+            values[option.key] = str((folder / values[option.key]).resolve())
+    return options(**values)
 
 
 def _service(problems: Problems, table: Mapping[str, Any]) -> ServiceOptions:
@@ -195,7 +184,7 @@ def _check_served(
     events: Iterable[Event],
 ) -> None:
     """Refuses a workload, and events of applications, that the service does not serve."""
-    served = commands(service, protocol)
+    served = service.commands(protocol.covering)
     missing = [command for command in _WORKLOAD_COMMANDS if command not in served]
     if workload is not None and missing:
         text = (
@@ -240,55 +229,32 @@ def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict
     """The sections that the document has and that are tables; not the events."""
     sections: dict[str, dict[str, Any]] = {}
     for key in SECTIONS:
-        if "." in key:
-            outer, _, inner = key.partition(".")
-            if isinstance(document.get(outer), dict) and inner in document[outer]:
-                if isinstance(document[outer][inner], dict):
-                    sections[key] = document[outer][inner]
-                    sections[outer] = {name: each for name, each in document[outer].items() if name != inner}
-                else:
-                    problems.add(key, "", f"is not a table; expected a section [{key}]")
+        outer, dot, inner = key.rpartition(".")
+        tables = sections.get(outer, {}) if dot else document
+        if inner not in tables or key == "events" or (key == "workload" and document[key] is False):
             continue
-        if key not in document or key == "events" or (key == "workload" and document[key] is False):
-            continue
-        if isinstance(document[key], dict):
-            sections[key] = document[key]
+        if isinstance(tables[inner], dict):
+            sections[key] = tables[inner]
         else:
             alternative = " or false" if key == "workload" else ""
             problems.add(key, "", f"is not a table; expected a section [{key}]{alternative}")
+        if dot:
+            # The two workloads exclude each other.
+            for name in sections.pop(outer).keys() - {inner}:
+                text = f"and [{key}] exclude each other; expected one of the two workloads"
+                problems.add(outer, name, text)
     return sections
 
 
-def _refuse_unknown(problems: Problems, top: Mapping[str, object]) -> None:
-    known = [*(option.key for option in TOP_LEVEL), *(key for key in SECTIONS if "." not in key)]
-    for key, value in top.items():
-        if key not in known:
-            problems.add("", "", unknown("section" if isinstance(value, dict) else "key", key, known))
-
-
-def _protocol(
-    problems: Problems,
-    sections: Mapping[str, dict[str, Any]],
-    routing: RoutingOptions,
-) -> ProtocolOptions:
-    options = _section(problems, sections, "protocol", ProtocolOptions)
+def _check_protocol(problems: Problems, options: ProtocolOptions, routing: RoutingOptions) -> None:
     found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
     for key, text in found.items():
         problems.add("protocol", key, text)
-    return options
 
 
-def _privacy(
-    problems: Problems,
-    sections: Mapping[str, dict[str, Any]],
-    protocol: ProtocolOptions,
-    service: ServiceOptions,
-    folder: Path,
-) -> PrivacyOptions:
-    options = _section(problems, sections, "privacy", PrivacyOptions)
-    if options.key_file is not None:
-        # As the distributions: the copy of the experiment is read from another place.
-        options = replace(options, key_file=str((folder / options.key_file).resolve()))
+def _check_privacy(
+    problems: Problems, options: PrivacyOptions, protocol: ProtocolOptions, service: ServiceOptions
+) -> None:
     conflict = privacy_conflict(options.mode, protocol.covering, service.kind)
     if conflict is not None:
         problems.add("privacy", "mode", conflict)
@@ -301,30 +267,28 @@ def _privacy(
         options.parameters  # noqa: B018 - it checks itself
     except ValueError as error:
         problems.add("privacy", "", str(error))
-    return options
 
 
-def _attention(problems: Problems, sections: Mapping[str, dict[str, Any]]) -> AttentionWorkload:
-    options = _section(problems, sections, "workload.attention", AttentionWorkload)
-    for key in sections["workload"]:
-        problems.add(
-            "workload", key, "and [workload.attention] exclude each other; expected one of the two workloads"
-        )
-    return options
-
-
-def _workload(
-    problems: Problems, sections: Mapping[str, dict[str, Any]], duration_s: float | None, folder: Path
-) -> WorkloadOptions:
-    options = _section(problems, sections, "workload", WorkloadOptions)
-    if options.distributions is not None:
-        # The copy of the experiment in the run folder is read from another place.
-        options = replace(options, distributions=str((folder / options.distributions).resolve()))
-        try:
-            Distributions(Path(str(options.distributions)))
-        except DistributionError as error:
-            problems.add("workload", "distributions", str(error))
-    options = _workload_files(problems, options, folder)
+def _check_workload(problems: Problems, options: WorkloadOptions, duration_s: float | None) -> None:
+    """Checks the files of a workload, and the keys that limit or exclude each other."""
+    try:
+        if options.distributions is not None:
+            Distributions(Path(options.distributions))
+    except DistributionError as error:
+        problems.add("workload", "distributions", str(error))
+    share = None if options.selectivity_percent is None else options.selectivity_percent / 100
+    try:
+        if options.schema is not None:
+            Schema(Path(options.schema), share)
+        elif share is not None:
+            problems.add(
+                "workload", "selectivity_percent", "needs workload.schema; expected both, or neither"
+            )
+    except SchemaError as error:
+        problems.add("workload", "schema", str(error))
+    for one, other in (("schema", "distributions"), ("trace", "generator")):
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            problems.add("workload", one, f"and {other} exclude each other; expected one of them")
     for what in _WORKLOAD_RANGES:
         least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
         if least > most:
@@ -334,27 +298,6 @@ def _workload(
         if duration_s is not None and at_s > duration_s:
             expected = f"expected at most {duration_s:g} (duration_s)"
             problems.add("workload", key, f"{at_s:g} is after the end; {expected}")
-    return options
-
-
-def _workload_files(problems: Problems, options: WorkloadOptions, folder: Path) -> WorkloadOptions:
-    """Resolves the files of a workload, and checks a schema and what excludes what."""
-    if options.schema is not None:
-        options = replace(options, schema=str((folder / options.schema).resolve()))
-    if options.trace is not None:
-        options = replace(options, trace=str((folder / options.trace).resolve()))
-    if options.schema is not None:
-        share = None if options.selectivity_percent is None else options.selectivity_percent / 100
-        try:
-            Schema(Path(options.schema), share)
-        except SchemaError as error:
-            problems.add("workload", "schema", str(error))
-    elif options.selectivity_percent is not None:
-        problems.add("workload", "selectivity_percent", "needs workload.schema; expected both, or neither")
-    for one, other in (("schema", "distributions"), ("trace", "generator")):
-        if getattr(options, one) is not None and getattr(options, other) is not None:
-            problems.add("workload", one, f"and {other} exclude each other; expected one of them")
-    return options
 
 
 def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, duration_s: float) -> None:

@@ -11,24 +11,28 @@ says otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
-from router.options import SECONDS_MAX, Unit, option, setting
+from router.options import SECONDS_MAX, Unit, option, options_of, setting
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import (
+    CONTENTS,
     DEFAULT_SCHEME,
     DEFAULT_SERVICE,
     SCHEMES,
     SERVICES,
     ChosenOptions,
     PrivacyMode,
+    RouterOptions,
     options_of_service,
 )
+from router.protocol.services.base import Session
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
@@ -119,6 +123,15 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "of_kind", options_of_service(self.kind, self.of_kind))
 
+    def commands(self, covering: str) -> Collection[str]:
+        """Returns the commands of the application socket, such as `set_predicate`.
+
+        Args:
+            covering: that of [protocol].
+        """
+        session: Session = SERVICES[self.kind].session(0, CONTENTS[covering]())
+        return session.commands()
+
 
 @dataclass(frozen=True)
 class ProtocolOptions(ChosenOptions):
@@ -194,11 +207,13 @@ class WorkloadOptions:
         None,
         "Folder of the files `*.dist` of the authors' workload generator, from which names, types, "
         "operators and values are drawn; default: the testbed's own vocabulary.",
+        path=True,
         example="distributions",
     )
     schema: str | None = setting(
         None,
         "File of attributes, in the place of the testbed's own vocabulary (docs/how-to/workloads.md).",
+        path=True,
         example="flights.toml",
     )
     selectivity_percent: float | None = setting(
@@ -214,6 +229,7 @@ class WorkloadOptions:
         None,
         "File of requests (.csv, or .jsonl as a run's workload), in the place of drawn senders and "
         "receivers.",
+        path=True,
         example="requests.csv",
     )
     generator: str | None = setting(
@@ -295,6 +311,7 @@ class SecurityOptions:
         None,
         "File of the network keys (`cbcb keys`), from which those of the run are derived; default: a key "
         "made from the seed.",
+        path=True,
         example="network.keys",
     )
 
@@ -302,6 +319,7 @@ class SecurityOptions:
         None,
         "Folder of the signing keys of mode `signed` (`cbcb keys issuers`), from which those of the run "
         "are derived; default: keys made from the seed.",
+        path=True,
         example="signing-keys",
     )
 
@@ -340,6 +358,7 @@ class PrivacyOptions:
         None,
         "Key file of the members (`cbcb keys`), with the parameters of its encoding in place of those "
         "below; default: keys made from the seed.",
+        path=True,
         example="members.keys",
     )
     bits: int = setting(
@@ -459,6 +478,22 @@ class Experiment:
         unit=Unit.EXPERIMENT_SECONDS,
     )
     record: bool = setting(True, "Emulated routers record their input and their answers, for `cbcb replay`.")
+
+    @property
+    def router_options(self) -> RouterOptions:
+        """The options of every router, in emulation and simulation alike."""
+        return RouterOptions(
+            **{each.key: getattr(self.protocol, each.key) for each in options_of(ChosenOptions)},
+            scheme=self.routing.scheme,
+            service=self.service.kind,
+            privacy=self.privacy.mode,
+            service_options=self.service.of_kind,
+        )
+
+    @property
+    def commands(self) -> Collection[str]:
+        """The commands of the routers' application sockets."""
+        return self.service.commands(self.protocol.covering)
 
     @property
     def lag_max_wall_s(self) -> float:

@@ -10,7 +10,6 @@ from random import Random
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from testbed.experiments.config.model import Experiment, WorkloadOptions
-from testbed.experiments.config.router_options import commands
 from testbed.experiments.drawing import drawing
 from testbed.experiments.drawing.distributions import Distributions
 from testbed.experiments.drawing.drawing import Contents
@@ -95,7 +94,7 @@ def _check_names(experiment: Experiment, items: list[Item]) -> None:
 def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     """The workload of [workload.attention], generated as it is read, and the events of the experiment."""
     demand, end_s = Demand.of(experiment), experiment.duration_s
-    served = set(commands(experiment.service, experiment.protocol))
+    served = set(experiment.commands)
     requests = next((each for needed, each in REQUESTS.items() if served.issuperset(needed)), None)
     if requests is None:
         expected = " or ".join(", ".join(needed) for needed in REQUESTS)

@@ -15,7 +15,6 @@ from router.options import options_of
 from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.router_options import commands
 from testbed.experiments.events.event import ApplicationEvent, check_node
 from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload.model import CONTENT, Item
@@ -71,7 +70,7 @@ def read_trace(path: Path, experiment: Experiment) -> list[Item]:
     if path.suffix not in (".csv", ".jsonl"):
         raise InputError(f"{path}: expected a trace whose name ends in .csv or .jsonl")
     items = []
-    served = commands(experiment.service, experiment.protocol)
+    served = experiment.commands
     try:
         # Spreadsheets write a byte order mark before the first column.
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -226,7 +225,7 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
         known = unknown("generator", name, offered) if offered else f"no package offers {name!r}"
         raise InputError(f"workload.generator: {known} (entry points of the group {GROUP})")
     place = f"workload.generator: {name}"
-    served = commands(experiment.service, experiment.protocol)
+    served = experiment.commands
     items = []
     for number, item in enumerate(_made(place, offered[name], experiment, random), 1):
         if not isinstance(item, Item):

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from router.options import Unit, options_of
 from router.protocol.options import RouterOptions
-from testbed.experiments.config.model import ProtocolOptions, RoutingOptions, ServiceOptions
-from testbed.experiments.config.router_options import router_options
+from testbed.experiments.config.model import Experiment, ProtocolOptions, RoutingOptions
+from topos.generators import ring
+
+
+def _experiment(protocol: ProtocolOptions | None = None, routing: RoutingOptions | None = None) -> Experiment:
+    return Experiment(
+        "options",
+        1,
+        1.0,
+        1.0,
+        ring(3),
+        protocol=protocol or ProtocolOptions(),
+        routing=routing or RoutingOptions(),
+    )
 
 
 def test_a_router_gets_the_options_of_the_experiment_as_they_are() -> None:
     protocol = ProtocolOptions(ra_period_s=60.0, ra_jitter_s=6.0, sr_timeout_s=24.0, max_filters=7)
-    assert router_options(protocol, RoutingOptions("pif"), ServiceOptions()) == RouterOptions(
+    assert _experiment(protocol, RoutingOptions("pif")).router_options == RouterOptions(
         ra_period_s=60.0, ra_jitter_s=6.0, sr_timeout_s=24.0, max_filters=7
     )
 
 
 def test_the_scheme_comes_from_the_section_on_routing() -> None:
-    assert router_options(ProtocolOptions(), RoutingOptions("pif-strict")).scheme == "pif-strict"
+    assert _experiment(routing=RoutingOptions("pif-strict")).router_options.scheme == "pif-strict"
 
 
 def test_the_defaults_of_experiments_are_those_of_routers() -> None:
-    assert router_options(ProtocolOptions()) == RouterOptions()
+    assert _experiment().router_options == RouterOptions()
 
 
 def test_every_time_of_a_router_is_in_experiment_seconds() -> None:
