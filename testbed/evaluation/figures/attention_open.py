@@ -5,118 +5,46 @@ Section 5 of the paper evaluates one setting.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from testbed.evaluation.figures.attention import PAPER_SAVES, STRATEGIES, safety
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, Table
 
-_SHIPPED = "as shipped"
-_EXACT, _DIVIDED = 'history = "exact"', 'fan_out = "divided"'
-_BOTH = f"{_EXACT}, {_DIVIDED}"
+#: The keys that a variant sets.
+Overrides = Mapping[str, str]
+
 #: A share of starved rounds that counts as few, of the specification.
 _FEW = 0.01
-
-#: Name of a variant -> the keys that it sets.
-Variants = dict[str, Mapping[str, str]]
-
-
-def _topology(nodes: int) -> Variants:
-    """Graphs of average degree 2 "following a power-law distribution", and of degree 4."""
-    drawn = f'{{ generator = "power_law", nodes = {nodes}, least_degree = 1 }}'
-    return {
-        "links_per_node = 2": {"topology.links_per_node": "2"},
-        'generator = "power_law", least_degree = 1': {"topology": drawn},
-    }
-
-
+#: Max of the runs, and of those with paced links: with less, the links are not full.
+_MAX, _PACED_MAX = 10, 50
+_SHIPPED: Overrides = {}
+_EXACT, _DIVIDED = {"service.history": "exact"}, {"service.fan_out": "divided"}
 #: Where the text of the paper has two readings, or its numbers are not reached.
-_READINGS: Variants = {
-    _SHIPPED: {},
-    _EXACT: {"service.history": "exact"},
-    _DIVIDED: {"service.fan_out": "divided"},
-    _BOTH: {"service.history": "exact", "service.fan_out": "divided"},
-    'remote = "all"': {"service.remote": "all"},
-    "count_in_transit = true": {"service.count_in_transit": "true"},
-    "en_route = true": {"service.en_route": "true"},
-    'draw = "uniform"': {"workload.attention.draw": "uniform"},
-    'pick = "uniform"': {"workload.attention.pick": "uniform"},
-}
+_READINGS: Sequence[Overrides] = (
+    *(_SHIPPED, _EXACT, _DIVIDED, _EXACT | _DIVIDED),
+    {"service.remote": "all"},
+    {"service.count_in_transit": "true"},
+    {"service.en_route": "true"},
+    {"workload.attention.draw": "uniform"},
+    {"workload.attention.pick": "uniform"},
+)
 #: Table 1 with ten times its routers and publications.
-_LARGE: Variants = {
-    "nodes = 1000, publications = 5000000": {
-        "topology.nodes": "1000",
-        "workload.attention.publications": "5000000",
-    }
+_LARGE = {"topology.nodes": "1000", "workload.attention.publications": "5000000"}
+_POLICIES = {
+    key: [*({f"service.{key}": policy} for policy in ("mf", "lru", "mru", "mfu")), *by_type]
+    for key, by_type in {
+        "selection": [{"service.selection_types": "true"}],
+        "replacement": [
+            {"service.replacement_types": f"{each}-first"} for each in ("pending", "disseminated")
+        ],
+    }.items()
 }
-_SELECTION: Variants = {
-    **{f'selection = "{name}"': {"service.selection": name} for name in ("mf", "lru", "mru", "mfu")},
-    "selection_types = true": {"service.selection_types": "true"},
-}
-_REPLACEMENT: Variants = {
-    **{f'replacement = "{name}"': {"service.replacement": name} for name in ("mf", "lru", "mru", "mfu")},
-    **{
-        f'replacement_types = "{name}"': {"service.replacement_types": name}
-        for name in ("pending-first", "disseminated-first")
-    },
-}
-
-
 #: The last is that of `diallo-small`.
 _CACHES = (50, 100, 200, 400)
-
-
-def _cached(size: int, flushed: bool) -> str:
-    keys = [f"cache_publications = {size}"] if size != _CACHES[-1] else []
-    keys += ['flushing = "neighbour"'] if flushed else []
-    return ", ".join(keys) or _SHIPPED
-
-
-_CACHE: Variants = {
-    _cached(size, flushed): {
-        **({"service.cache_publications": f"{size}"} if size != _CACHES[-1] else {}),
-        **({"service.flushing": "neighbour"} if flushed else {}),
-    }
-    for size, flushed in product(_CACHES, (False, True))
-}
-
-
-def _lossy(percent: float, topped_up: bool) -> str:
-    return f"loss_percent = {percent:g}" + (", top_up_s = 5" if topped_up else "")
-
-
-_LOSSES = (0.5, 2.0, 5.0)
-_LOSS: Variants = {
-    _lossy(percent, topped_up): {
-        "links.loss_percent": f"{percent:g}",
-        **({"service.top_up_s": "5"} if topped_up else {}),
-    }
-    for percent, topped_up in product(_LOSSES, (False, True))
-}
-#: A frame crosses up to 8 links.
-_DELAY: Variants = {
-    f"delay_ms = {delay}": {
-        "links.delay_ms": f"{delay}",
-        "oracle.in_flight_window_s": f"{max(0.5, delay / 100):g}",
-    }
-    for delay in (10, 100, 1000)
-}
-
-
-#: Max of the runs with paced links: with less, the links are not full.
-_PACED_MAX = 50
-
-
-def _paced(pace_mbps: float, scheduler: str) -> str:
-    return f'max = {_PACED_MAX}, pace_mbps = {pace_mbps:g}, scheduler = "{scheduler}"'
-
-
+_LOSSES, _DELAYS_MS = ("0.5", "2", "5"), (10, 100, 1000)
 _PACES, _SCHEDULERS = (0.005, 0.01, 0.02), ("fifo", "cbf")
-_PACING: Variants = {
-    _paced(pace_mbps, scheduler): {"service.pace_mbps": f"{pace_mbps}", "service.scheduler": scheduler}
-    for pace_mbps, scheduler in product(_PACES, _SCHEDULERS)
-}
-_SMALL = _SELECTION | _REPLACEMENT | _CACHE | _LOSS | _DELAY
 
 #: Heading of a column -> the key of the measurement, and the factor of its unit.
 _COLUMNS: Mapping[str, tuple[str, float]] = {
@@ -129,35 +57,41 @@ _COLUMNS: Mapping[str, tuple[str, float]] = {
 }
 
 
-class _Measured:
-    """The measurements with one strategy, by the names of variants."""
+def _topologies(nodes: int) -> Iterator[Overrides]:
+    """Graphs of average degree 2 "following a power-law distribution", and of degree 4."""
+    yield {"topology.links_per_node": "2"}
+    yield {"topology": f'{{ generator = "power_law", nodes = {nodes}, least_degree = 1 }}'}
 
-    def __init__(self, results: Results, strategy: str) -> None:
-        self.name = strategy.upper()
-        self._results = results
-        self._cases = {case.facts["variant"]: case for case in results if case.facts["strategy"] == strategy}
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cases)
+def _cached(size: int, flushed: bool) -> Overrides:
+    keys = {"service.cache_publications": f"{size}"} if size != _CACHES[-1] else {}
+    return keys | ({"service.flushing": "neighbour"} if flushed else {})
 
-    def __contains__(self, variant: str) -> bool:
-        return variant in self._cases
 
-    def values(self, variant: str, key: str) -> list[float]:
-        """Returns a number of every run of a variant."""
-        return self._results.values(self._cases[variant], key)
+def _lossy(percent: str, topped_up: bool) -> Overrides:
+    return {"links.loss_percent": percent} | ({"service.top_up_s": "5"} if topped_up else {})
 
-    def median(self, variant: str, key: str) -> float:
-        """Returns the median of a number over the seeds; NaN without a run."""
-        return self._results.median(self._cases[variant], key)
 
-    def band(self, variant: str, key: str, scale: float = 1.0) -> str:
-        """Returns the median of a number over the seeds with its quantiles, as text."""
-        return self._results.band(self._cases[variant], key, scale)
+def _delayed(delay_ms: int) -> Overrides:
+    # A frame crosses up to 8 links.
+    return {"links.delay_ms": f"{delay_ms}", "oracle.in_flight_window_s": f"{max(0.5, delay_ms / 100):g}"}
 
-    def curves(self, variants: Mapping[str, float], key: str) -> list[list[tuple[float, float]]]:
-        """Returns a curve for each seed: a number against the value that a variant stands for."""
-        return self._results.curves_over([(x, self._cases[name]) for name, x in variants.items()], key)
+
+def _paced(pace_mbps: float, scheduler: str) -> Overrides:
+    return {"service.pace_mbps": f"{pace_mbps}", "service.scheduler": scheduler}
+
+
+def _name(overrides: Overrides) -> str:
+    """Names a variant by what it sets, as in a file: with the number of nodes and the window left out."""
+    if "topology" in overrides:
+        return 'generator = "power_law", least_degree = 1'
+    keys = {key.rpartition(".")[2]: value for key, value in overrides.items()}
+    keys.pop("in_flight_window_s", None)
+    if "pace_mbps" in keys:
+        keys = {"max": f"{_PACED_MAX}", **keys}
+    plain = re.compile(r"[\d.]+|true|false").fullmatch
+    texts = (f"{key} = {value}" if plain(value) else f'{key} = "{value}"' for key, value in keys.items())
+    return ", ".join(texts) or "as shipped"
 
 
 class AttentionOpen(Reproduction):
@@ -187,201 +121,184 @@ class AttentionOpen(Reproduction):
 
     def cases(self, size: str) -> list[Case]:
         if size == "large":
-            return [_case("diallo", *each) for each in _with_strategies(_LARGE)]
+            return _cases("diallo", [_LARGE])
         if size == "paper":
-            variants = _READINGS | _topology(100)
-            return [_case("diallo", *each) for each in _with_strategies(variants)]
-        variants = _READINGS | _topology(25) | _SMALL
-        return [
-            *(_case("diallo-small", *each) for each in _with_strategies(variants)),
-            *(_case("diallo-small", *each, most=_PACED_MAX) for each in _with_strategies(_PACING)),
-        ]
+            return _cases("diallo", [*_READINGS, *_topologies(100)])
+        variants = [*_READINGS, *_topologies(25), *_POLICIES["selection"], *_POLICIES["replacement"]]
+        variants += [_cached(*each) for each in product(_CACHES, (False, True)) if _cached(*each)]
+        variants += [_lossy(*each) for each in product(_LOSSES, (False, True))]
+        variants += [_delayed(each) for each in _DELAYS_MS]
+        paced = [_paced(*each) for each in product(_PACES, _SCHEDULERS)]
+        return [*_cases("diallo-small", variants), *_cases("diallo-small", paced, _PACED_MAX)]
 
     def judge(self, results: Results) -> Iterator[Statement]:
-        for strategy in STRATEGIES:
-            measured = _Measured(results, strategy)
-            for statements in (_starved, _readings, _policies, _flushing, _faults, _pacing):
-                yield from statements(measured)
+        for strategy, cases in _by_strategy(results).items():
+            yield from _statements(results, cases, strategy)
         yield safety(results)
 
     def panels(self, results: Results) -> list[Panel]:
-        return [
-            panel
-            for strategy in STRATEGIES
-            for panel in _panels(_Measured(results, strategy))
-            if panel.curves
-        ]
+        by_strategy = _by_strategy(results).items()
+        found = [panel for strategy, cases in by_strategy for panel in _panels(results, cases, strategy)]
+        return [panel for panel in found if panel.curves]
 
     def tables(self, results: Results) -> list[Table]:
-        found = []
-        for strategy in STRATEGIES:
-            measured = _Measured(results, strategy)
-            rows = [
-                [f"`{variant}`", *(measured.band(variant, key, scale) for key, scale in _COLUMNS.values())]
-                for variant in measured
-            ]
-            columns = ["variant", *_COLUMNS]
-            found.append(Table(f"{measured.name}, median [10 %, 90 %] over the seeds", columns, rows))
-        return found
-
-
-def _case(base: str, strategy: str, variant: str, overrides: Mapping[str, str], most: int = 10) -> Case:
-    facts = {
-        "base": base,
-        "strategy": strategy,
-        "max": most,
-        "variant": variant,
-        "overrides": dict(overrides),
-    }
-    return Case(f"{strategy}, {variant}", {}, facts)
-
-
-def _with_strategies(variants: Variants) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    for strategy, (variant, overrides) in product(STRATEGIES, variants.items()):
-        yield strategy, variant, overrides
-
-
-# The statements about one strategy; none about variants that are not among the cases.
-
-
-def _starved(measured: _Measured) -> list[Statement]:
-    return [
-        Statement(
-            f"{measured.name}: {variant}, few rounds starve",
-            f"at most {_FEW:.0%}",
-            f"{measured.band(variant, 'starvation', 100)} %",
-            measured.median(variant, "starvation") <= _FEW,
-        )
-        for variant in (_SHIPPED, *_LARGE)
-        if variant in measured
-    ]
-
-
-def _readings(measured: _Measured) -> list[Statement]:
-    if _BOTH not in measured:
-        return []
-    name = measured.name
-    saved = {each: measured.median(each, "saved_bandwidth") for each in (_SHIPPED, _EXACT)}
-    excess = {each: measured.median(each, "overload") for each in (_SHIPPED, _DIVIDED)}
-    return [
-        Statement(
-            f"{name}: a refreshed subscription that may take all that it has not had costs less bandwidth",
-            f"`{_EXACT}` saves more than {_SHIPPED}",
-            f"{measured.band(_EXACT, 'saved_bandwidth', 100)} % against "
-            f"{measured.band(_SHIPPED, 'saved_bandwidth', 100)} %",
-            saved[_EXACT] > saved[_SHIPPED],
-        ),
-        Statement(
-            f"{name}: a SUB that divides what is lacking among children brings less in excess",
-            f"fewer with `{_DIVIDED}` than {_SHIPPED}",
-            f"{measured.band(_DIVIDED, 'overload')} against {measured.band(_SHIPPED, 'overload')}; "
-            f"{measured.band(_DIVIDED, 'saved_bandwidth', 100)} % saved, "
-            f"{measured.band(_DIVIDED, 'starvation', 100)} % of the rounds starved",
-            excess[_DIVIDED] < excess[_SHIPPED],
-        ),
-        Statement(
-            f"{name}: the saved bandwidth with both, beside the paper's",
-            f"up to {PAPER_SAVES[measured.name.lower()]:.0%} saved",
-            f"`{_BOTH}`: {measured.band(_BOTH, 'saved_bandwidth', 100)} % saved, "
-            f"{measured.band(_BOTH, 'starvation', 100)} % of the rounds starved",
-            None,
-        ),
-    ]
-
-
-def _policies(measured: _Measured) -> list[Statement]:
-    spreads = {}
-    for option, variants in (("selection", _SELECTION), ("replacement", _REPLACEMENT)):
-        saved = [
-            measured.median(each, "saved_bandwidth") for each in (_SHIPPED, *variants) if each in measured
+        return [
+            Table(
+                f"{strategy.upper()}, median [10 %, 90 %] over the seeds",
+                ["variant", *_COLUMNS],
+                [
+                    [f"`{name}`", *(results.band(case, *column) for column in _COLUMNS.values())]
+                    for name, case in cases.items()
+                ],
+            )
+            for strategy, cases in _by_strategy(results).items()
         ]
-        if len(saved) < 1 + len(variants):
-            return []
-        spreads[option] = max(saved) - min(saved)
+
+
+def _cases(base: str, variants: Sequence[Overrides], most: int = _MAX) -> list[Case]:
     return [
-        Statement(
-            f"{measured.name}: replacement matters more than selection",
+        Case(
+            f"{strategy}, {_name(overrides)}",
+            {},
+            {
+                "base": base,
+                "strategy": strategy,
+                "max": most,
+                "variant": _name(overrides),
+                "overrides": dict(overrides),
+            },
+        )
+        for strategy, overrides in product(STRATEGIES, variants)
+    ]
+
+
+def _by_strategy(results: Results) -> dict[str, dict[str, Case]]:
+    """Returns the cases by strategy and the name of the variant."""
+    found: dict[str, dict[str, Case]] = {strategy: {} for strategy in STRATEGIES}
+    for case in results:
+        found[case.facts["strategy"]][case.facts["variant"]] = case
+    return found
+
+
+def _statements(results: Results, cases: Mapping[str, Case], strategy: str) -> Iterator[Statement]:
+    """The statements about a strategy; none about variants that are not among the cases."""
+
+    def has(overrides: Overrides) -> bool:
+        return _name(overrides) in cases
+
+    def median(overrides: Overrides, key: str) -> float:
+        return results.median(cases[_name(overrides)], key)
+
+    def band(overrides: Overrides, key: str, scale: float = 100) -> str:
+        text = results.band(cases[_name(overrides)], key, scale)
+        return f"{text} %" if scale == 100 else text
+
+    name = strategy.upper()
+    for each in filter(has, (_SHIPPED, _LARGE)):
+        yield Statement(
+            f"{name}: {_name(each)}, few rounds starve",
+            f"at most {_FEW:.0%}",
+            band(each, "starvation"),
+            median(each, "starvation") <= _FEW,
+        )
+    if has(both := _EXACT | _DIVIDED):
+        yield Statement(
+            f"{name}: a refreshed subscription that may take all that it has not had costs less bandwidth",
+            f"`{_name(_EXACT)}` saves more than as shipped",
+            f"{band(_EXACT, 'saved_bandwidth')} against {band(_SHIPPED, 'saved_bandwidth')}",
+            median(_EXACT, "saved_bandwidth") > median(_SHIPPED, "saved_bandwidth"),
+        )
+        yield Statement(
+            f"{name}: a SUB that divides what is lacking among children brings less in excess",
+            f"fewer with `{_name(_DIVIDED)}` than as shipped",
+            f"{band(_DIVIDED, 'overload', 1)} against {band(_SHIPPED, 'overload', 1)}; "
+            f"{band(_DIVIDED, 'saved_bandwidth')} saved, "
+            f"{band(_DIVIDED, 'starvation')} of the rounds starved",
+            median(_DIVIDED, "overload") < median(_SHIPPED, "overload"),
+        )
+        yield Statement(
+            f"{name}: the saved bandwidth with both, beside the paper's",
+            f"up to {PAPER_SAVES[strategy]:.0%} saved",
+            f"`{_name(both)}`: {band(both, 'saved_bandwidth')} saved, "
+            f"{band(both, 'starvation')} of the rounds starved",
+            None,
+        )
+    if all(has(each) for variants in _POLICIES.values() for each in variants):
+        saved = {
+            key: [median(each, "saved_bandwidth") for each in (_SHIPPED, *variants)]
+            for key, variants in _POLICIES.items()
+        }
+        spreads = {key: max(values) - min(values) for key, values in saved.items()}
+        yield Statement(
+            f"{name}: replacement matters more than selection",
             "saved bandwidth of the best policy less that of the worst",
-            ", ".join(f"{option} {spread:.1%}" for option, spread in spreads.items()),
+            ", ".join(f"{key} {spread:.1%}" for key, spread in spreads.items()),
             spreads["replacement"] > spreads["selection"],
         )
-    ]
-
-
-def _flushing(measured: _Measured) -> list[Statement]:
-    if _cached(_CACHES[0], True) not in measured:
-        return []
-    pairs = {
-        size: (
-            measured.median(_cached(size, False), "saved_bandwidth"),
-            measured.median(_cached(size, True), "saved_with_flushes"),
-        )
-        for size in _CACHES
-    }
-    return [
-        Statement(
-            f"{measured.name}: flushing costs more bandwidth than it saves, with any cache",
+    if has(_cached(_CACHES[0], True)):
+        pairs = {
+            size: (
+                median(_cached(size, False), "saved_bandwidth"),
+                median(_cached(size, True), "saved_with_flushes"),
+            )
+            for size in _CACHES
+        }
+        yield Statement(
+            f"{name}: flushing costs more bandwidth than it saves, with any cache",
             "less saved, FLUSHes counted, than without flushing",
             ", ".join(f"{size}: {flushed:.1%}, not {off:.1%}" for size, (off, flushed) in pairs.items()),
             all(flushed < off for off, flushed in pairs.values()),
         )
-    ]
-
-
-def _faults(measured: _Measured) -> Iterator[Statement]:
-    if _lossy(_LOSSES[0], False) not in measured:
-        return
-    for what, names in (
+    for what, variants in (
         ("loses frames", [_lossy(percent, False) for percent in _LOSSES]),
         ("loses frames and SUBs are sent twice", [_lossy(percent, True) for percent in _LOSSES]),
-        ("has links with delays", list(_DELAY)),
+        ("has links with delays", [_delayed(each) for each in _DELAYS_MS]),
     ):
-        starved = ", ".join(f"`{each}`: {measured.band(each, 'starvation', 100)} %" for each in names)
-        yield Statement(f"{measured.name}: rounds starved where the network {what}", "none", starved, None)
-
-
-def _pacing(measured: _Measured) -> list[Statement]:
-    if _paced(_PACES[0], "cbf") not in measured:
-        return []
-    satisfied = {
-        pace: [measured.median(_paced(pace, each), "satisfied") for each in _SCHEDULERS] for pace in _PACES
-    }
-    return [
-        Statement(
-            f"{measured.name}: priority forwarding satisfies more rounds where links are full",
+        if all(map(has, variants)):
+            starved = ", ".join(f"`{_name(each)}`: {band(each, 'starvation')}" for each in variants)
+            yield Statement(f"{name}: rounds starved where the network {what}", "none", starved, None)
+    if has(_paced(_PACES[0], "cbf")):
+        satisfied = {
+            pace: [median(_paced(pace, each), "satisfied") for each in _SCHEDULERS] for pace in _PACES
+        }
+        yield Statement(
+            f"{name}: priority forwarding satisfies more rounds where links are full",
             '`scheduler = "cbf"` above `"fifo"` with each `pace_mbps`',
             ", ".join(f"{pace:g}: {cbf:.1%}, not {fifo:.1%}" for pace, (fifo, cbf) in satisfied.items()),
             all(cbf > fifo for fifo, cbf in satisfied.values()),
         )
-    ]
 
 
-def _panels(measured: _Measured) -> Sequence[Panel]:
-    def points(variant: str) -> list[list[tuple[float, float]]]:
-        excess, saved = (measured.values(variant, key) for key in ("overload", "saved_bandwidth"))
-        return [[point] for point in zip(excess, saved, strict=True)]
+def _panels(results: Results, cases: Mapping[str, Case], strategy: str) -> Iterator[Panel]:
+    def curves(variants: Mapping[float, Overrides], key: str) -> list[list[tuple[float, float]]]:
+        names = {x: _name(each) for x, each in variants.items()}
+        drawn = set(names.values()) <= cases.keys()
+        return results.curves_over([(x, cases[name]) for x, name in names.items()], key) if drawn else []
 
-    def curves(names: Mapping[str, float], key: str) -> list[list[tuple[float, float]]]:
-        return measured.curves(names, key) if all(name in measured for name in names) else []
-
-    readings = {variant: points(variant) for variant in measured if variant in _READINGS | _LARGE}
-    off, flushed = ({_cached(size, each): float(size) for size in _CACHES} for each in (False, True))
-    paced = {each: {_paced(pace, each): pace for pace in _PACES} for each in _SCHEDULERS}
+    name, known = strategy.upper(), set(map(_name, (*_READINGS, _LARGE)))
+    readings = {
+        variant: [
+            [point]
+            for point in zip(
+                results.values(case, "overload"), results.values(case, "saved_bandwidth"), strict=True
+            )
+        ]
+        for variant, case in cases.items()
+        if variant in known
+    }
+    off, flushed = ({float(size): _cached(size, each) for size in _CACHES} for each in (False, True))
     caches = {
         "not flushed": curves(off, "saved_bandwidth"),
         "flushed": curves(flushed, "saved_bandwidth"),
         "flushed, FLUSHes counted": curves(flushed, "saved_with_flushes"),
     }
-    satisfied = {each: curves(names, "satisfied") for each, names in paced.items()}
-    name = measured.name
-    return [
-        Panel(f"{name}: readings", "saved", readings, x="publications in excess", points=True),
-        Panel(f"{name}: caches", "saved", _drawn(caches), x="cached publications", points=True),
-        Panel(f"{name}: links", "satisfied rounds", _drawn(satisfied), x="Mbit/s", points=True),
-    ]
-
-
-def _drawn(
-    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]],
-) -> Mapping[str, Sequence[Sequence[tuple[float, float]]]]:
-    return {label: each for label, each in curves.items() if each}
+    satisfied = {
+        each: curves({pace: _paced(pace, each) for pace in _PACES}, "satisfied") for each in _SCHEDULERS
+    }
+    yield Panel(f"{name}: readings", "saved", readings, x="publications in excess", points=True)
+    for title, y, x, found in (
+        ("caches", "saved", "cached publications", caches),
+        ("links", "satisfied rounds", "Mbit/s", satisfied),
+    ):
+        drawn = {label: each for label, each in found.items() if each}
+        yield Panel(f"{name}: {title}", y, drawn, x=x, points=True)
