@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,22 +21,26 @@ _PREDICATES = 100
 class Cell:
     """The content of a cell; `value` is its sort key (None: its text), `bad` highlights it.
 
-    `rest` is the hidden part of a folded text.
+    `rest` is the hidden part of a folded text; `numeric` says that the column is of numbers.
     """
 
     text: str
     value: float | None = None
     bad: bool = False
     rest: str = ""
+    numeric: bool = False
+
+
+#: Heading -> cell.
+Row = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table: its caption, its headings (with True for columns of numbers), its rows."""
+    """A table: its caption and its rows, which have the same headings."""
 
     caption: str
-    columns: tuple[tuple[str, bool], ...]
-    rows: list[list[Cell]]
+    rows: list[Row]
 
 
 def all_sheets(run: RunData) -> dict[str, Sheet]:
@@ -72,21 +75,21 @@ def links(run: RunData) -> Sheet:
         known = not limited or link.bandwidth_mbps
         peak = float(peaks.get(index, 0.0)) if known else None
         rows.append(
-            [
-                *(_node(run.topology, node) for node in (u, v)),
-                *(_count(value) for value in (link.cost, forward, back, messages)),
-                *(_count(value) for value in (forward + back - messages, sizes.get(index, 0))),
-                _peak(peak, limited),
-            ]
+            {
+                "u": _node(run.topology, u),
+                "v": _node(run.topology, v),
+                "Cost": _count(link.cost),
+                "Frames u to v": _count(forward),
+                "Frames v to u": _count(back),
+                "Messages": _count(messages),
+                "Control": _count(forward + back - messages),
+                "Bytes": _count(sizes.get(index, 0)),
+                "Peak utilisation" if limited else "Peak kbit/s": _peak(peak, limited),
+            }
         )
     return Sheet(
         "Frames over the whole run. The peak is that of the fuller direction in any time bin.",
-        (
-            *((name, True) for name in ("u", "v", "Cost", "Frames u to v", "Frames v to u", "Messages")),
-            *(("Control", True), ("Bytes", True)),
-            ("Peak utilisation" if limited else "Peak kbit/s", True),
-        ),
-        _by_value(rows, lambda row: (row[3].value or 0) + (row[4].value or 0)),
+        _most(rows, "Frames u to v", "Frames v to u"),
     )
 
 
@@ -99,46 +102,44 @@ def properties(run: RunData) -> Sheet:
             for end in ("since_ns", "until_ns")
         )
         rows.append(
-            [
-                *(Cell(numbers.seconds(at), at) for at in (since, until)),
-                *(_node(run.topology, found[end]) for end in ("sender", "receiver")),
-                Cell(found["property"]),
-                *(Cell(numbers.significant(found[key]), found[key]) for key in ("required", "measured")),
-                _count(found["frames"]),
-            ]
+            {
+                "From": _number(numbers.seconds(since), since),
+                "Until": _number(numbers.seconds(until), until),
+                "Sender": _node(run.topology, found["sender"]),
+                "Receiver": _node(run.topology, found["receiver"]),
+                "Property": Cell(found["property"]),
+                "Required": _number(numbers.significant(found["required"]), found["required"]),
+                "Measured": _number(numbers.significant(found["measured"]), found["measured"]),
+                "Frames": _count(found["frames"]),
+            }
         )
-    rows.sort(key=lambda row: row[0].value or 0.0)
+    rows.sort(key=lambda row: row["From"].value or 0.0)
     return Sheet(
         "Each direction of a link, from one change of its properties to the next, with the frames by which "
         "the property was measured.",
-        (
-            *((name, True) for name in ("From", "Until", "Sender", "Receiver")),
-            ("Property", False),
-            *((name, True) for name in ("Required", "Measured", "Frames")),
-        ),
         rows,
     )
 
 
 def savings(run: RunData) -> Sheet:
     """Returns the message crossings of the whole network, then of each direction of a link."""
-    ways = ("cbcb", "broadcast", "unicast", "minimal")
-    table = run.tables["link_savings"]
+    ways = {"CBCB": "cbcb", "Broadcast": "broadcast", "Unicast": "unicast", "Minimal tree": "minimal"}
     totals = run.summary.get("message_crossings") or {}
     rows = [
-        [
-            *(_node(run.topology, node) for node in (row.from_node, row.to_node)),
-            *(_count(getattr(row, way)) for way in ways),
-        ]
-        for row in table.itertuples()
+        {
+            "From": _node(run.topology, row.from_node),
+            "To": _node(run.topology, row.to_node),
+            **{heading: _count(getattr(row, way)) for heading, way in ways.items()},
+        }
+        for row in run.tables["link_savings"].itertuples()
     ]
-    whole = [[Cell("all"), Cell("all"), *(_count(totals.get(way)) for way in ways)]] if rows else []
+    ends = {"From": _number("all", None), "To": _number("all", None)}
+    whole = [ends | {heading: _count(totals.get(way)) for heading, way in ways.items()}] if rows else []
     return Sheet(
         "Messages on links: as captured; to every router along the tree of the source; a copy to each router "
         "that expects the message, on the path of least cost; along the part of the tree that leads to these "
         "routers.",
-        tuple((name, True) for name in ("From", "To", "CBCB", "Broadcast", "Unicast", "Minimal tree")),
-        whole + _by_value(rows, lambda row: row[2].value or 0),
+        whole + _most(rows, "CBCB"),
     )
 
 
@@ -148,31 +149,19 @@ def talkers(run: RunData) -> Sheet:
     for node, of_node in run.tables["talkers"].groupby("node"):
         sent = {str(kind): int(count) for kind, count in of_node.groupby("type")["frames_sent"].sum().items()}
         rows.append(
-            [
-                _node(run.topology, node),
-                _count(of_node["frames_sent"].sum()),
-                _count(sent.get("MSG", 0)),
-                _count(sum(sent.get(kind, 0) for kind in ("RA", "SR", "UR"))),
-                _count(of_node["bytes_sent"].sum()),
-                _count(of_node["frames_received"].sum()),
-                _count(of_node["bytes_received"].sum()),
-            ]
+            {
+                "Router": _node(run.topology, node),
+                "Frames sent": _count(of_node["frames_sent"].sum()),
+                "Messages": _count(sent.get("MSG", 0)),
+                "Control": _count(sum(sent.get(kind, 0) for kind in ("RA", "SR", "UR"))),
+                "Bytes sent": _count(of_node["bytes_sent"].sum()),
+                "Frames received": _count(of_node["frames_received"].sum()),
+                "Bytes received": _count(of_node["bytes_received"].sum()),
+            }
         )
     return Sheet(
         "Frames between a router and its switch: one to several neighbours leaves the router once.",
-        tuple(
-            (name, True)
-            for name in (
-                "Router",
-                "Frames sent",
-                "Messages",
-                "Control",
-                "Bytes sent",
-                "Frames received",
-                "Bytes received",
-            )
-        ),
-        _by_value(rows, lambda row: row[1].value or 0),
+        _most(rows, "Frames sent"),
     )
 
 
@@ -181,118 +170,90 @@ def predicates(run: RunData) -> Sheet:
     table = run.tables["predicates"]
     most = table.sort_values("deliveries", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
-        [
-            _folded(row.predicate),
-            _node(run.topology, row.node),
-            Cell(str(row.app)),
-            Cell(f"{row.from_s:.0f}–{row.until_s:.0f}", float(row.from_s)),
-            _count(row.deliveries),
-        ]
+        {
+            "Predicate": _folded(row.predicate),
+            "Node": _node(run.topology, row.node),
+            "Application": Cell(str(row.app)),
+            "In force (s)": _number(f"{row.from_s:.0f}–{row.until_s:.0f}", row.from_s),
+            "Deliveries": _count(row.deliveries),
+        }
         for row in most.itertuples()
     ]
-    return Sheet(
-        f"{_of_all(len(rows), len(table))} predicates that applications had in force, by their deliveries.",
-        (
-            ("Predicate", False),
-            ("Node", True),
-            ("Application", False),
-            ("In force (s)", True),
-            ("Deliveries", True),
-        ),
-        rows,
-    )
+    first = _of_all(len(rows), len(table))
+    return Sheet(f"{first} predicates that applications had in force, by their deliveries.", rows)
 
 
 def advertised(table: pd.DataFrame) -> Sheet:
     """Returns the predicates of RAs and URs by their bytes on links."""
     most = table.sort_values("body_bytes", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
-        [
-            _folded(row.predicate),
-            Cell(str(row.type)),
-            _count(row.issuers),
-            _count(row.crossings),
-            _count(row.body_bytes),
-        ]
+        {
+            "Predicate": _folded(row.predicate),
+            "In": Cell(str(row.type)),
+            "Issuers": _count(row.issuers),
+            "Link crossings": _count(row.crossings),
+            "Body bytes": _count(row.body_bytes),
+        }
         for row in most.itertuples()
     ]
-    return Sheet(
-        f"{_of_all(len(rows), len(table))} predicates in RAs and URs on links, by the bytes of their bodies.",
-        (
-            ("Predicate", False),
-            ("In", False),
-            ("Issuers", True),
-            ("Link crossings", True),
-            ("Body bytes", True),
-        ),
-        rows,
-    )
+    first = _of_all(len(rows), len(table))
+    return Sheet(f"{first} predicates in RAs and URs on links, by the bytes of their bodies.", rows)
 
 
 def captures(run: RunData) -> Sheet:
     """Returns every capture, the worst first."""
     devices = {one.identity.name: one.device for one in run.captures}
-    table = run.tables["captures"]
     rows = []
-    for row in table.itertuples():
+    for row in run.tables["captures"].itertuples():
         dropped, undecodable = int(row.dropped_by_kernel), int(row.frames_undecodable)
+        seen, last_s = (None if pd.isna(each) else each for each in (row.received_by_filter, row.last_s))
         defect = "" if pd.isna(row.defect) else str(row.defect)
         rows.append(
-            [
-                Cell(str(row.capture)),
-                Cell(devices.get(str(row.capture), "")),
-                _count(row.frames),
-                _count(row.bytes),
-                _count(None if pd.isna(row.received_by_filter) else row.received_by_filter),
-                Cell(numbers.count(dropped), dropped, bad=dropped > 0),
-                Cell(numbers.count(undecodable), undecodable, bad=undecodable > 0),
-                Cell(
-                    "–" if pd.isna(row.last_s) else f"{row.last_s:.1f}",
-                    None if pd.isna(row.last_s) else float(row.last_s),
-                ),
-                Cell(defect or "whole", bad=bool(defect)),
-            ]
+            {
+                "Capture": Cell(str(row.capture)),
+                "Device": Cell(devices.get(str(row.capture), "")),
+                "Frames": _count(row.frames),
+                "Bytes": _count(row.bytes),
+                "Seen by the filter": _count(seen),
+                "Dropped by the kernel": _count(dropped, bad=dropped > 0),
+                "Undecodable": _count(undecodable, bad=undecodable > 0),
+                "Last frame (s)": _number("–" if last_s is None else f"{last_s:.1f}", last_s),
+                "File": Cell(defect or "whole", bad=bool(defect)),
+            }
         )
-    return Sheet(
-        f"{len(rows)} captures, those with a fault first.",
-        (
-            *(
-                ("Capture", False),
-                ("Device", False),
-                ("Frames", True),
-                ("Bytes", True),
-                ("Seen by the filter", True),
-            ),
-            *(
-                ("Dropped by the kernel", True),
-                ("Undecodable", True),
-                ("Last frame (s)", True),
-                ("File", False),
-            ),
-        ),
-        _by_value(rows, lambda row: (row[8].bad, row[5].value or 0, row[6].value or 0)),
-    )
+    rows.sort(key=_faults, reverse=True)
+    return Sheet(f"{len(rows)} captures, those with a fault first.", rows)
 
 
-def _by_value(rows: list[list[Cell]], key: Callable[[list[Cell]], Any]) -> list[list[Cell]]:
-    return sorted(rows, key=key, reverse=True)
+def _faults(row: Row) -> tuple[bool, float, float]:
+    dropped, undecodable = row["Dropped by the kernel"].value, row["Undecodable"].value
+    return row["File"].bad, dropped or 0.0, undecodable or 0.0
 
 
-def _count(value: Any) -> Cell:
-    return Cell(numbers.count(value), None if value is None else float(value))
+def _most(rows: list[Row], *headings: str) -> list[Row]:
+    """Returns rows by the sum of some columns, the greatest first."""
+    return sorted(rows, key=lambda row: sum(row[each].value or 0 for each in headings), reverse=True)
+
+
+def _number(text: str, value: Any, *, bad: bool = False) -> Cell:
+    return Cell(text, None if value is None else float(value), bad, numeric=True)
+
+
+def _count(value: Any, *, bad: bool = False) -> Cell:
+    return _number(numbers.count(value), value, bad=bad)
 
 
 def _node(topology: Topology, node: Any) -> Cell:
     """Returns the number of a node, by which a column is sorted, with its name."""
-    return Cell(topology.label(int(node)), float(node))
+    return _number(topology.label(int(node)), node)
 
 
 def _peak(peak: float | None, limited: bool) -> Cell:
     """Returns a share of the bandwidth if the link has one, otherwise bit/s, shown as kbit/s; None: no
     bandwidth."""
     if peak is None:
-        return Cell(numbers.ABSENT)
-    return Cell(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak)
+        return _number(numbers.ABSENT, None)
+    return _number(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak)
 
 
 def _folded(predicate: Any) -> Cell:
