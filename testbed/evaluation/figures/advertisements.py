@@ -96,8 +96,7 @@ class Advertisements(Reproduction):
                 "RA frames / all frames",
                 {
                     case.facts["changes"]: results.curves(case)
-                    for case in results
-                    if (case.facts["layer"], case.facts["timers"]) == (layer, "fixed")
+                    for case in results.where(layer=layer, timers="fixed")
                 },
             )
             for layer in LAYERS

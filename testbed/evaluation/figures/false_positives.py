@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -22,7 +23,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 
 _SLOW, _SCORE, _FAST = "SRs every 15 min", "score, at most every 15 min", "SRs every 10 min"
-_POLICIES = {
+_POLICIES: dict[str | None, dict[str, str]] = {
     _SLOW: {"protocol.sr_policy": "periodic", "protocol.sr_period_s": "900"},
     _SCORE: {
         "protocol.sr_policy": "count",
@@ -83,18 +84,10 @@ class FalsePositives(Reproduction):
 
     def cases(self, size: str) -> list[Case]:
         all_policies, one_policy, floors, duration_s = _SIZES[size]
-        found = [
-            _case(nodes, layer, changes, policy, duration_s)
-            for nodes in all_policies
-            for layer in LAYERS
-            for changes in _CHANGES
-            for policy in _POLICIES
-        ]
-        found += [
-            _case(nodes, layer, _CHANGING, _FAST, duration_s) for nodes in one_policy for layer in LAYERS
-        ]
+        found = [_case(*each, duration_s) for each in product(all_policies, LAYERS, _CHANGES, _POLICIES)]
+        found += [_case(*each, _CHANGING, _FAST, duration_s) for each in product(one_policy, LAYERS)]
         found += [_case(25, "spt", _CHANGING, _FAST, duration_s, variant) for variant in _VARIANTS]
-        return found + [_floor_case(nodes, layer) for nodes in floors for layer in LAYERS]
+        return found + [_case(*each, _STATIC, None, _FLOOR_S) for each in product(floors, LAYERS)]
 
     def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
         if case.facts["policy"] is not None:
@@ -117,19 +110,13 @@ class FalsePositives(Reproduction):
     def tables(self, results: Results) -> list[Table]:
         rows = []
         sizes = sorted({case.facts["nodes"] for case in results})
-        for layer in LAYERS:
-            for nodes in sizes:
-                chosen = [
-                    case
-                    for case in results
-                    if (case.facts["nodes"], case.facts["layer"], case.facts["variant"]) == (nodes, layer, "")
-                ]
-                cells = [f"{nodes}", layer]
-                for changes in _CHANGES:
-                    of = [case for case in chosen if case.facts["changes"] == changes]
-                    fast = [case for case in of if case.facts["policy"] == _FAST]
-                    cells += [_percent(results, of[:1], "floor"), _percent(results, fast, "steady")]
-                rows.append([*cells, "about 10 %"])
+        for layer, nodes in product(LAYERS, sizes):
+            cells = [f"{nodes}", layer]
+            for changes in _CHANGES:
+                of = results.where(nodes=nodes, layer=layer, changes=changes, variant="")
+                fast = [case for case in of if case.facts["policy"] == _FAST]
+                cells += [_percent(results, of, "floor"), _percent(results, fast, "steady")]
+            rows.append([*cells, "about 10 %"])
         columns = ("nodes", "layer", "floor, static", "measured, static")
         more = ("floor, changes", "measured, changes, SRs every 10 min", "paper")
         return [Table("The floor of perfect tables, and the steady state", columns + more, rows)]
@@ -138,15 +125,17 @@ class FalsePositives(Reproduction):
         found = []
         nodes = min((case.facts["nodes"] for case in results), default=0)
         for layer in LAYERS:
-            wanted = {"nodes": nodes, "layer": layer, "changes": _CHANGING, "variant": ""}
-            chosen = [case for case in results if case.facts == {**case.facts, **wanted}]
+            chosen = results.where(nodes=nodes, layer=layer, changes=_CHANGING, variant="")
             floor = {"floor": results.median(chosen[0], "floor")} if chosen else {}
             curves = {case.facts["policy"]: results.curves(case) for case in chosen}
             found.append(Panel(f"{layer}, {nodes} nodes", "false positives", curves, floor=floor))
         return found
 
 
-def _case(nodes: int, layer: str, changes: str, policy: str, duration_s: float, variant: str = "") -> Case:
+def _case(
+    nodes: int, layer: str, changes: str, policy: str | None, duration_s: float, variant: str = ""
+) -> Case:
+    """Returns a case; without a policy, one of which the floor alone is calculated."""
     overrides = common(
         topology__nodes=nodes,
         duration_s=duration_s,
@@ -155,20 +144,9 @@ def _case(nodes: int, layer: str, changes: str, policy: str, duration_s: float, 
         broadcast__layer=layer,
     )
     facts = {"nodes": nodes, "layer": layer, "changes": changes, "policy": policy, "variant": variant}
-    label = f"{nodes} nodes, {layer}, predicates {changes}, {policy}" + (f", {variant}" if variant else "")
-    return Case(label, overrides | _POLICIES[policy] | _VARIANTS.get(variant, {}), facts)
-
-
-def _floor_case(nodes: int, layer: str) -> Case:
-    overrides = common(
-        topology__nodes=nodes,
-        duration_s=_FLOOR_S,
-        workload__messages_per_minute=2,
-        workload__changing_receivers_percent=0,
-        broadcast__layer=layer,
-    )
-    facts = {"nodes": nodes, "layer": layer, "changes": _STATIC, "policy": None, "variant": ""}
-    return Case(f"{nodes} nodes, {layer}, predicates {_STATIC}, floor alone", overrides, facts)
+    label = f"{nodes} nodes, {layer}, predicates {changes}, {policy or 'floor alone'}"
+    label += f", {variant}" if variant else ""
+    return Case(label, overrides | _POLICIES.get(policy, {}) | _VARIANTS.get(variant, {}), facts)
 
 
 def _of_case(results: Results, case: Case) -> list[Statement]:

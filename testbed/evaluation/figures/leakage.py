@@ -128,8 +128,7 @@ class Leakage(Reproduction):
                 "share identified",
                 {
                     case.facts["hardening"]: results.curves(case, f"{name}_curve")
-                    for case in results
-                    if case.facts["encoding"] == encoding
+                    for case in results.where(encoding=encoding)
                 },
                 x="messages seen",
             )

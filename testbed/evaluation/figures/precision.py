@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
@@ -81,10 +80,9 @@ class Precision(Reproduction):
 
     def panels(self, results: Results) -> list[Panel]:
         cases: dict[str, list[tuple[float, Case]]] = {}
-        for case in results:
-            if case.facts["encoding"] == "slides":
-                label = f"{case.facts['bits']}/{case.facts['hashes']}"
-                cases.setdefault(label, []).append((case.facts["attributes"], case))
+        for case in results.where(encoding="slides"):
+            label = f"{case.facts['bits']}/{case.facts['hashes']}"
+            cases.setdefault(label, []).append((case.facts["attributes"], case))
         curves = {label: results.curves_over(each, "fill") for label, each in cases.items()}
         return [
             Panel(
@@ -97,16 +95,6 @@ class Precision(Reproduction):
         ]
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    attributes_min: int
-    attributes_max: int
-    filters_min: int = 1
-    filters_max: int = 1
-    constraints_min: int = 1
-    constraints_max: int = 4
-
-
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns shares of false matches of a case, and those predicted."""
     import numpy as np
@@ -116,10 +104,14 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded.encodings import ENCODINGS
     from router.predicates.encoded.model import Suite
     from router.predicates.model import matches_filter
+    from testbed.experiments.config.model import WorkloadOptions
     from testbed.experiments.drawing.drawing import draw_message, draw_predicate
 
     source = random.Random(seed)
-    encoding, sizes = ENCODINGS[facts["encoding"]](), _Sizes(facts["attributes"], facts["attributes"])
+    encoding, attributes = ENCODINGS[facts["encoding"]](), facts["attributes"]
+    sizes = WorkloadOptions(
+        filters_max=1, constraints_max=4, attributes_min=attributes, attributes_max=attributes
+    )
     bits, hashes = int(facts["bits"]), int(facts["hashes"])
     own = Encoder(Suite(1, bits, hashes, encoding.number), source.randbytes(32), encoding)
     filters = [filter_ for _ in range(facts["filters"]) for filter_ in draw_predicate(source, sizes)]

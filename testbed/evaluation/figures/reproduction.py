@@ -108,6 +108,10 @@ class Results:
     def __iter__(self) -> Any:
         return iter(self._of_case)
 
+    def where(self, **facts: object) -> list[Case]:
+        """Returns the cases with these facts."""
+        return [case for case in self if facts.items() <= case.facts.items()]
+
     def runs(self, case: Case) -> Sequence[Mapping[str, Any]]:
         """Returns what was measured in the runs of a case, by seed."""
         return self._of_case.get(case, ())

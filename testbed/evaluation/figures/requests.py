@@ -91,9 +91,7 @@ class Requests(Reproduction):
                 "SR and UR packets a second",
                 {
                     case.facts["policy"]: results.curves(case)
-                    for case in results
-                    if case.facts
-                    == {**case.facts, "nodes": nodes, "layer": layer, "reuse": False, "timers": "fixed"}
+                    for case in results.where(nodes=nodes, layer=layer, reuse=False, timers="fixed")
                 },
                 percent=False,
             )

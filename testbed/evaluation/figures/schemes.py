@@ -201,14 +201,10 @@ def _case(
     )
 
 
-def _chosen(results: Results, **facts: object) -> list[Case]:
-    return [case for case in results if all(case.facts[key] == value for key, value in facts.items())]
-
-
 def _drawn(results: Results) -> list[Case]:
     """Returns the cases of the picture: the usual shares on `spt`, with covering."""
-    receivers = _RECEIVERS if _chosen(results, receivers=_RECEIVERS) else _FEW_RECEIVERS
-    return _chosen(results, layer="spt", setting=_FULL, receivers=receivers, senders=_SENDERS)
+    receivers = _RECEIVERS if results.where(receivers=_RECEIVERS) else _FEW_RECEIVERS
+    return results.where(layer="spt", setting=_FULL, receivers=receivers, senders=_SENDERS)
 
 
 def _all(results: Results, cases: Iterable[Case], key: str) -> list[float]:
@@ -225,7 +221,7 @@ def _within(values: Sequence[float], low: float, high: float) -> bool:
 
 def _correct(results: Results) -> Iterator[Statement]:
     for scheme in SCHEMES:
-        cases = _chosen(results, scheme=scheme)
+        cases = results.where(scheme=scheme)
         missed, holds = _all(results, cases, "missed"), _all(results, cases, "holds")
         measured = f"{sum(missed):.0f} missed, {sum(holds):.0f} of {len(holds)} verdicts hold"
         failing = ((case.label, run) for case in cases for run in results.runs(case) if not run["holds"])
@@ -241,13 +237,13 @@ def _correct(results: Results) -> Iterator[Statement]:
 
 def _identities(results: Results) -> Iterator[Statement]:
     """The formulas without covering, in each unit, and the n^2 of the slides."""
-    if not _chosen(results, setting=_NONE):
+    if not results.where(setting=_NONE):
         return
     for scheme, unit in product(SCHEMES, UNITS):
-        values = _all(results, _chosen(results, scheme=scheme, setting=_NONE), f"{unit}_ratio")
+        values = _all(results, results.where(scheme=scheme, setting=_NONE), f"{unit}_ratio")
         text = f"{scheme}, {_NONE}: {unit} held / formula"
         yield Statement(text, "0.98 to 1", _range(values), _within(values, 0.98, 1))
-    pif = _chosen(results, scheme="pif", setting=_NONE)
+    pif = results.where(scheme="pif", setting=_NONE)
     for key, text, power in (
         ("n_r", "pif: filters held / (n r M_p), over (n - 1) / n", 1),
         ("n_squared", "pif: filters held / (n^2 r M_p) of the slides, over (n - 1) / n^2", 2),
@@ -267,7 +263,7 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
     by_mean = "by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1
     formulas = (("psf", by_alpha), ("ips", by_alpha), ("pif", by_alpha), ("pif", by_mean))
     for (scheme, (key, formula, tolerance)), unit in product(formulas, UNITS):
-        cases = _chosen(results, scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL)
+        cases = results.where(scheme=scheme, setting=_STATIC if scheme == "pif" else _FULL)
         if not cases:
             continue
         measured = [each for case in cases if (each := results.values(case, f"{key}_{unit}"))]
@@ -285,10 +281,10 @@ def _by_alpha(results: Results) -> Iterator[Statement]:
 def _crossings(results: Results) -> Iterator[Statement]:
     """Crossings beyond the minimal tree, by scheme and layer."""
     for scheme, layer in product(SCHEMES, (*LAYERS, _REVERSE_PATHS)):
-        exact = _chosen(results, scheme=scheme, layer=layer, setting=_NONE)
-        exact += _chosen(results, scheme=scheme, layer=layer, setting=_STATIC)
+        exact = results.where(scheme=scheme, layer=layer, setting=_NONE)
+        exact += results.where(scheme=scheme, layer=layer, setting=_STATIC)
         if scheme in _MINIMAL:
-            exact += _chosen(results, scheme=scheme, layer=layer, setting=_FULL)
+            exact += results.where(scheme=scheme, layer=layer, setting=_FULL)
         if not exact:
             continue
         values = _all(results, exact, "excess")
@@ -315,8 +311,8 @@ def _controller(results: Results) -> Iterator[Statement]:
     """The frames of the controller beside those that pif needs."""
     for scheme in ("psf", "ips"):
         ratios = []
-        for case in _chosen(results, scheme=scheme, setting=_FULL):
-            (pif,) = _chosen(results, **{**case.facts, "scheme": "pif"})
+        for case in results.where(scheme=scheme, setting=_FULL):
+            (pif,) = results.where(**{**case.facts, "scheme": "pif"})
             if results.values(pif, "controller_bytes") and results.values(case, "controller_bytes"):
                 ratios.append(
                     results.median(case, "controller_bytes") / results.median(pif, "controller_bytes")
@@ -331,8 +327,8 @@ def _controller(results: Results) -> Iterator[Statement]:
 
 def _classes(results: Results) -> Iterator[Statement]:
     """The cost of pif-classes and its savings, with SRs."""
-    for case in _chosen(results, scheme="pif-classes", setting=_ASKED):
-        (pif,) = _chosen(results, **{**case.facts, "scheme": "pif"})
+    for case in results.where(scheme="pif-classes", setting=_ASKED):
+        (pif,) = results.where(**{**case.facts, "scheme": "pif"})
         parts = []
         for key, what in (
             ("crossings", "crossings"),
@@ -433,7 +429,7 @@ def _table(results: Results, title: str) -> Table:
     rows = [
         [*_name(case), setting, *(_number(scale * results.median(case, key)) for _, key, scale in columns)]
         for setting in settings
-        for case in _chosen(results, setting=setting)
+        for case in results.where(setting=setting)
     ]
     return Table(title, (*_PLACE, "setting", *(name for name, _, _ in columns)), rows, on_page=False)
 
@@ -450,7 +446,7 @@ def _points(results: Results) -> Table:
 def _best(results: Results) -> Table:
     """In how many points each scheme has the least of each key."""
     rows = []
-    cases = _chosen(results, setting=_FULL)
+    cases = results.where(setting=_FULL)
     points = list(dict.fromkeys(tuple(_name(case)[:-1]) for case in cases))
     layers = dict.fromkeys(layer for _, layer, *_ in points)
     for layer, (key, what) in product(layers, _COMPARED.items()):
