@@ -77,18 +77,11 @@ class Alpha(Reproduction):
         most = 1_000_000 if size == "paper" else 10_000
         found = [
             Case(
-                f"generic, uniform: |M| {universe}, h {h}, n {n}",
+                f"generic, {name}: |M| {universe}, h {h}, n {n}",
                 {},
-                {"model": "uniform", "universe": universe, "h": h, "n": n},
+                {"model": name.lower(), "universe": universe, "h": h, "n": n},
             )
-            for universe, h, n in _ROWS
-        ]
-        found += [
-            Case(
-                f"generic, Zipf: |M| {universe}, h {h}, n {n}",
-                {},
-                {"model": "zipf", "universe": universe, "h": h, "n": n},
-            )
+            for name in ("uniform", "Zipf")
             for universe, h, n in _ROWS
         ]
         found += [
@@ -190,9 +183,7 @@ class Alpha(Reproduction):
 
     def tables(self, results: Results) -> list[Table]:
         rows = []
-        for case in results:
-            if not case.facts.get("merged"):
-                continue
+        for case in results.where(merged=True):
             at = {
                 key: statistics.median(dict(curve)[k] for curve in curves)
                 for key in (*UNITS, *(f"merged_{unit}" for unit in UNITS), "undecided")
@@ -206,31 +197,22 @@ class Alpha(Reproduction):
         )
         return [Table(title, columns, rows)]
 
-    def _tables_panel(self, layer: str, measured: Sequence[Case], results: Results) -> Panel:
+    def _tables_panel(self, layer: str, results: Results) -> Panel:
         """The entries of the tables on the curve of receivers drawn at random."""
-        cases = [case for case in measured if case.facts["layer"] == layer]
+        cases = results.where(model="tables", layer=layer)
         curves = {"receivers drawn at random": results.curves(cases[0], "random")} if cases else {}
         curves |= {f"entries of {case.facts['scheme']}": results.curves(case) for case in cases}
-        return Panel(
-            f"Tables of the schemes, {layer}",
-            "alpha, in filters",
-            curves,
-            x="receivers behind an entry",
-            percent=False,
-            points=True,
-        )
+        title, x = f"Tables of the schemes, {layer}", "receivers behind an entry"
+        return Panel(title, "alpha, in filters", curves, x=x, percent=False, points=True)
 
     def panels(self, results: Results) -> list[Panel]:
-        measured = [case for case in results if case.facts["model"] == "tables"]
-        drawn = [case for case in results if case.facts["model"] == "dnf"]
-        spread = [case for case in drawn if case.facts["merged"]]
         found = [
             _exact_panel("Generic model", "predicates", results, ("uniform", "zipf")),
             _exact_panel("Integer constraints", "conjunctions", results, ("integers",)),
         ]
         for zipf in (False, True):
             names = "Zipf names" if zipf else "uniform names"
-            cases = [case for case in spread if case.facts["zipf"] == zipf]
+            cases = results.where(model="dnf", merged=True, zipf=zipf)
             curves = {f"|A| = {case.facts['names']}": results.curves(case, "constraints") for case in cases}
             found.append(_panel(f"DNF model, {names}", curves))
             shown = [case for case in cases if case.facts["names"] == _SHOWN]
@@ -243,11 +225,10 @@ class Alpha(Reproduction):
             found.append(_panel(f"DNF model, {names}, |A| = {_SHOWN}", units))
         fixed = {
             f"{case.facts['constraints'][0]} constraints": results.curves(case, "constraints")
-            for case in drawn
-            if not case.facts["merged"]
+            for case in results.where(model="dnf", merged=False)
         }
         found.append(_panel(f"DNF model, uniform names, |A| = {_SHOWN}", fixed))
-        return [*found, *(self._tables_panel(layer, measured, results) for layer in LAYERS)]
+        return [*found, *(self._tables_panel(layer, results) for layer in LAYERS)]
 
 
 def _dnf(names: int, zipf: bool, constraints: tuple[int, int], n: int, *, merged: bool) -> Case:

@@ -15,13 +15,10 @@ from typing import cast
 
 import numpy as np
 
-from router.predicates.parser import parse_predicate
-from router.predicates.printer import predicate_to_json
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import LAYERS, Forest
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.workload.constraints import PredicateIndex
-from testbed.experiments.workload.generate import generate
+from testbed.experiments.workload.generate import generate, selected
 
 
 def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
@@ -37,19 +34,10 @@ def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
         None: no message was sent.
     """
     tables = PerfectTables(LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()))
-    items = generate(experiment).items
-    texts = sorted({item.predicate for item in items if item.predicate is not None})
-    number_of = {text: number for number, text in enumerate(texts)}
-    index = PredicateIndex(predicate_to_json(parse_predicate(text)) for text in texts)
-    in_force: dict[int, int] = {}
     processed = wasted = 0
-    for item in items:
-        if item.predicate is not None:
-            in_force[item.node] = number_of[item.predicate]
-        elif item.attributes is not None and item.at_s >= from_s:
-            matching = index.matching(item.attributes)
-            receivers = {node for node, number in in_force.items() if number in matching}
-            reached, unused = tables.spread(item.node, receivers)
+    for item, selecting, _ in selected(generate(experiment)):
+        if item.at_s >= from_s:
+            reached, unused = tables.spread(item.node, {node for node, _ in selecting})
             processed, wasted = processed + reached, wasted + unused
     return wasted / processed if processed else None
 

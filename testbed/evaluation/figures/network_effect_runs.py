@@ -25,6 +25,7 @@ from router.matching.engines import COMPILED, Matcher, factory
 from router.predicates.model import Filter, Message, Predicate
 from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.alpha.conjunctions import Conjunctions, kept
+from testbed.experiments.siena_ff.collector import chosen
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.usage import object_bytes
 from topos.generators import tree, waxman
@@ -47,7 +48,7 @@ def regrouped(table: ConstraintColumns, interface_of: Ints) -> ConstraintColumns
     interfaces = interface_of[table.interface]
     order = np.argsort(interfaces, kind="stable")
     order = order[np.searchsorted(interfaces[order], 0) :]
-    return replace(_chosen(table, order), interface=interfaces[order])
+    return replace(chosen(table, order), interface=interfaces[order])
 
 
 def covered(table: ConstraintColumns) -> ConstraintColumns:
@@ -62,21 +63,7 @@ def covered(table: ConstraintColumns) -> ConstraintColumns:
     begins = np.flatnonzero(np.diff(table.interface, prepend=-1)).tolist()
     ends = [*begins[1:], table.filters]
     needed = [begin + kept(filters.part(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
-    return _chosen(table, np.concatenate(needed))
-
-
-def _chosen(table: ConstraintColumns, rows: npt.NDArray[np.int64]) -> ConstraintColumns:
-    """Returns some filters of a table, in another order."""
-    sizes = np.diff(table.start)[rows]
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    # The places of the constraints of each filter, in the new order of the filters.
-    places = np.repeat(table.start[:-1][rows] - start[:-1], sizes) + np.arange(start[-1])
-    return replace(
-        table,
-        interface=table.interface[rows],
-        start=start,
-        **{each: getattr(table, each)[places] for each in ("name", "type", "operator", "value")},
-    )
+    return chosen(table, np.concatenate(needed))
 
 
 def at_router(trees: Mapping[int, Tree], router: int, receivers: int) -> Ints:
@@ -172,7 +159,7 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     engine_of = engines(facts["engine"], draw_table(workload), facts["covering"])
     single = engine_of(np.arange(network.receivers + 1, dtype=np.int32))
     matched = [sorted(single.match(message)) for message in drawn]
-    single_us = [_best_us(single, message, None) for message in drawn]
+    single_us = [best_us(single, message, None) for message in drawn]
     single_bytes = _bytes(single)
     del single
     return _Measurement(network, engine_of, drawn, matched, Random(seed)).along_paths(single_us) | {
@@ -245,10 +232,10 @@ class _Measurement:
                 busiest_bytes = _bytes(matcher) + _bytes(applications)
             for source, number in sorted(self._asked[router]):
                 message, below = self._messages[number], self._network.below(source, router)
-                forward[router, source, number] = _best_us(matcher, message, below)
-                taken = _best_us(matcher, message, [*below, LOCAL])
+                forward[router, source, number] = best_us(matcher, message, below)
+                taken = best_us(matcher, message, [*below, LOCAL])
                 if LOCAL in matcher.match(message, [LOCAL]):
-                    taken += _best_us(applications, message, None)
+                    taken += best_us(applications, message, None)
                 whole[router, source, number] = taken
         pairs = [(key[0], number, path) for key, path in self._paths.items() for number in self._carried[key]]
 
@@ -273,7 +260,8 @@ def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def _best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) -> float:
+def best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) -> float:
+    """Returns the least time of three matches of a message, in us."""
     best = float("inf")
     for _ in range(_REPETITIONS):
         started, cpu = time.perf_counter(), time.thread_time()

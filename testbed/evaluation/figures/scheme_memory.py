@@ -9,7 +9,6 @@ source's router matches the predicates of other nodes.
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from router.predicates.covering.pool import POOL
 from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import Forest, Tree
+from testbed.evaluation.figures.network_effect_runs import best_us
 from topos.model import Topology
 
 #: Units of M.
@@ -197,9 +197,6 @@ def _size(receivers: int, sizes: Mapping[int, int]) -> int:
     return total
 
 
-_REPETITIONS = 3
-
-
 @dataclass(slots=True)
 class _Table:
     """The table of a router.
@@ -264,7 +261,7 @@ def matching_cost(
         visits: router -> the messages that came to it, each after its source.
         senders: the sources whose entries `psf` and the other schemes hold.
     """
-    total_s, count, size = 0.0, 0, 0
+    total_us, count, size = 0.0, 0, 0
     for node, rows in tables.items():
         table = _table(rows, senders)
         size += table.matcher.nbytes or 0
@@ -272,16 +269,7 @@ def matching_cost(
         for source, message in visits.get(node, ()):
             parents = forest.parents[source]
             children = {port for port, neighbour in neighbours.items() if parents[neighbour] == node}
-            total_s += _best_s(table.matcher, message, table.among(source, children))
+            if among := table.among(source, children):
+                total_us += best_us(table.matcher, message, among)
             count += 1
-    return (total_s / count * 1e6 if count else None), size
-
-
-def _best_s(matcher: Matcher, message: Message, among: Sequence[int]) -> float:
-    best = float("inf")
-    for _ in range(_REPETITIONS):
-        started = time.perf_counter()
-        if among:
-            matcher.match(message, among)
-        best = min(best, time.perf_counter() - started)
-    return best
+    return (total_us / count if count else None), size

@@ -131,6 +131,9 @@ def sources_of(runs: pa.Table) -> list[Source]:
     ]
 
 
+_TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Returns a table with the columns of all rows, in the order in which they first appear.
 
@@ -143,16 +146,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     for name in names:
         values = [row.get(name) for row in rows]
         kinds = {type(value) for value in values if value is not None}
-        if kinds == {int, float}:
-            values = [None if value is None else float(value) for value in values]
-        elif len(kinds) > 1:
-            values = [None if value is None else str(value) for value in values]
-        kind = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}.get(
-            next(iter(kinds), str), pa.string()
-        )
-        if kinds == {int, float}:
-            kind = pa.float64()
-        elif len(kinds) > 1:
-            kind = pa.string()
-        columns[name] = pa.array(values, kind)
+        kind = next(iter(kinds), str) if len(kinds) < 2 else float if kinds == {int, float} else str
+        if len(kinds) > 1:
+            values = [None if value is None else kind(value) for value in values]
+        columns[name] = pa.array(values, _TYPES.get(kind, pa.string()))
     return pa.table(columns)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.predicates.model import Constraint, Operator, Type
@@ -100,22 +102,19 @@ class FilterCollector(ColumnsBuilder):
         """Returns and removes the collected filters; those of one interface are in order of collection."""
         table = self.build()
         self.clear()
-        return table if (np.diff(table.interface) >= 0).all() else _in_order(table)
+        in_order = bool((np.diff(table.interface) >= 0).all())
+        return table if in_order else chosen(table, np.argsort(table.interface, kind="stable"))
 
 
-def _in_order(table: ConstraintColumns) -> ConstraintColumns:
-    """The same filters in ascending order of their interfaces."""
-    order = np.argsort(table.interface, kind="stable")
-    sizes = np.diff(table.start)[order]
-    start = np.concatenate(([0], np.cumsum(sizes)))
-    source = np.repeat(table.start[:-1][order] - start[:-1], sizes) + np.arange(start[-1])
-    return ConstraintColumns(
-        table.interface[order],
-        start,
-        table.name[source],
-        table.type[source],
-        table.operator[source],
-        table.value[source],
-        table.names,
-        table.strings,
+def chosen(table: ConstraintColumns, rows: npt.NDArray[np.int64]) -> ConstraintColumns:
+    """Returns some filters of a table, in another order."""
+    sizes = np.diff(table.start)[rows]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    # The places of the constraints of each filter, in the new order of the filters.
+    places = np.repeat(table.start[:-1][rows] - start[:-1], sizes) + np.arange(start[-1])
+    return replace(
+        table,
+        interface=table.interface[rows],
+        start=start,
+        **{each: getattr(table, each)[places] for each in ("name", "type", "operator", "value")},
     )

@@ -124,11 +124,20 @@ def match_distribution(workload: Workload) -> list[float]:
     Raises:
         router.predicates.parser.ParseError: a predicate does not parse.
     """
+    return [len(selecting) / asking for _, selecting, asking in selected(workload) if asking]
+
+
+def selected(workload: Workload) -> Iterator[tuple[Item, list[Place], int]]:
+    """Yields each message in order, the applications whose predicates in force select it, and how many
+    applications have had a predicate.
+
+    Raises:
+        router.predicates.parser.ParseError: a predicate does not parse.
+    """
     texts = sorted({item.predicate for item in workload.items if item.predicate is not None})
     number_of = {text: number for number, text in enumerate(texts)}
     index = PredicateIndex(predicate_to_json(parse_predicate(text)) for text in texts)
     in_force: dict[Place, dict[str | None, int]] = {}
-    shares: list[float] = []
     for item in workload.items:
         if item.max is not None:
             continue  # The item does not say when such a subscription is full.
@@ -136,11 +145,10 @@ def match_distribution(workload: Workload) -> list[float]:
             in_force.setdefault(item.place, {})[item.subscription] = number_of[item.predicate]
         elif item.subscription is not None:
             in_force.get(item.place, {}).pop(item.subscription, None)
-        elif item.attributes is not None and in_force:
+        elif item.attributes is not None:
             matching = index.matching(item.attributes)
-            selecting = sum(not matching.isdisjoint(own.values()) for own in in_force.values())
-            shares.append(selecting / len(in_force))
-    return shares
+            selecting = [place for place, own in in_force.items() if not matching.isdisjoint(own.values())]
+            yield item, selecting, len(in_force)
 
 
 def _stream(seed: int, label: str) -> Random:
