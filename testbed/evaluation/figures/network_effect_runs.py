@@ -25,7 +25,6 @@ from router.matching.engines import COMPILED, Matcher, factory
 from router.predicates.model import Filter, Message, Predicate
 from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.alpha.conjunctions import Conjunctions, kept
-from testbed.experiments.siena_ff.collector import chosen
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.usage import object_bytes
 from topos.generators import tree, waxman
@@ -48,7 +47,7 @@ def regrouped(table: ConstraintColumns, interface_of: Ints) -> ConstraintColumns
     interfaces = interface_of[table.interface]
     order = np.argsort(interfaces, kind="stable")
     order = order[np.searchsorted(interfaces[order], 0) :]
-    return replace(chosen(table, order), interface=interfaces[order])
+    return replace(_chosen(table, order), interface=interfaces[order])
 
 
 def covered(table: ConstraintColumns) -> ConstraintColumns:
@@ -63,7 +62,21 @@ def covered(table: ConstraintColumns) -> ConstraintColumns:
     begins = np.flatnonzero(np.diff(table.interface, prepend=-1)).tolist()
     ends = [*begins[1:], table.filters]
     needed = [begin + kept(filters.part(begin, end - begin)) for begin, end in zip(begins, ends, strict=True)]
-    return chosen(table, np.concatenate(needed))
+    return _chosen(table, np.concatenate(needed))
+
+
+def _chosen(table: ConstraintColumns, rows: npt.NDArray[np.int64]) -> ConstraintColumns:
+    """Returns some filters of a table, in another order."""
+    sizes = np.diff(table.start)[rows]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    # The places of the constraints of each filter, in the new order of the filters.
+    places = np.repeat(table.start[:-1][rows] - start[:-1], sizes) + np.arange(start[-1])
+    return replace(
+        table,
+        interface=table.interface[rows],
+        start=start,
+        **{each: getattr(table, each)[places] for each in ("name", "type", "operator", "value")},
+    )
 
 
 def at_router(trees: Mapping[int, Tree], router: int, receivers: int) -> Ints:

@@ -16,12 +16,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import IO, NamedTuple
 
 from router.predicates.lexer import COMPARISONS, ParseError, TokenKind
-from router.predicates.model import Constraint, Message, Operator, Value, type_of
+from router.predicates.model import Constraint, Filter, Message, Operator, Type, Value, type_of
 from router.predicates.parser import TYPE_NAMES
-from testbed.experiments.siena_ff.collector import Coded, FilterCollector
 from testbed.experiments.siena_ff.notation import (
     BLANK,
     COMMENT,
@@ -37,8 +37,10 @@ from testbed.support.errors import InputError
 
 #: Largest number of bytes of a read.
 _CHUNK = 1 << 20
-#: Number of literals whose values are cached.
+#: Number of constraints that are cached by their texts.
 _REMEMBERED = 1 << 18
+#: Attributes of any type that a filter may require: it stands for 4 filters for each of them.
+MOST_EXISTENCES = 4
 INTERFACE_MAX = 2**31 - 1
 _BYTE_ORDER_MARK = "\ufeff"
 
@@ -73,14 +75,14 @@ class Statement(NamedTuple):
         message: of `select`.
         arguments: the rest of the statement: a word (`clear`, `output`, `timer`), the format (`statistics`),
             name and value (`set`), or empty.
-        filters, constraints: of `ifconfig`: the numbers passed to the collector.
+        interface, filters: of `ifconfig`.
     """
 
     keyword: str
     message: Message | None = None
     arguments: tuple[str, ...] = ()
-    filters: int = 0
-    constraints: int = 0
+    interface: int = 0
+    filters: tuple[Filter, ...] = ()
 
 
 def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
@@ -109,20 +111,19 @@ def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
 
 
 class Reader:
-    """Reads statements; filters of `ifconfig` go to `collector`.
+    """Reads statements.
 
     Args:
         chunks: the text, in pieces of any size.
         name: of the file, for errors.
     """
 
-    def __init__(self, chunks: Iterable[str], name: str, collector: FilterCollector) -> None:
+    def __init__(self, chunks: Iterable[str], name: str) -> None:
         self._chunks = chunks
         self._name = name
-        self._collector = collector
         self._line = self._column = 1
-        self._names: dict[str, int] = {}
-        self._literals: dict[tuple[str | None, str | None, str | None], Coded] = {}
+        #: Texts of name, operator, value and type -> the constraint.
+        self._constraints: dict[tuple[str | None, ...], Constraint] = {}
 
     def statements(self) -> Iterator[Statement]:
         """Each statement as soon as its semicolon has been read.
@@ -182,13 +183,7 @@ class Reader:
         head = _HEAD.match(text)
         keyword = head.group(1) if head else ""
         if head and keyword == "ifconfig":
-            before = len(self._collector), self._collector.constraints
-            self._ifconfig(text, head.end())
-            return Statement(
-                keyword,
-                filters=len(self._collector) - before[0],
-                constraints=self._collector.constraints - before[1],
-            )
+            return self._ifconfig(text, head.end())
         if head and keyword == "select":
             return Statement(keyword, message=self._message(text, head.end()))
         return self._other(keyword, self._parser(text, 0))
@@ -218,7 +213,7 @@ class Reader:
         parser.expect(TokenKind.SEMICOLON, f"expected ';' after {' '.join((keyword, *arguments))}")
         return Statement(keyword, arguments=tuple(arguments))
 
-    def _ifconfig(self, text: str, offset: int) -> None:
+    def _ifconfig(self, text: str, offset: int) -> Statement:
         found = _INTERFACE.match(text, offset)
         try:
             interface = literal(found.group(1)) if found else None
@@ -226,87 +221,80 @@ class Reader:
             interface = None
         if found is None or not isinstance(interface, int) or not 0 <= interface <= INTERFACE_MAX:
             raise self._parser(text, offset).error(f"expected an interface, 0 to {INTERFACE_MAX}")
-        self._predicate(interface, text, found.end())
+        filters = tuple(self._filters(text, found.end()))
+        return Statement("ifconfig", interface=interface, filters=filters)
 
-    def _predicate(self, interface: int, text: str, offset: int) -> None:
+    def _filters(self, text: str, offset: int) -> Iterator[Filter]:
         """Reads a predicate and its semicolon."""
-        collector, names, literals = self._collector, self._names, self._literals
-        match, add = _CONSTRAINT.match, collector.add_constraint
+        match, known = _CONSTRAINT.match, self._constraints
+        constraints: list[Constraint] = []
+        #: Attributes of any type.
+        existing: set[str] = set()
         first = True
         while True:
-            separator = ""
+            constraint = None
             if found := match(text, offset):
-                name, symbol, value, kind, separator = found.groups()
-                number = names.get(name)
-                if number is None:
-                    number = self._number(name)
-                coded = literals.get((symbol, value, kind)) or self._code(symbol, value, kind)
-                if number is None or coded is None:
-                    # `any any`, too, which is rare, is read token by token.
-                    found = None
-                else:
-                    add(number, coded)
-                    offset = found.end()
-            if found is None:
-                offset, separator = self._constraint(text, offset, first)
+                texts = found.group(1, 2, 3, 4)
+                constraint = known.get(texts) or self._known(*texts)
+            if found is None or constraint is None:
+                # `any any`, too, which is rare, is read token by token.
+                offset, separator = self._by_tokens(text, offset, first, constraints, existing)
+            else:
+                constraints.append(constraint)
+                offset, separator = found.end(), found.group(5)
             first = separator not in _SAME_FILTER
             if first:
-                collector.end_filter(interface)
+                yield from _of_types(constraints, existing) if existing else (Filter(tuple(constraints)),)
                 if separator == ";":
                     return
+                constraints.clear()
+                existing.clear()
 
-    def _constraint(self, text: str, offset: int, first: bool) -> tuple[int, str]:
-        """Reads a constraint, or the filter `*`, token by token; returns where it ends and its separator."""
+    def _known(self, name: str, symbol: str | None, value: str | None, kind: str | None) -> Constraint | None:
+        """Returns the constraint of these texts and keeps it, or None if they are no constraint."""
+        texts = name, symbol, value, kind
+        try:
+            if name.startswith('"'):
+                name = str(literal(name))
+            if symbol is not None and value is not None:
+                bound = literal(value)
+                constraint = Constraint(name, type_of(bound), COMPARISONS[symbol], bound)
+            else:
+                constraint = Constraint(name, TYPE_NAMES[kind or ""], Operator.ANY)
+        except (ValueError, KeyError):
+            return None
+        if len(self._constraints) >= _REMEMBERED:
+            self._constraints.clear()
+        self._constraints[texts] = constraint
+        return constraint
+
+    def _by_tokens(
+        self, text: str, offset: int, first: bool, constraints: list[Constraint], existing: set[str]
+    ) -> tuple[int, str]:
+        """Reads a constraint, or the filter `*`; returns where it ends and its separator."""
         parser = self._parser(text, offset)
         if first and parser.accept(TokenKind.STAR):
             kinds, expected = _ENDS, "expected '|' or ';' after '*'"
         else:
-            self._add(parser)
+            start = parser.current
+            name = parser.existence()
+            try:
+                if name is None:
+                    constraints.append(parser.constraint())
+                elif len(existing | {name}) > MOST_EXISTENCES:
+                    raise ValueError(f"expected at most {MOST_EXISTENCES} times 'any any' in a filter")
+                else:
+                    existing.add(Constraint(name, Type.STRING, Operator.ANY).name)
+            except ValueError as error:
+                if isinstance(error, ParseError):
+                    raise
+                raise ParseError(str(error), start.line, start.column) from error
             kinds, expected = _SEPARATORS, "expected ',', '|' or ';' after the constraint"
         separator = parser.current
         if separator.kind not in kinds:
             raise parser.error(expected)
         parser.take()
         return parser.offset, separator.text
-
-    def _add(self, parser: DriverParser) -> None:
-        collector = self._collector
-        start = parser.current
-        name = parser.existence()
-        if name is None:
-            constraint = parser.constraint()
-            collector.add_constraint(collector.name_number(constraint.name), collector.coded(constraint))
-            return
-        try:
-            Message({name: 0})
-            collector.add_existence(collector.name_number(name))
-        except ValueError as error:
-            raise ParseError(str(error), start.line, start.column) from error
-
-    def _number(self, text: str) -> int | None:
-        """Returns the index of a name as it is written, or None if the text is no name."""
-        name = str(literal(text)) if text.startswith('"') else text
-        try:
-            Message({name: 0})
-        except ValueError:
-            return None
-        number = self._names[text] = self._collector.name_number(name)
-        return number
-
-    def _code(self, symbol: str | None, value: str | None, kind: str | None) -> Coded | None:
-        """Returns a constraint without its name, from its parts, or None if they are no constraint."""
-        try:
-            if symbol is not None and value is not None:
-                bound = literal(value)
-                constraint = Constraint("x", type_of(bound), COMPARISONS[symbol], bound)
-            else:
-                constraint = Constraint("x", TYPE_NAMES[kind or ""], Operator.ANY)
-        except (ValueError, KeyError):
-            return None
-        if len(self._literals) >= _REMEMBERED:
-            self._literals.clear()
-        coded = self._literals[symbol, value, kind] = self._collector.coded(constraint)
-        return coded
 
     def _message(self, text: str, offset: int) -> Message:
         attributes: dict[str, Value] = {}
@@ -333,6 +321,15 @@ class Reader:
             return Message(attributes)
         except ValueError as error:
             raise ParseError(str(error), *position(text, offset, self._line, self._column)) from error
+
+
+def _of_types(constraints: Iterable[Constraint], existing: set[str]) -> Iterator[Filter]:
+    """Yields a filter for each combination of types of the existing attributes: constraints have a type."""
+    # A constraint on an attribute holds only where the attribute exists.
+    names = sorted(existing - {each.name for each in constraints})
+    for kinds in product(Type, repeat=len(names)):
+        exist = (Constraint(name, kind, Operator.ANY) for name, kind in zip(names, kinds, strict=True))
+        yield Filter((*constraints, *exist))
 
 
 def _either(words: tuple[str, ...]) -> str:

@@ -15,13 +15,10 @@ from array import array
 from collections.abc import Iterable
 from typing import TextIO
 
-import numpy as np
-
-from router.matching.columns import to_predicates
+from router.matching.columns import ColumnsBuilder
 from router.matching.engines import Matcher, factory
-from router.predicates.model import Message
+from router.predicates.model import Filter, Message, Predicate
 from router.wire.message import encode_message
-from testbed.experiments.siena_ff.collector import FilterCollector
 from testbed.experiments.siena_ff.reader import Reader, Statement
 from testbed.support.usage import resident_bytes
 
@@ -42,7 +39,8 @@ class Session:
         self._engine = engine
         self._out = out
         self._matcher: Matcher = factory(self._engine)
-        self._collector = FilterCollector()
+        #: Interface -> the filters since the last consolidation.
+        self._filters: dict[int, list[Filter]] = {}
         #: Interface -> its filters and constraints, in the consolidated table.
         self._sizes: dict[int, tuple[int, int]] = {}
         self._output = "on"
@@ -59,7 +57,7 @@ class Session:
         Raises:
             InputError: a statement is not in the language; those before it have been answered.
         """
-        reader = Reader(self._flushing(chunks), name, self._collector)
+        reader = Reader(self._flushing(chunks), name)
         try:
             for statement in reader.statements():
                 self._answer(statement)
@@ -77,8 +75,9 @@ class Session:
         match statement.keyword, *statement.arguments:
             case ["ifconfig"]:
                 self._counters["i"] += 1
-                self._counters["f"] += statement.filters
-                self._counters["c"] += statement.constraints
+                self._counters["f"] += len(statement.filters)
+                self._counters["c"] += sum(map(len, statement.filters))
+                self._filters.setdefault(statement.interface, []).extend(statement.filters)
             case ["select"]:
                 assert statement.message is not None
                 self._select(statement.message)
@@ -86,7 +85,7 @@ class Session:
                 self._consolidate()
             case ["clear", *_]:
                 self._matcher = factory(self._engine)
-                self._collector.clear()
+                self._filters.clear()
                 self._sizes.clear()
                 self._build_s, self._memory = 0.0, 0
             case ["output", what]:
@@ -125,23 +124,26 @@ class Session:
 
     def _consolidate(self) -> None:
         """Applies the `ifconfig` statements since the last consolidation to the table."""
-        if not len(self._collector):
+        if not self._filters:
             return
-        table = self._collector.take()
+        builder = ColumnsBuilder()
+        if not self._sizes:
+            for interface, filters in sorted(self._filters.items()):
+                for each in filters:
+                    builder.add(interface, each)
+        table = builder.build()
         resident = resident_bytes()
         started = time.perf_counter()
         if self._sizes:
-            for interface, predicate in to_predicates(table).items():
-                self._matcher.set_predicate(interface, predicate)
+            for interface, filters in self._filters.items():
+                self._matcher.set_predicate(interface, Predicate(tuple(filters)))
         else:
             self._matcher.load(table)
         self._build_s += time.perf_counter() - started
         self._memory += resident_bytes() - resident
-        interfaces, first, filters = np.unique(table.interface, return_index=True, return_counts=True)
-        constraints = np.diff(table.start[np.append(first, table.filters)])
-        self._sizes.update(
-            zip(interfaces.tolist(), zip(filters.tolist(), constraints.tolist(), strict=True), strict=True)
-        )
+        for interface, filters in self._filters.items():
+            self._sizes[interface] = len(filters), sum(map(len, filters))
+        self._filters.clear()
 
     @property
     def _bytes(self) -> int:

@@ -3,9 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.matching.columns import to_predicates
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Predicate
-from testbed.experiments.siena_ff.collector import FilterCollector
 from testbed.experiments.siena_ff.notation import DriverParser, driver_name, driver_value
 from testbed.experiments.siena_ff.reader import Reader
 from testbed.support.errors import InputError
@@ -47,10 +45,9 @@ def statements(draw: st.DrawFn) -> tuple[int, Predicate, str]:
 @given(statements(), st.integers(1, 30))
 def test_a_written_predicate_is_read(statement: tuple[int, Predicate, str], size: int) -> None:
     interface, predicate, text = statement
-    collector = FilterCollector()
     chunks = [text[i : i + size] for i in range(0, len(text), size)]
-    assert [found.keyword for found in Reader(chunks, "test", collector).statements()] == ["ifconfig"]
-    assert to_predicates(collector.take()) == {interface: predicate}
+    (found,) = Reader(chunks, "test").statements()
+    assert (found.keyword, found.interface, found.filters) == ("ifconfig", interface, predicate.filters)
     assert (
         DriverParser(text[text.index(str(interface)) + len(str(interface)) :], 0, 1, 1).predicate()
         == predicate
@@ -60,7 +57,7 @@ def test_a_written_predicate_is_read(statement: tuple[int, Predicate, str], size
 @given(st.dictionaries(NAMES, VALUES, max_size=5), st.sampled_from([" ", ", ", "\n"]))
 def test_a_written_message_is_read(attributes: dict[str, str | int | float | bool], separator: str) -> None:
     text = separator.join(f"{driver_name(name)} = {driver_value(v)}" for name, v in attributes.items())
-    (statement,) = Reader([f"select {text};"], "test", FilterCollector()).statements()
+    (statement,) = Reader([f"select {text};"], "test").statements()
     assert statement.message == Message(attributes)
     assert [type(v) for v in statement.message.values()] == [type(v) for v in attributes.values()]
 
@@ -91,7 +88,7 @@ PIECES = [
 def test_any_text_is_read_or_refused(text: str) -> None:
     def outcome(chunks: list[str]) -> object:
         try:
-            return list(Reader(chunks, "test", FilterCollector()).statements())
+            return list(Reader(chunks, "test").statements())
         except InputError as error:
             return str(error)
 
