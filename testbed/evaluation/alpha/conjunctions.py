@@ -78,10 +78,6 @@ class Conjunctions:
         values[rows, places] = codes_of(table.type, table.operator, table.value)
         return _ordered(keys, values, sizes)
 
-    def first(self, count: int) -> Conjunctions:
-        """Returns the first `count`."""
-        return self.part(0, count)
-
     def part(self, start: int, count: int) -> Conjunctions:
         """Returns `count` conjunctions from `start` on."""
         rows = slice(start, start + count)
@@ -275,11 +271,6 @@ def alphas(conjunctions: Conjunctions) -> dict[str, float]:
         unit: float(each[rows].sum() / each.sum())
         for unit, each in (("constraints", conjunctions.sizes), ("bytes", conjunctions.wire_bytes()))
     }
-
-
-def alpha(conjunctions: Conjunctions) -> float:
-    """Returns the constraints of the disjunction over those of all conjunctions."""
-    return float(conjunctions.sizes[kept(conjunctions)].sum() / conjunctions.sizes.sum())
 
 
 @dataclass(frozen=True)

@@ -75,18 +75,12 @@ class Fluid:
             for share, hosts in self._by_event()
         )
 
-    def limited_deliveries(self, shared: bool = True) -> float:
+    def limited_deliveries(self) -> float:
         """Returns the publications that routers receive for renewals.
 
-        Args:
-            shared: renewals of a router that collect at the same time share publications.
+        Renewals of a router that collect at the same time share publications.
         """
-        options = self.options
-        if not shared:
-            return self.renewals * sum(
-                share * min(options.max, self.matching(share)) for share, _ in self._by_event()
-            )
-        total = 0.0
+        options, total = self.options, 0.0
         for share, hosts in self._by_event():
             rate = options.publications * share / self.duration_s
             collecting_s = min(options.lifetime_s, options.max / rate)
@@ -94,9 +88,9 @@ class Fluid:
             total += rate * self.duration_s * hosts * (1 - math.exp(-renewing * collecting_s))
         return total
 
-    def saved_bandwidth(self, shared: bool = True) -> float:
+    def saved_bandwidth(self) -> float:
         """Returns the share of deliveries to routers that the framework saves against CBR."""
-        return 1 - self.limited_deliveries(shared) / self.exhaustive_deliveries()
+        return 1 - self.limited_deliveries() / self.exhaustive_deliveries()
 
     def matching(self, share: float) -> float:
         """Returns M_S: the mean number of publications of an event in a lifetime."""

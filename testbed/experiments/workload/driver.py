@@ -69,20 +69,15 @@ class Played:
     Attributes:
         sent: messages that routers accepted.
         predicates: changes of predicates that routers confirmed.
-        lateness_max_s, lateness_mean_s: wall seconds from the time at which an item was due to its sending;
-            the items of second 0, which are paced, are left out.
+        lateness_max_s: wall seconds from the time at which an item was due to its sending; the items of
+            second 0, which are paced, are left out.
         answer_delays_s: wall seconds from each request to its answer.
-        started_monotonic: `time.monotonic()` at experiment second 0.
-        stopped: `Driver.stop` ended the call early.
     """
 
     sent: int
     predicates: int
     lateness_max_s: float
-    lateness_mean_s: float
     answer_delays_s: Sequence[float]
-    started_monotonic: float
-    stopped: bool
 
 
 class Driver:
@@ -280,21 +275,16 @@ class Driver:
         zero_s = clock.now() if zero_s is None else zero_s
         while clock.now() < zero_s and not self._stopping:
             self._turn(clock.timeout(zero_s))
-        # Second 0 may have come some time ago on a busy machine.
-        started = time.monotonic() - clock.waited(zero_s)
         self._set_first_predicates(agenda, opening)
-        lateness_sum = lateness_max = 0.0
-        count = 0
-        next_report = started
+        lateness_max = next_report = 0.0
         while not self._stopping:
             now_s = clock.now() - zero_s
             for _ in range(_BURST):
                 if agenda.head is None or agenda.head.at_s > now_s:
                     break
                 entry = agenda.take()
-                late = clock.waited(zero_s + entry.at_s)
+                lateness_max = max(lateness_max, clock.waited(zero_s + entry.at_s))
                 meter.overdue(zero_s + entry.at_s, clock)
-                lateness_sum, lateness_max, count = lateness_sum + late, max(lateness_max, late), count + 1
                 if isinstance(entry, Item):
                     self._request(entry)
                 else:
@@ -309,10 +299,8 @@ class Driver:
         self._await_answers()
         # What comes after the workload is no turn.
         self._turn_ends = None
-        mean = lateness_sum / count if count else 0.0
-        sent = self._sent
-        predicates = self._answers.total() - sent
-        return Played(sent, predicates, lateness_max, mean, self.answer_delays_s, started, self._stopping)
+        predicates = self._answers.total() - self._sent
+        return Played(self._sent, predicates, lateness_max, self.answer_delays_s)
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Receives deliveries until `until()` is true.

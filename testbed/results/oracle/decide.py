@@ -60,16 +60,6 @@ class _Span:
     next_confirmed_ns: int
 
 
-@dataclass(frozen=True)
-class OracleTotals:
-    """Counts over a run; `expected` and `undecided` count pairs (message, application)."""
-
-    messages: int
-    applications: int
-    expected: int
-    undecided: int
-
-
 def judge(history: History, window_s: float) -> Iterator[Judgement]:
     """Judges each message at each application; pairs neither expected nor undecided are left out.
 
@@ -149,7 +139,7 @@ def _judge_message(
             yield judgement(application, expected, decided)
 
 
-def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = None) -> OracleTotals:
+def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = None) -> None:
     """Judges a run and writes the answers atomically into its folder.
 
     Args:
@@ -160,18 +150,8 @@ def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = N
         RunFolderError: a log is missing or malformed.
         InputError: a predicate or a message is malformed.
     """
-    history = read_history(run, hop_limit)
-    expected = undecided = 0
-
-    def answers() -> Iterator[OracleAnswer]:
-        nonlocal expected, undecided
-        for judgement in judge(history, window_s):
-            expected += judgement.expected
-            undecided += not judgement.decided
-            yield answer_of(judgement)
-
-    oracle.write_oracle(run, answers())
-    return OracleTotals(len(history.sendings), len(history.timelines), expected, undecided)
+    judged = judge(read_history(run, hop_limit), window_s)
+    oracle.write_oracle(run, map(answer_of, judged))
 
 
 def answer_of(judgement: Judgement) -> OracleAnswer:

@@ -34,7 +34,6 @@ def test_exhaustive_deliveries() -> None:
 def test_saved_bandwidth_by_max() -> None:
     expected = {10: 0.87, 20: 0.76, 50: 0.57, 100: 0.43, 200: 0.30, 500: 0.16, 2000: 0.11, 5000: 0.11}
     assert {most: round(_fluid(most).saved_bandwidth(), 2) for most in expected} == expected
-    assert _fluid().saved_bandwidth(shared=False) == pytest.approx(0.86, abs=0.005)
 
 
 def test_publications_of_a_lifetime() -> None:

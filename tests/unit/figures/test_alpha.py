@@ -18,7 +18,6 @@ from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.alpha import constraints
 from testbed.evaluation.alpha.conjunctions import (
     Conjunctions,
-    alpha,
     alphas,
     draw,
     integer_constraints,
@@ -78,8 +77,8 @@ def test_a_conjunction_is_kept_if_no_other_covers_it(names: int, zipf: bool, see
 def test_the_order_of_conjunctions_makes_no_difference() -> None:
     drawn = draw(2_000, 20, np.random.default_rng(5))
     order = np.random.default_rng(6).permutation(2_000)
-    assert alpha(Conjunctions(drawn.names[order], drawn.codes[order], drawn.sizes[order])) == alpha(drawn)
-    assert alpha(drawn.first(1)) == 1.0
+    assert alphas(Conjunctions(drawn.names[order], drawn.codes[order], drawn.sizes[order])) == alphas(drawn)
+    assert set(alphas(drawn.part(0, 1)).values()) == {1.0}
 
 
 @pytest.mark.parametrize(("names", "zipf"), [(500, False), (50, True)])
@@ -146,7 +145,8 @@ def test_integer_constraints_give_the_exact_value(
     operator: str, names: int, constraints: int, kinds: int
 ) -> None:
     rng = np.random.default_rng(7)
-    found = [alpha(integer_constraints(2_000, names, rng, operator, constraints)) for _ in range(12)]
+    drawn = (integer_constraints(2_000, names, rng, operator, constraints) for _ in range(12))
+    found = [alphas(each)["constraints"] for each in drawn]
     error = statistics.stdev(found) / math.sqrt(len(found))
     assert abs(statistics.fmean(found) - uniform(kinds, 1, 2_000)) < 4 * error
 

@@ -221,8 +221,7 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
             },
         ],
     )
-    totals = write_oracle(RunLayout(tmp_path), window_s=1)
-    assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (2, 1, 1, 0)
+    write_oracle(RunLayout(tmp_path), window_s=1)
     lines = [json.loads(line) for line in RunLayout(tmp_path).oracle.read_text().splitlines()]
     assert lines == [
         {
@@ -237,9 +236,9 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("killed_s", "totals"), [(20.5, (0, 1, 0, 1)), (30, (0, 1, 0, 0))])
+@pytest.mark.parametrize(("killed_s", "undecided"), [(20.5, 1), (30, 0)])
 def test_deliveries_of_what_a_killed_router_did_not_record_are_undecided(
-    tmp_path: Path, killed_s: float, totals: tuple[int, int, int, int]
+    tmp_path: Path, killed_s: float, undecided: int
 ) -> None:
     common = {"node": 1, "app": "sink"}
     setting = {
@@ -253,13 +252,12 @@ def test_deliveries_of_what_a_killed_router_did_not_record_are_undecided(
     write_logs(tmp_path, [setting, delivery])
     run = RunLayout(tmp_path)
     append_fault(run, fault(killed_s, "killed", "router", 0))
-    found = write_oracle(run, window_s=1)
-    assert (found.messages, found.applications, found.expected, found.undecided) == totals
+    write_oracle(run, window_s=1)
     answers = [json.loads(line) for line in run.oracle.read_text().splitlines()]
     assert (
         answers
         == [{"source": 0, "seq": 3, "sent_ns": 20 * S, **common, "expected": False, "decided": False}]
-        * totals[-1]
+        * undecided
     )
 
 

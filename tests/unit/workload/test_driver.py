@@ -181,17 +181,18 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     )
     reports: list[tuple[float, int, int]] = []
     with closing(Driver(network.sockets, workload.applications)) as driver:
+        started = time.monotonic()
         played = driver.play(
             workload,
             AnsweredClock(60, driver),
             duration_s=36,
             progress=lambda *report: reports.append(report),
         )
-        elapsed = time.monotonic() - played.started_monotonic
+        elapsed = time.monotonic() - started
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
-    assert (played.sent, played.predicates, played.stopped) == (3, 3, False)
+    assert (played.sent, played.predicates) == (3, 3)
     assert elapsed >= 0.6
-    assert 0 <= played.lateness_mean_s <= played.lateness_max_s
+    assert played.lateness_max_s >= 0
     assert reports and reports == sorted(reports)
 
     network.stop()
@@ -313,9 +314,9 @@ def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> 
         driver.play(workload, FixedClock(1000), duration_s=20)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
     network.stop()
-    totals = write_oracle(RunLayout(tmp_path), window_s=0)
-    assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (10, 1, 5, 0)
+    write_oracle(RunLayout(tmp_path), window_s=0)
     expected = {json.loads(line)["seq"] for line in RunLayout(tmp_path).oracle.read_text().splitlines()}
+    assert len(expected) == 5
     assert expected == {e["seq"] for e in application_events(tmp_path) if e["event"] == "deliver"}
 
 
@@ -331,6 +332,7 @@ def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
 def test_actions_run_at_their_time(network: IdealNetwork) -> None:
     ran: list[float] = []
     with closing(Driver(network.sockets, [0])) as driver:
+        started = time.monotonic()
         played = driver.play(
             Workload((send(30, 0, a=1),)),
             FixedClock(60),
@@ -338,18 +340,19 @@ def test_actions_run_at_their_time(network: IdealNetwork) -> None:
             actions=[TimedAction(12, lambda: ran.append(time.monotonic()))],
         )
     assert played.sent == 1
-    assert len(ran) == 1 and ran[0] - played.started_monotonic >= 0.2
+    assert len(ran) == 1 and ran[0] - started >= 0.2
 
 
 def test_stop_ends_a_play_early(network: IdealNetwork) -> None:
     with closing(Driver(network.sockets, [0])) as driver:
         timer = threading.Timer(0.3, driver.stop)
         timer.start()
+        started = time.monotonic()
         played = driver.play(Workload((send(3600, 0, a=1),)), FixedClock(1), duration_s=7200)
         timer.join()
-        assert played.stopped and played.sent == 0
+        assert played.sent == 0
         assert not driver.drain(lambda: False, timeout_s=60)
-        assert time.monotonic() - played.started_monotonic < 60
+        assert time.monotonic() - started < 60
 
 
 def test_a_router_that_goes_away_is_named(network: IdealNetwork) -> None:
