@@ -217,8 +217,8 @@ def attack_command(arguments: Namespace) -> int:
     Returns 0.
     """
     from captures.rundir.layout import RunLayout
-    from testbed.evaluation.attacks.model import ATTACKS
-    from testbed.evaluation.attacks.run import attack_run
+    from testbed.evaluation.attacks.attacks import ATTACKS
+    from testbed.evaluation.attacks.captured import attack_run
 
     for name in arguments.attack:
         if name not in ATTACKS:
@@ -258,5 +258,5 @@ def attack_command(arguments: Namespace) -> int:
         )
     Console().print(table)
     for name in names:
-        put(f"{name}: {ATTACKS.docs[name]}")
+        put(f"{name}: {ATTACKS[name].doc}")
     return 0

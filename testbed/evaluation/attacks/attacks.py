@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from router.predicates.encoded.model import Suite
-from testbed.evaluation.attacks.model import Attack, Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
+from testbed.evaluation.attacks.model import Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
 
 
 def strings_in(weight: int, suite: Suite) -> float:
@@ -27,35 +28,29 @@ def strings_in(weight: int, suite: Suite) -> float:
     return -suite.bits / suite.hashes * math.log(1 - full / suite.bits)
 
 
-class Weight(Attack):
-    doc = "The number of bits set estimates the number of strings, and with it that of attributes."
-    target = "numbers of attributes of messages"
-
-    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
-        guesses = [
-            round(strings_in(bits.bit_count(), seen.suite) / knowledge.strings_an_attribute)
-            for bits in seen.messages
-        ]
-        right = sum(guess == number for guess, number in zip(guesses, truth.attributes, strict=True))
-        return Outcome(len(guesses), right, max(knowledge.attributes.values(), default=0.0))
+def by_weight(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+    """Estimates the number of strings, and with it that of attributes, from the bits set."""
+    guesses = [
+        round(strings_in(bits.bit_count(), seen.suite) / knowledge.strings_an_attribute)
+        for bits in seen.messages
+    ]
+    right = sum(guess == number for guess, number in zip(guesses, truth.attributes, strict=True))
+    return Outcome(len(guesses), right, max(knowledge.attributes.values(), default=0.0))
 
 
-class Frequency(Attack):
-    doc = "Filters of at most k bits are ranked by the number of their issuers, and matched with known ranks."
-    target = "distinct filters of one string"
-
-    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
-        issuers: dict[int, int] = {}
-        meaning: dict[int, frozenset[bytes] | None] = {}
-        for (_, bits), strings in zip(seen.filters, truth.filters, strict=True):
-            if 0 < bits.bit_count() <= seen.suite.hashes:
-                issuers[bits] = issuers.get(bits, 0) + 1
-                meaning[bits] = strings
-        ranked = sorted(issuers, key=lambda bits: (-issuers[bits], bits))
-        guesses = dict(zip(ranked, by_frequency(knowledge.filter_strings), strict=False))
-        right = sum(meaning[bits] == frozenset((string,)) for bits, string in guesses.items())
-        candidates = max(len(knowledge.filter_strings), len(ranked))
-        return Outcome(len(ranked), right, 1 / candidates if candidates else 0.0)
+def by_issuers(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+    """Ranks filters of at most k bits by the number of their issuers, and matches them with known ranks."""
+    issuers: dict[int, int] = {}
+    meaning: dict[int, frozenset[bytes] | None] = {}
+    for (_, bits), strings in zip(seen.filters, truth.filters, strict=True):
+        if 0 < bits.bit_count() <= seen.suite.hashes:
+            issuers[bits] = issuers.get(bits, 0) + 1
+            meaning[bits] = strings
+    ranked = sorted(issuers, key=lambda bits: (-issuers[bits], bits))
+    guesses = dict(zip(ranked, by_frequency(knowledge.filter_strings), strict=False))
+    right = sum(meaning[bits] == frozenset((string,)) for bits, string in guesses.items())
+    candidates = max(len(knowledge.filter_strings), len(ranked))
+    return Outcome(len(ranked), right, 1 / candidates if candidates else 0.0)
 
 
 #: Patterns that are mined.
@@ -73,19 +68,16 @@ _LEVEL = 0.5
 _Reals = npt.NDArray[np.float64]
 
 
-class Patterns(Attack):
-    doc = "Patterns of bits that occur together are matched with strings of about their frequency."
-    target = "strings of messages, each occurrence"
-
-    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
-        occurs = Counter(string for strings in truth.messages for string in strings)
-        right = set()
-        for own, string in assigned(mined(seen.messages, seen.suite.bits, seen.suite.hashes), knowledge):
-            bits = truth.bits_of(string)
-            if 2 * (own & bits).bit_count() > (own | bits).bit_count():
-                right.add(string)
-        identified = sum(occurs[string] for string in right)
-        return Outcome(occurs.total(), identified, 1 / len(occurs) if occurs else 0.0)
+def by_patterns(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+    """Matches patterns of bits that occur together with strings of about their frequency."""
+    occurs = Counter(string for strings in truth.messages for string in strings)
+    right = set()
+    for own, string in assigned(mined(seen.messages, seen.suite.bits, seen.suite.hashes), knowledge):
+        bits = truth.bits_of(string)
+        if 2 * (own & bits).bit_count() > (own | bits).bit_count():
+            right.add(string)
+    identified = sum(occurs[string] for string in right)
+    return Outcome(occurs.total(), identified, 1 / len(occurs) if occurs else 0.0)
 
 
 def assigned(patterns: Sequence[tuple[int, float]], knowledge: Knowledge) -> list[tuple[int, bytes]]:
@@ -163,46 +155,86 @@ def _matrix(messages: Sequence[int], bits: int) -> npt.NDArray[np.uint8]:
     return np.unpackbits(packed, axis=1, bitorder="little")[:, :bits]
 
 
-class KnownMessages(Attack):
-    """Assumes that the attacker knows the content of the first messages.
+def by_known_messages(seen: Seen, knowledge: Knowledge, truth: Truth, *, known: float = 0.1) -> Outcome:
+    """Guesses from the content of the first messages, which the attacker knows.
 
     The bits of a string are those that all known messages with the string share. The string is then guessed
     to be in every message that has these bits.
+
+    Args:
+        known: the share of the messages that the attacker knows.
     """
-
-    doc = "The bits that the known messages with a string share are looked up in the others."
-    target = "strings of the other messages (wrong guesses count)"
-
-    def __init__(self, known: float = 0.1) -> None:
-        self._known = known
-
-    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
-        known = round(self._known * len(seen.messages))
-        shared: dict[bytes, int] = {}
-        for bits, strings in zip(seen.messages[:known], truth.messages[:known], strict=True):
-            for string in strings:
-                shared[string] = shared.get(string, bits) & bits
-        score = SetScore()
-        for bits, strings in zip(seen.messages[known:], truth.messages[known:], strict=True):
-            lacks = ~bits
-            score.add((string for string, own in shared.items() if not own & lacks), strings)
-        return score.outcome(knowledge)
+    count = round(known * len(seen.messages))
+    shared: dict[bytes, int] = {}
+    for bits, strings in zip(seen.messages[:count], truth.messages[:count], strict=True):
+        for string in strings:
+            shared[string] = shared.get(string, bits) & bits
+    score = SetScore()
+    for bits, strings in zip(seen.messages[count:], truth.messages[count:], strict=True):
+        lacks = ~bits
+        score.add((string for string, own in shared.items() if not own & lacks), strings)
+    return score.outcome(knowledge)
 
 
 #: Messages that are opened: every one is opened alike.
 _OPENED = 200
 
 
-class WithKey(Attack):
-    """Assumes that the attacker has the key: every string of the vocabulary is hashed and looked up."""
+def by_key(seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+    """Hashes every string of the vocabulary with the key, and looks it up in every message."""
+    dictionary = {string: truth.bits_of(string) for string in knowledge.message_strings}
+    score = SetScore()
+    for bits, strings in zip(seen.messages[:_OPENED], truth.messages[:_OPENED], strict=True):
+        lacks = ~bits
+        score.add((string for string, own in dictionary.items() if not own & lacks), strings)
+    return score.outcome(knowledge)
 
-    doc = "With the key, every string that the attacker can list is looked up in every message."
-    target = "strings of messages (wrong guesses count)"
 
-    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
-        dictionary = {string: truth.bits_of(string) for string in knowledge.message_strings}
-        score = SetScore()
-        for bits, strings in zip(seen.messages[:_OPENED], truth.messages[:_OPENED], strict=True):
-            lacks = ~bits
-            score.add((string for string, own in dictionary.items() if not own & lacks), strings)
-        return score.outcome(knowledge)
+@dataclass(frozen=True)
+class Attack:
+    """An attack.
+
+    Attributes:
+        run: attacks, and compares the guesses with the truth, which serves to count right guesses; attacks
+            that assume more (known messages, the key) say so.
+        target: the values that it identifies.
+        doc: a sentence about it.
+    """
+
+    run: Callable[[Seen, Knowledge, Truth], Outcome]
+    target: str
+    doc: str
+
+    def after(self, count: int, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
+        """Returns the result of the attack on the first `count` messages, and all filters."""
+        part = replace(truth, messages=truth.messages[:count], attributes=truth.attributes[:count])
+        return self.run(replace(seen, messages=seen.messages[:count]), knowledge, part)
+
+
+ATTACKS = {
+    "A1": Attack(
+        by_weight,
+        "numbers of attributes of messages",
+        "The weight of a message gives its number of attributes.",
+    ),
+    "A2": Attack(
+        by_issuers,
+        "distinct filters of one string",
+        "Frequent filters are filters on frequent strings.",
+    ),
+    "A3": Attack(
+        by_patterns,
+        "strings of messages, each occurrence",
+        "Bits that occur together are those of a frequent string.",
+    ),
+    "A4": Attack(
+        by_known_messages,
+        "strings of the other messages (wrong guesses count)",
+        "Some messages are known: their strings show in others.",
+    ),
+    "A5": Attack(
+        by_key,
+        "strings of messages (wrong guesses count)",
+        "A member's key opens every value that can be listed.",
+    ),
+}

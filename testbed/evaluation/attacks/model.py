@@ -1,4 +1,4 @@
-"""The material of an attack, its result, the registry of attacks, and encoded traffic to attack.
+"""The material of an attack, its result, and encoded traffic to attack.
 
 Threat model: a router that follows the protocol, reads every frame, holds no key, and knows the encoding and
 the public distribution of names and values (slides, part IV: "privacy in the presence of an untrusted
@@ -8,17 +8,14 @@ network").
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 from router.matching.columns import to_predicates
 from router.predicates.encoded.encoder import Encoder, Hardening, StringHash
 from router.predicates.encoded.encodings import Encoding
 from router.predicates.encoded.model import Suite
 from router.predicates.model import Filter, Message
-from router.registry import Registry
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
 
@@ -122,25 +119,6 @@ class Outcome:
         return self.right / self.targets if self.targets else 0.0
 
 
-class Attack(ABC):
-    """An attack.
-
-    Attributes:
-        doc: a sentence about it.
-        target: the values that it identifies.
-    """
-
-    doc: ClassVar[str]
-    target: ClassVar[str]
-
-    @abstractmethod
-    def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
-        """Attacks, and compares the guesses with the truth.
-
-        The truth serves to count right guesses; attacks that assume more (known messages, the key) say so.
-        """
-
-
 def by_frequency(strings: Mapping[bytes, float]) -> list[bytes]:
     """Strings from the most frequent on; equally frequent ones in the order of their bytes."""
     return sorted(strings, key=lambda string: (-strings[string], string))
@@ -169,17 +147,6 @@ class SetScore:
         right = sum(len(usual & present) for present in self._present)
         targets = sum(len(usual | present) for present in self._present)
         return Outcome(self.targets, self.right, right / targets if targets else 0.0)
-
-
-ATTACKS: Registry[type[Attack]] = Registry("attack")
-for _name, _class, _doc in (
-    ("A1", "Weight", "The weight of a message gives its number of attributes."),
-    ("A2", "Frequency", "Frequent filters are filters on frequent strings."),
-    ("A3", "Patterns", "Bits that occur together are those of a frequent string."),
-    ("A4", "KnownMessages", "Some messages are known: their strings show in others."),
-    ("A5", "WithKey", "A member's key opens every value that can be listed."),
-):
-    ATTACKS.register_lazily(_name, f"testbed.evaluation.attacks.attacks:{_class}", _doc)
 
 
 #: Filters of each subscriber.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from testbed.evaluation.attacks.model import ATTACKS
+from testbed.evaluation.attacks.attacks import ATTACKS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 #: k' of the subscribers' secret choice, and the share of bits to which messages are filled.
@@ -160,11 +159,9 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         draw_traffic(workload), Suite(1, 512, 8, encoding.number), encoding, hardening, seed
     )
     measured: dict[str, Any] = {}
-    for name in ATTACKS:
-        curve = []
-        for count in counts:
-            part = replace(truth, messages=truth.messages[:count], attributes=truth.attributes[:count])
-            outcome = ATTACKS[name]().run(replace(seen, messages=seen.messages[:count]), knowledge, part)
-            curve.append((count, outcome.share))
-        measured |= {name: outcome.share, f"{name}_baseline": outcome.baseline, f"{name}_curve": curve}
+    for name, attack in ATTACKS.items():
+        outcomes = [attack.after(count, seen, knowledge, truth) for count in counts]
+        shares = [each.share for each in outcomes]
+        measured |= {name: shares[-1], f"{name}_baseline": outcomes[-1].baseline}
+        measured[f"{name}_curve"] = list(zip(counts, shares, strict=True))
     return measured

@@ -13,16 +13,16 @@ from router.predicates.encoded.encodings import ENCODINGS, Slides, equal
 from router.predicates.encoded.model import Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
 from testbed.evaluation.attacks.attacks import (
-    Frequency,
-    KnownMessages,
-    Patterns,
-    Weight,
-    WithKey,
+    ATTACKS,
+    by_issuers,
+    by_key,
+    by_known_messages,
+    by_patterns,
+    by_weight,
     mined,
     strings_in,
 )
 from testbed.evaluation.attacks.model import (
-    ATTACKS,
     Knowledge,
     Seen,
     Traffic,
@@ -58,7 +58,7 @@ _KNOWLEDGE = knowledge_of(_traffic(99, 3_000), Slides())
 
 def test_the_weight_gives_the_number_of_attributes() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    outcome = Weight().run(seen, _KNOWLEDGE, truth)
+    outcome = by_weight(seen, _KNOWLEDGE, truth)
     assert outcome.share > 0.95 > 2 * outcome.baseline
     assert strings_in(0, _SUITE) == 0
     assert strings_in(512, _SUITE) < 1_000
@@ -66,7 +66,7 @@ def test_the_weight_gives_the_number_of_attributes() -> None:
 
 def test_a_fill_hides_the_number_of_attributes() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(fill=0.5), 1)
-    outcome = Weight().run(seen, _KNOWLEDGE, truth)
+    outcome = by_weight(seen, _KNOWLEDGE, truth)
     assert outcome.share <= outcome.baseline
 
 
@@ -81,14 +81,14 @@ def test_a_fill_leaves_the_bits_of_a_frequent_string_together() -> None:
 
 def test_frequent_filters_are_recognised() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    outcome = Frequency().run(seen, _KNOWLEDGE, truth)
+    outcome = by_issuers(seen, _KNOWLEDGE, truth)
     assert outcome.targets == 6
     assert outcome.right >= 4
 
 
 def test_filters_of_secret_subsets_are_not_recognised() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(kept_hashes=4), 1)
-    outcome = Frequency().run(seen, _KNOWLEDGE, truth)
+    outcome = by_issuers(seen, _KNOWLEDGE, truth)
     assert outcome.targets > 100
     assert outcome.share < 0.03
 
@@ -105,7 +105,7 @@ def test_planted_patterns_are_mined_and_named() -> None:
     assert {hashed.bits_of(string) for string in planted} <= set(patterns)
     assert patterns[hashed.bits_of(b"often")] == pytest.approx(0.5, abs=0.07)
     knowledge = Knowledge({**planted, b"other": 0.01}, {}, {1: 1.0}, 2.0)
-    outcome = Patterns().run(seen, knowledge, Truth(strings, [1] * 600, [], hashed.bits_of))
+    outcome = by_patterns(seen, knowledge, Truth(strings, [1] * 600, [], hashed.bits_of))
     assert outcome.right == sum(string in own for own in strings for string in planted)
     # Bits that occur together by chance are no pattern.
     noise = [hashed.set_of(b"%d" % source.randrange(10**9) for _ in range(8)) for _ in range(600)]
@@ -126,15 +126,15 @@ def test_random_bits_do_not_hide_a_frequent_string() -> None:
 
 def test_known_messages_open_others() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    few, many = (KnownMessages(share).run(seen, _KNOWLEDGE, truth) for share in (0.02, 0.5))
+    few, many = (by_known_messages(seen, _KNOWLEDGE, truth, known=share) for share in (0.02, 0.5))
     assert many.share > 0.9
     assert few.share < many.share
-    assert KnownMessages(0.0).run(seen, _KNOWLEDGE, truth).right == 0
+    assert by_known_messages(seen, _KNOWLEDGE, truth, known=0.0).right == 0
 
 
 def test_the_key_opens_everything() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
-    assert WithKey().run(seen, _KNOWLEDGE, truth).share > 0.99
+    assert by_key(seen, _KNOWLEDGE, truth).share > 0.99
 
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
@@ -143,10 +143,10 @@ def test_every_attack_works_on_little_and_on_drawn_traffic(name: str, encoding: 
     chosen = ENCODINGS[encoding]()
     suite = Suite(1, 192, 7, chosen.number)
     nothing = Truth([], [], [], lambda _: 0)
-    assert ATTACKS[name]().run(Seen(suite, []), Knowledge({}, {}, {}, 1.0), nothing).share == 0
+    assert ATTACKS[name].run(Seen(suite, []), Knowledge({}, {}, {}, 1.0), nothing).share == 0
     workload = zipf_workload(60, 20, 30, 1)
     knowledge = public_knowledge(workload, chosen, sample=200)
     seen, truth = encoded(draw_traffic(workload), suite, chosen, _NONE, 1)
-    outcome = ATTACKS[name]().run(seen, knowledge, truth)
+    outcome = ATTACKS[name].run(seen, knowledge, truth)
     assert 0 <= outcome.right <= outcome.targets
     assert 0 <= outcome.baseline <= 1

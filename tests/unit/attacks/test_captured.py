@@ -21,8 +21,9 @@ from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import ETHERTYPE, node_address
 from testbed.cli.main import main
+from testbed.evaluation.attacks.attacks import ATTACKS
 from testbed.evaluation.attacks.captured import Captured, material, read_captures
-from testbed.evaluation.attacks.model import ATTACKS, Traffic, knowledge_of
+from testbed.evaluation.attacks.model import Traffic, knowledge_of
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.generate import generate
@@ -72,7 +73,7 @@ def test_sets_are_read_once_with_their_meaning(tmp_path: Path) -> None:
         assert all(truth.bits_of(string) & ~bits == 0 for string in strings)
     encoding = _RING.keys[0].parameters.make_encoding()
     plain = Traffic([Message({"x": 1, "y": True})], [(1, _FILTERS[0])])
-    outcome = ATTACKS["A1"]().run(seen, knowledge_of(plain, encoding), truth)
+    outcome = ATTACKS["A1"].run(seen, knowledge_of(plain, encoding), truth)
     assert outcome.share > 0.9
 
 
