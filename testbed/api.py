@@ -44,9 +44,9 @@ from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
 from testbed.emulation.control.running import Running
 from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config.load import find_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import toml_value
-from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.results.conclude import account_run
 from testbed.results.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from testbed.evaluation.figures.reproduction import Panel, Statement, Table
-    from testbed.evaluation.sweeps.sweep import Swept
+    from testbed.evaluation.sweeps.runner import Swept
 
 __all__ = [
     "AsyncClient",
@@ -339,8 +339,8 @@ def sweep(
     Raises:
         TestbedError: as `cbcb sweep`.
     """
+    from testbed.evaluation.sweeps.runner import sweep as swept
     from testbed.evaluation.sweeps.spec import load_spec, spec_of
-    from testbed.evaluation.sweeps.sweep import sweep as swept
 
     found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
     place = Path(folder) if folder is not None else sweep_folder(DEFAULT_RUNS, found.name)

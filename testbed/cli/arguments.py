@@ -126,8 +126,8 @@ def load(arguments: Namespace) -> Experiment:
         InputError: file, key or value is not right; one line for each fault.
     """
     from testbed.experiments.config.hop_limit import load_checked
+    from testbed.experiments.config.load import find_experiment
     from testbed.experiments.config.schema import toml_value
-    from testbed.experiments.config.shipped import find_experiment
     from testbed.experiments.config.topology import parse_topology_argument
     from topos.loaders import SUFFIXES
 

@@ -31,8 +31,8 @@ def sweep_command(arguments: Namespace) -> int:
     from rich.console import Console
 
     from captures.spark.session import SessionError
+    from testbed.evaluation.sweeps.runner import sweep
     from testbed.evaluation.sweeps.spec import load_spec
-    from testbed.evaluation.sweeps.sweep import sweep
     from testbed.results.folders import sweep_folder
     from testbed.terminal.progress import Progress
 

@@ -23,8 +23,7 @@ from rich.console import Console
 from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
 from testbed.emulation.run.emulation import Emulation, emulate
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.probes import datapath
 from testbed.results.conclude import judge_run
 from testbed.results.folders import new_run_folder

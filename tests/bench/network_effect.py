@@ -32,8 +32,7 @@ from router.matching.columns import to_predicates
 from router.predicates.model import Message
 from router.predicates.printer import format_predicate
 from testbed.emulation.run.emulation import emulate
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.machine.probes import datapath
 from testbed.results.conclude import judge_run

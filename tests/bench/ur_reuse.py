@@ -19,9 +19,8 @@ from pathlib import Path
 from rich.console import Console
 
 from router.protocol.events import RequestUpdate
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.shipped import find_experiment
 from testbed.results.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation

@@ -31,7 +31,7 @@ from captures.rundir.layout import RunLayout
 from router.runtime.client import Client
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment
 from testbed.support.names import port_device
 from tests.bench.faults import Row, rows
 from tests.bench.kill_anywhere import Phases, kill_often

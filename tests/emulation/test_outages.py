@@ -14,7 +14,7 @@ import pytest
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment
 from tests.support.applications import deliveries_so_far
 from tests.support.command import Cbcb, left_behind
 from tests.support.network_namespaces import HeldNamespaces

@@ -15,8 +15,7 @@ from rich.console import Console
 
 from captures.accounting.account import account
 from captures.tables.catalogue import TABLES
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.cluster import CLUSTER_ENVIRONMENT, UNREACHABLE, running_cluster

@@ -15,8 +15,7 @@ from captures.spark.folder import remove_abandoned
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from testbed.cli.prepared import PreparedConclusion
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.polling import poll

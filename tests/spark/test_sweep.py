@@ -19,12 +19,11 @@ from pyspark import SparkContext
 from rich.console import Console
 
 from captures.spark.session import SessionError
-from testbed.evaluation.sweeps import sweep as module
+from testbed.evaluation.sweeps import runner as module
 from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
-from testbed.evaluation.sweeps.runner import run_and_keep, run_jobs
+from testbed.evaluation.sweeps.runner import run_and_keep, run_jobs, sweep
 from testbed.evaluation.sweeps.spec import Job, load_spec
-from testbed.evaluation.sweeps.sweep import sweep
 from testbed.machine.versions import source_version
 from testbed.terminal.progress import Progress
 from tests.support.command import CBCB

@@ -21,7 +21,7 @@ CHILDREN = (
     "captures.capturing.recorder",
     "router.runtime.parent",
     "testbed.controller",
-    "testbed.results.live",
+    "testbed.results.live.view",
     "testbed.cli.prepared",
 )
 #: Modules that name the interpreter and do not start it.

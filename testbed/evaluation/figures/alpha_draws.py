@@ -25,7 +25,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, by_predicate, predicate_of, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
 from testbed.controller.trees import LAYERS, Forest
-from testbed.evaluation.alpha.conjunctions import (
+from testbed.evaluation.figures.alpha_conjunctions import (
     Conjunctions,
     Merged,
     alphas,
@@ -33,7 +33,7 @@ from testbed.evaluation.alpha.conjunctions import (
     integer_constraints,
     merged,
 )
-from testbed.evaluation.alpha.constraints import (
+from testbed.evaluation.figures.alpha_constraints import (
     sample_uniform,
     sample_weighted,
     uniform,
@@ -49,9 +49,8 @@ from testbed.evaluation.figures.scheme_memory import (
     predicted_by_alpha,
     receivers_below,
 )
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.shipped import find_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

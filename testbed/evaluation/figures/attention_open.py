@@ -115,7 +115,7 @@ class AttentionOpen(Reproduction):
         "1, with those that bear on the difference to the paper's numbers; size `large` is table 1 with ten "
         "times its routers and its publications.",
     )
-    measure = "testbed.evaluation.figures.attention_runs:measured"
+    measure = "testbed.evaluation.figures.attention:measured"
     calculates = True
     sizes = ("small", "paper", "large")
 

@@ -19,8 +19,7 @@ from testbed.evaluation.figures.reproduction import (
     band_of,
     common,
 )
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 
 _SLOW, _SCORE, _FAST = "SRs every 15 min", "score, at most every 15 min", "SRs every 10 min"
 _POLICIES: dict[str | None, dict[str, str]] = {

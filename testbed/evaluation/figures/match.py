@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement, common
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.generate import generate, match_distribution
 
 _WORDS = 200

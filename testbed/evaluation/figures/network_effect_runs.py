@@ -24,7 +24,7 @@ from router.matching.columns import ConstraintColumns, to_predicates
 from router.matching.engines import COMPILED, Matcher, factory
 from router.predicates.model import Filter, Message, Predicate
 from testbed.controller.trees import Tree, spt_trees
-from testbed.evaluation.alpha.conjunctions import Conjunctions, kept
+from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, kept
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.usage import object_bytes
 from topos.generators import tree, waxman
@@ -56,7 +56,7 @@ def covered(table: ConstraintColumns) -> ConstraintColumns:
     As covering keeps a predicate (docs/explanation/engine.md), but that filters are not merged.
 
     Args:
-        table: of the workload of `testbed.evaluation.alpha.conjunctions`.
+        table: of the workload of `testbed.evaluation.figures.alpha_conjunctions`.
     """
     filters = Conjunctions.of_columns(table)
     begins = np.flatnonzero(np.diff(table.interface, prepend=-1)).tolist()

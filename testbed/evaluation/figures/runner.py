@@ -13,7 +13,7 @@ from testbed.evaluation.sweeps.folder import SweepFolder
 from testbed.evaluation.sweeps.runner import run_and_keep
 from testbed.evaluation.sweeps.spec import Job, identity
 from testbed.experiments.config.hop_limit import load_checked
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment
 from testbed.machine import probes
 from testbed.machine.versions import source_version, states_of
 from testbed.support.errors import InputError

@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Any
 from router.options import options_of
 from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config.hop_limit import load_checked
+from testbed.experiments.config.load import find_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import toml_value
-from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events.event import Event
 from testbed.experiments.workload.given import GROUP

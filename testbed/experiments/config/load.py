@@ -7,7 +7,11 @@ workload.
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +48,16 @@ from testbed.experiments.drawing.schema import Schema, SchemaError
 from testbed.experiments.events.event import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
+from testbed.support.errors import InputError
 from topos.build import contradiction
 from topos.loaders import parse_toml
 from topos.model import PROPERTIES, Topology, unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
 
+#: Files that were taken out of an archive: a worker of a cluster imports the testbed from one.
+_unpacked = ExitStack()
+atexit.register(_unpacked.close)
 #: Messages of a workload, or changes of predicates: each takes about a kilobyte.
 _ITEMS_MAX = 10_000_000
 #: The requests of the random workload.
@@ -321,3 +329,37 @@ def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, dura
                 f"{getattr(options, key):g} makes some {amount:.3g} {what} in {duration_s:g} s"
                 f" at {nodes} nodes; expected at most {_ITEMS_MAX:,}",
             )
+
+
+def list_experiments() -> dict[str, Path]:
+    """The experiment files that come with the testbed (`testbed/experiments/shipped`), by name, sorted."""
+    return {name: _path(entry) for name, entry in _shipped().items()}
+
+
+def find_experiment(name_or_path: str) -> Path:
+    """The file of this path, or else the shipped experiment of this name.
+
+    Raises:
+        InputError: there is neither.
+        OSError: the path may not be looked up, or its name is too long.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    shipped = _shipped()
+    if name_or_path in shipped:
+        return _path(shipped[name_or_path])
+    if path.is_dir():
+        raise InputError(f"{name_or_path}: is a folder; expected an experiment file")
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise InputError(f"{name_or_path}: no such file")
+    raise InputError(f"{name_or_path}: no such file; {unknown('experiment', name_or_path, shipped)}")
+
+
+def _shipped() -> dict[str, Traversable]:
+    entries = {Path(entry.name): entry for entry in (files("testbed.experiments") / "shipped").iterdir()}
+    return {name.stem: entries[name] for name in sorted(entries) if name.suffix == ".toml"}
+
+
+def _path(entry: Traversable) -> Path:
+    return entry if isinstance(entry, Path) else _unpacked.enter_context(as_file(entry))

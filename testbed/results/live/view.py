@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -23,16 +25,18 @@ from rich.table import Table
 from rich.text import Text
 
 from captures.rundir.layout import RunLayout
-from testbed.support.errors import RunError
-from testbed.support.processes import Child
+from testbed.support.errors import RunError, TestbedError, run_folder_errors
+from testbed.support.processes import Child, end_like_ctrl_c
 from testbed.terminal.numbers import clock, count
-from testbed.terminal.printable import foreign
+from testbed.terminal.printable import foreign, put
 from testbed.terminal.progress import Progress
 
 #: Wall seconds between two snapshots on a terminal, and between two lines otherwise.
 _SNAPSHOT_S = 1.0
 _LINE_S = 5.0
 _REQUEST_TIMEOUT_S = 5.0
+#: Priority of the process beside that of the emulation.
+_NICE = 19
 _BUSIEST = 5
 _BAR = 24
 Snapshot = Mapping[str, Any]
@@ -105,7 +109,7 @@ class LiveView:
         arguments = [str(run_dir), str(self._port)]
         run = RunLayout(run_dir)
         self._errors = run.relative(run.live_errors)
-        self._child = Child("the live view", "testbed.results.live", arguments, run.live_errors, None)
+        self._child = Child("the live view", "testbed.results.live.view", arguments, run.live_errors, None)
         self._thread = threading.Thread(target=self._follow, args=(self._child,), name="live", daemon=True)
         self._thread.start()
 
@@ -234,3 +238,43 @@ def _deliveries(messages: Mapping[str, int]) -> str:
         f"{count(messages['made'])} of {count(messages['expected'])} expected, "
         f"{count(messages['missing'])} missed, {count(messages['spurious'])} spurious"
     )
+
+
+def main() -> int:
+    """Watches an emulation: `python -m testbed.results.live.view RUN_DIR PORT`.
+
+    Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or at the end of standard
+    input, which comes when the parent process ends.
+    """
+    from testbed.results.live.server import LiveServer
+    from testbed.results.live.watch import Watcher, open_state
+
+    run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
+    # The emulation takes precedence over this process.
+    os.nice(_NICE)
+    end_like_ctrl_c()
+    starter_gone = threading.Event()
+
+    def wait_for_starter() -> None:
+        # Not through sys.stdin: a thread blocked in it keeps the interpreter from ending in order.
+        while os.read(0, 4096):
+            pass
+        starter_gone.set()
+
+    threading.Thread(target=wait_for_starter, daemon=True).start()
+    try:
+        with run_folder_errors():
+            state = open_state(run_dir)
+        with LiveServer(state, port) as server, Watcher(state):
+            put(json.dumps({"url": server.url}), flush=True)
+            starter_gone.wait()
+    except KeyboardInterrupt:
+        return 0
+    except TestbedError as error:
+        put(error, file=sys.stderr)
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

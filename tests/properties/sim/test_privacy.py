@@ -11,9 +11,8 @@ from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.model import Experiment, PrivacyOptions
-from testbed.experiments.config.shipped import find_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

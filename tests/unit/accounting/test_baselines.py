@@ -15,8 +15,7 @@ from captures.accounting.baselines import WAYS, _cheapest, compute, tree_of
 from captures.accounting.run_tables import cost_graph
 from captures.rundir.layout import RunLayout
 from testbed.controller.trees import LAYERS
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate

@@ -19,8 +19,7 @@ from captures.accounting.account import account_directly
 from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

@@ -24,8 +24,7 @@ from testbed.cli.main import main
 from testbed.evaluation.attacks.attacks import ATTACKS
 from testbed.evaluation.attacks.captured import Captured, material, read_captures
 from testbed.evaluation.attacks.model import Traffic, knowledge_of
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.generate import generate
 from testbed.results.inputs import write_inputs
 from tests.support.capture_files import pcap

@@ -11,8 +11,7 @@ import pytest
 
 from captures.accounting.texts import texts
 from captures.spark.session import write_archive
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import list_experiments
+from testbed.experiments.config.load import list_experiments, load_experiment
 
 #: Without `site`, whose path files lead to the source tree.
 _PATHS = """
@@ -53,7 +52,7 @@ def test_workers_find_the_shipped_experiments_in_the_archive(tmp_path: Path) -> 
     archive = write_archive(tmp_path)
     code = f"""{_PATHS}
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment, list_experiments
+from testbed.experiments.config.load import find_experiment, list_experiments
 found = find_experiment("ring5")
 print(found, load_experiment(found, {{}}).topology.name, *list_experiments())
 """

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from testbed import api
 from testbed.experiments.config.cbcbsim import is_script, read_script
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.events.event import SendMessage, SetPredicate
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item

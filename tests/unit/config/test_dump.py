@@ -16,7 +16,7 @@ from captures.rundir.inputs import write_topology
 from captures.rundir.layout import RunLayout
 from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
 from testbed.experiments.config.model import (
     Experiment,
     OracleOptions,
@@ -25,7 +25,6 @@ from testbed.experiments.config.model import (
     ServiceOptions,
 )
 from testbed.experiments.config.schema import SECTIONS, dump_experiment
-from testbed.experiments.config.shipped import find_experiment, list_experiments
 from testbed.experiments.events.event import SendMessage
 from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError

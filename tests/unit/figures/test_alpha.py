@@ -15,8 +15,11 @@ from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter, encode_predicate
-from testbed.evaluation.alpha import constraints
-from testbed.evaluation.alpha.conjunctions import (
+from testbed.evaluation.figures import alpha as figure
+from testbed.evaluation.figures import alpha_constraints as constraints
+from testbed.evaluation.figures import alpha_draws
+from testbed.evaluation.figures.alpha import Alpha
+from testbed.evaluation.figures.alpha_conjunctions import (
     Conjunctions,
     alphas,
     draw,
@@ -24,10 +27,7 @@ from testbed.evaluation.alpha.conjunctions import (
     kept,
     merged,
 )
-from testbed.evaluation.alpha.constraints import uniform
-from testbed.evaluation.figures import alpha as figure
-from testbed.evaluation.figures import alpha_draws
-from testbed.evaluation.figures.alpha import Alpha
+from testbed.evaluation.figures.alpha_constraints import uniform
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_table

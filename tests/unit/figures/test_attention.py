@@ -14,7 +14,7 @@ from testbed.evaluation.figures.attention import Attention
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.evaluation.figures.runner import _job
 from testbed.evaluation.sweeps.job import simulate_job
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment
 from testbed.sim.simulation import Simulation
 
 _SAME = {"fluid": 0.8, "fluid_control": 0.01, "matching": 272.0, "violations": 0, "starvation": 0.0}

@@ -9,8 +9,7 @@ import pytest
 
 from testbed.evaluation.figures.attention_open import AttentionOpen
 from testbed.evaluation.figures.reproduction import SEED, Case, Results
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 
 _SAME = {
     "saved_bandwidth": 0.8,

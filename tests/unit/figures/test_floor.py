@@ -12,8 +12,7 @@ from captures.rundir.layout import RunLayout
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.floor import PerfectTables, perfect_tables
 from testbed.evaluation.figures.reproduction import FIGURES, Results
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate

@@ -38,8 +38,7 @@ from testbed.evaluation.figures.runner import Reproduced, _job
 from testbed.evaluation.sweeps import ENGINES
 from testbed.evaluation.sweeps.job import simulate_job
 from testbed.experiments.config.hop_limit import load_checked
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.versions import source_version
 from testbed.results.conclude import judge_run
 from testbed.results.report.style import styled

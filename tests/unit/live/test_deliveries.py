@@ -12,8 +12,7 @@ from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live.deliveries import Deliveries
 from testbed.results.oracle.connectivity import NetworkGraph
 from testbed.results.oracle.decide import judge

@@ -22,8 +22,7 @@ from rich.console import Console
 from captures.rundir.clock import read_clock
 from captures.rundir.faults import CommandRecord, append_command
 from captures.rundir.layout import RunLayout
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live.server import HOST, LiveServer
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
 from testbed.results.live.view import live_line, live_table

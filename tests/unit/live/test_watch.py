@@ -12,7 +12,7 @@ import pytest
 
 from captures.pcap.formats import PcapError
 from captures.rundir.layout import RunLayout
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment
 from testbed.results.live.state import SLOT_NS, LinkCount
 from testbed.results.live.watch import Watcher, growing_captures, open_state
 from tests.support.polling import TIMEOUT, poll

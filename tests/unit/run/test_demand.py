@@ -19,8 +19,7 @@ from testbed.emulation.run.demand import Capacity, Demand, capacity, demand, req
 from testbed.emulation.run.emulation import _bringing_up
 from testbed.emulation.run.estimate import Estimate, estimate
 from testbed.emulation.run.governor import CAUTION
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.workload.generate import generate
 from testbed.support.errors import BringUpError, BringUpInterrupted, MachineError, RunError

@@ -14,8 +14,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.records.json_file import to_json
 from testbed.emulation.run.emulation import emulate
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import conclude
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress

@@ -13,8 +13,7 @@ import pytest
 
 from testbed.cli import prepared
 from testbed.cli.prepared import PreparedConclusion, has_room
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.paths import ROOT
 from tests.support.run_folder import good_run
 

@@ -16,8 +16,7 @@ from captures.accounting.account import account
 from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.oracle.decide import write_oracle
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

@@ -19,10 +19,9 @@ from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.events import Origin
 from testbed.cli.main import main
 from testbed.controller.trees import spt_trees
-from testbed.evaluation.figures.attention_runs import measured
-from testbed.experiments.config.load import load_experiment
+from testbed.evaluation.figures.attention import measured
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.shipped import find_experiment
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import traffic_of_table_1
 from testbed.results.conclude import judge_run, starvation_expected

@@ -9,8 +9,7 @@ from typing import Any
 
 from testbed.evaluation.sweeps.job import simulate_in_worker, simulate_job
 from testbed.evaluation.sweeps.spec import Job
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 
 
 class _Knot:

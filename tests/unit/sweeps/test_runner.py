@@ -11,8 +11,7 @@ from rich.console import Console
 from testbed.evaluation.sweeps.job import Row
 from testbed.evaluation.sweeps.runner import run_jobs
 from testbed.evaluation.sweeps.spec import Job
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine import checks
 from testbed.machine.probes import KernelFeatures
 from testbed.support.errors import MachineError

@@ -18,10 +18,9 @@ from captures.rundir.inputs import Source
 from testbed.cli.main import main
 from testbed.evaluation.sweeps.folder import SweepFolder, read_runs
 from testbed.evaluation.sweeps.job import Measured, Row, row_of
-from testbed.evaluation.sweeps.runner import Remaining
+from testbed.evaluation.sweeps.runner import Remaining, sweep
 from testbed.evaluation.sweeps.spec import Job, Plot, load_spec
 from testbed.evaluation.sweeps.statistics import draw, point_table, points, sample, save, student, values_of
-from testbed.evaluation.sweeps.sweep import sweep
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress

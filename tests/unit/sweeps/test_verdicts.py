@@ -16,8 +16,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_lag
 from testbed.evaluation.sweeps.job import measured_by, simulate_job
 from testbed.evaluation.sweeps.spec import Job
-from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.shipped import find_experiment
+from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.support.errors import RunError

@@ -12,9 +12,8 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Operator, Type
 from router.predicates.parser import parse_predicate
-from testbed.experiments.config.load import load_experiment
+from testbed.experiments.config.load import list_experiments, load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
-from testbed.experiments.config.shipped import list_experiments
 from testbed.experiments.drawing.drawing import OPERATORS, SUBJECTS
 from testbed.experiments.events.event import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown

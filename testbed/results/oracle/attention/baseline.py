@@ -8,12 +8,17 @@ Lugano.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
 
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import Forest
+from testbed.results.oracle.attention.history import History
 
 
 @dataclass(frozen=True)
@@ -32,21 +37,17 @@ class Cost:
 
 
 class MinimalTrees:
-    """The parts of broadcast trees that lead to given routers."""
+    """The parts of broadcast trees that lead to given routers.
+
+    Attributes:
+        crossings: returns the links of a source's tree on the paths to the receivers that it reaches.
+    """
 
     def __init__(self, forest: Forest) -> None:
         self._parents: list[list[int]] = forest.parents.tolist()
-        self._known: dict[tuple[int, frozenset[int]], int] = {}
+        self.crossings = cache(self._count)
 
-    def crossings(self, source: int, receivers: frozenset[int]) -> int:
-        """Returns the links of the source's tree on the paths to the receivers that it reaches."""
-        key = source, receivers
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._count(source, receivers)
-        return found
-
-    def _count(self, source: int, receivers: Collection[int]) -> int:
+    def _count(self, source: int, receivers: frozenset[int]) -> int:
         parents = self._parents[source]
         on_path: set[int] = set()
         for node in receivers:
@@ -106,3 +107,28 @@ class Exhaustive:
         if receivers:
             self._publications += self._trees.crossings(source, receivers)
             self._deliveries += len(receivers)
+
+
+def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
+    """Returns the traffic of CBR for the subscriptions and publications of a run."""
+    network = Exhaustive(forest, nodes)
+    selecting = [tuple(np.flatnonzero(row).tolist()) for row in history.selects]
+    begins = iter(sorted(history.rounds, key=lambda each: each.begin_s))
+    following = next(begins, None)
+    ends: list[tuple[float, int, int]] = []
+    columns = history.uploaded_s.tolist(), history.source.tolist(), history.content.tolist()
+    for at_s, source, content in zip(*columns, strict=True):
+        while following is not None and following.begin_s <= at_s:
+            network.registered(following.predicate, following.home)
+            until_s = following.deadline_s
+            if following.withdrawn and following.ended_s is not None:
+                until_s = min(until_s, following.ended_s)
+            heapq.heappush(ends, (until_s, following.predicate, following.home))
+            following = next(begins, None)
+        while ends and ends[0][0] <= at_s:
+            _, predicate, node = heapq.heappop(ends)
+            network.ended(predicate, node)
+        network.published(source, selecting[content])
+    for each in [] if following is None else [following, *begins]:
+        network.registered(each.predicate, each.home)
+    return network.cost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention.baseline import Cost, Exhaustive
+from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
 from testbed.results.oracle.attention.history import Collector, History, Integers
 from testbed.results.oracle.attention.outcomes import Result, Verdict, results, starved, violations
 from testbed.results.oracle.connectivity import tree_changes
@@ -170,31 +169,6 @@ def write_judgement(
         undecided=undecided or _undecided(run),
     )
     write_answers(run, judged.rounds(zero_s), judged.summary)
-
-
-def exhaustive_cost(history: History, forest: Forest, nodes: int) -> Cost:
-    """Returns the traffic of CBR for the subscriptions and publications of a run."""
-    network = Exhaustive(forest, nodes)
-    selecting = [tuple(np.flatnonzero(row).tolist()) for row in history.selects]
-    begins = iter(sorted(history.rounds, key=lambda each: each.begin_s))
-    following = next(begins, None)
-    ends: list[tuple[float, int, int]] = []
-    columns = history.uploaded_s.tolist(), history.source.tolist(), history.content.tolist()
-    for at_s, source, content in zip(*columns, strict=True):
-        while following is not None and following.begin_s <= at_s:
-            network.registered(following.predicate, following.home)
-            until_s = following.deadline_s
-            if following.withdrawn and following.ended_s is not None:
-                until_s = min(until_s, following.ended_s)
-            heapq.heappush(ends, (until_s, following.predicate, following.home))
-            following = next(begins, None)
-        while ends and ends[0][0] <= at_s:
-            _, predicate, node = heapq.heappop(ends)
-            network.ended(predicate, node)
-        network.published(source, selecting[content])
-    for each in [] if following is None else [following, *begins]:
-        network.registered(each.predicate, each.home)
-    return network.cost
 
 
 def _undecided(run: RunLayout) -> str | None:

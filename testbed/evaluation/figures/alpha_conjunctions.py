@@ -21,7 +21,7 @@ from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Filter, Predicate, Type
 from router.wire.predicate import encode_filter, encode_predicate
-from testbed.evaluation.alpha.constraints import (
+from testbed.evaluation.figures.alpha_constraints import (
     CODES,
     FIRST_STRING,
     INTEGER_SHARES,
@@ -54,7 +54,7 @@ class Conjunctions:
 
     Attributes:
         names: int16 [k, MOST]: twice the name, and 1 more for a string; ascending, -1 behind the last.
-        codes: int16 [k, MOST]: the constraint on each name (`testbed.evaluation.alpha.constraints`).
+        codes: int16 [k, MOST]: the constraint on each name (`testbed.evaluation.figures.alpha_constraints`).
         sizes: the number of constraints.
     """
 

@@ -1,1 +1,0 @@
-"""Alpha, the disjunction advantage: how much smaller a disjunction is than its parts (slides, part III)."""
