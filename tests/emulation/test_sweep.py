@@ -93,8 +93,17 @@ class _Ring(Reproduction):
     emulated_scale = 10.0
 
     def cases(self, size: str) -> list[Case]:
-        overrides = {"duration_s": "31", "links.delay_ms": "1"}
-        return [Case(f"ring, {size}", overrides, base="ring5")]
+        overrides = {
+            "duration_s": "31",
+            "links.delay_ms": "1",
+            "topology.generator": "ring",
+            "topology.nodes": "5",
+            "workload.senders_percent": "60",
+            "workload.receivers_percent": "100",
+            "workload.messages_per_minute": "120",
+            "workload.first_message_s": "10",
+        }
+        return [Case(f"ring, {size}", overrides)]
 
     def judge(self, results: Results) -> list[Statement]:
         (case,) = results

@@ -130,7 +130,6 @@ class SetScore:
 
     right: int = 0
     targets: int = 0
-    _lengths: list[int] = field(default_factory=list)
     _present: list[frozenset[bytes]] = field(default_factory=list)
 
     def add(self, guess: Iterable[bytes], present: frozenset[bytes]) -> None:

@@ -91,7 +91,7 @@ class FalsePositives(Reproduction):
     def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
         if case.facts["policy"] is not None:
             return None
-        experiment = load_experiment(find_experiment(case.base), {**case.overrides, "seed": str(seed)})
+        experiment = load_experiment(find_experiment("default"), {**case.overrides, "seed": str(seed)})
         return {"floor": perfect_tables(experiment)}
 
     def judge(self, results: Results) -> Iterator[Statement]:

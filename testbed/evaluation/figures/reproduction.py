@@ -30,14 +30,13 @@ class Case:
     """An experiment of a reproduction, run with every seed.
 
     Attributes:
-        overrides: of the shipped experiment `base`.
+        overrides: of the shipped experiment `default`.
         facts: what distinguishes the case, for `judge`.
     """
 
     label: str
     overrides: Mapping[str, str] = field(hash=False)
     facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    base: str = "default"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     overrides = {**figure.overrides(case, engine), "seed": str(seed)}
     # A case that is calculated may name the experiment that it simulates by itself.
     base = case.facts.get("base") if figure.calculates else None
-    path = find_experiment(str(base or case.base))
+    path = find_experiment(str(base or "default"))
     experiment = load_checked(path, overrides)
     parameters: dict[str, Any] = {"case": case.label}
     facts: list[Any] = [engine, figure.measure, sorted(figure.expected), experiment]

@@ -223,12 +223,12 @@ class Remaining:
 
 
 @contextmanager
-def ticking(progress: Progress, text: Callable[[], str], every_s: float = 1.0) -> Iterator[None]:
-    """Shows a text that changes with the time, until the block ends."""
+def ticking(progress: Progress, text: Callable[[], str]) -> Iterator[None]:
+    """Shows a text that changes with the time, once a second, until the block ends."""
     ends = threading.Event()
 
     def show() -> None:
-        while not ends.wait(every_s):
+        while not ends.wait(1.0):
             progress.update(text())
 
     thread = threading.Thread(target=show, daemon=True)

@@ -160,17 +160,6 @@ def parse_topology_argument(argument: str) -> dict[str, str]:
     return overrides
 
 
-def apply_topology_overrides(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The [topology] table with these keys set over it.
-
-    Another generator, or a file, has parameters of its own: then those in the file do not hold.
-    """
-    other_file = "file" in overrides
-    other_generator = overrides.get("generator", table.get("generator")) != table.get("generator")
-    kept = {} if other_file or other_generator else dict(table)
-    return {**kept, **overrides}
-
-
 def parse_value(text: str) -> Any:
     """A value as TOML reads it; what is not a single TOML value is a string: `ring`, `a/b.brite`."""
     try:
@@ -186,33 +175,32 @@ def apply_overrides(
 ) -> dict[str, Any]:
     """The document with each override set: "key" at the top level, or "section.key".
 
-    A section that the file does not have, or has as `false`, is made.
+    A section that the file does not have, or has as `false`, is made. A topology that becomes a file, or that
+    of another generator, keeps no key of the document: it has parameters of its own.
     """
-    result = dict(document)
-    sections: dict[str, dict[str, Any]] = {}
-    for dotted, text in overrides.items():
-        section, _, key = dotted.rpartition(".")
+    values = {dotted: parse_value(text) for dotted, text in overrides.items()}
+    result = {**document, **{key: value for key, value in values.items() if "." not in key}}
+    topology = result.get("topology")
+    if isinstance(topology, dict):
+        generator = topology.get("generator")
+        if "topology.file" in values or values.get("topology.generator", generator) != generator:
+            result["topology"] = {}
+    for dotted, value in values.items():
+        section, dot, key = dotted.rpartition(".")
+        if not dot:
+            continue
         if not key or ("." in section and section not in SECTIONS):
             problems.add("", dotted, "expected KEY=VALUE or SECTION.KEY=VALUE")
-        elif section:
-            sections.setdefault(section, {})[key] = parse_value(text)
-        else:
-            result[key] = parse_value(text)
-    for section, values in sections.items():
-        outer, _, section_of_it = section.partition(".")
-        if section_of_it:
-            around = result.get(outer) or {}
-            within = around.get(section_of_it, {}) if isinstance(around, dict) else None
-            if not isinstance(within, dict):
-                problems.add("", section, "is not a section of keys; expected an override of another key")
-            else:
-                result[outer] = {**around, section_of_it: {**within, **values}}
             continue
-        current = result.get(section) or {}
-        if not isinstance(current, dict):
-            problems.add("", section, "is not a section of keys; expected an override of another key")
-        elif section == "topology":
-            result[section] = apply_topology_overrides(current, values)
+        table = result
+        for part in section.split("."):
+            inner = table.get(part) or {}
+            if not isinstance(inner, dict):
+                text = "is not a section of keys; expected an override of another key"
+                problems.add("", section, text)
+                break
+            table[part] = dict(inner)
+            table = table[part]
         else:
-            result[section] = {**current, **values}
+            table[key] = value
     return result

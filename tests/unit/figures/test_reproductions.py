@@ -56,7 +56,7 @@ def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> 
         for case in cases[:: 1 + len(cases) // 6]:
             base = case.facts.get("base") if figure.calculates else None
             overrides = {**case.overrides, **case.facts.get("overrides", {})}
-            load_checked(find_experiment(str(base or case.base)), overrides)
+            load_checked(find_experiment(str(base or "default")), overrides)
 
 
 @pytest.mark.parametrize("name", FIGURES)
