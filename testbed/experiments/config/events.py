@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from router.options import Option, options_of
@@ -12,8 +13,7 @@ from testbed.experiments.events.event import ApplicationEvent, Event, NamedEvent
 from testbed.experiments.events.network import EVENTS
 from topos.model import Topology, unknown
 
-#: The key of an event that chooses its class, and the keys of all events.
-_ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Name of the event.")
+#: The keys of all events.
 _COMMON = {option.key for option in options_of(Event)}
 
 
@@ -30,12 +30,8 @@ def read_events(
     events: list[tuple[str, Event]] = []
     for position, entry in enumerate(entries, 1):
         section = f"events {position}"
-        before = len(problems)
-        event = _read(problems, section, _numbered(problems, section, entry, topology))
-        if event is None:
-            continue
-        _check(problems, section, event, topology, duration_s)
-        if len(problems) == before:
+        event = read_event(problems, section, entry, topology, duration_s)
+        if event is not None:
             events.append((section, event))
     events.sort(key=lambda event: event[1].at_s)
     _check_subscriptions(problems, events)
@@ -64,34 +60,53 @@ def _numbered(
     return found
 
 
-def _read(problems: Problems, section: str, entry: Mapping[str, Any]) -> Event | None:
+def read_event(
+    problems: Problems,
+    section: str,
+    entry: Mapping[str, Any],
+    topology: Topology | None,
+    duration_s: float | None = None,
+    actions: Collection[str] = EVENTS,
+) -> Event | None:
     """The event of a table; None if its keys are not those of its action, or a value is not valid.
 
     Without a valid action, the keys that all events have are checked.
+
+    Args:
+        topology, duration_s: as of `read_events`.
+        actions: the actions that it may have.
     """
     before = len(problems)
-    chosen = read_fields(problems, section, _only(entry, {"action"}), (_ACTION,))
-    action = chosen.get("action")
-    event = Event if action is None else EVENTS[action]
-    own = {option.key: option for option in options_of(event)}
-    elsewhere = {option.key for each in EVENTS.values() for option in options_of(each)} - own.keys()
+    table = _numbered(problems, section, entry, topology)
+    choice = Option("action", "string", choices=actions, required=True)
+    given = {key: table.pop(key) for key in ("action",) if key in table}
+    action = read_fields(problems, section, given, (choice,)).get("action")
+    declared = _options(Event if action is None else EVENTS[action])
+    foreign = table.keys() - {option.key for option in declared}
+    if foreign:
+        foreign &= {option.key for each in EVENTS.values() for option in options_of(each)}
     if action is not None:
-        needed = [key for key, option in own.items() if key not in _COMMON and option.required]
+        needed = [option.key for option in options_of(EVENTS[action]) if option.required]
+        needed = [key for key in needed if key not in _COMMON]
+        needs = " and ".join(needed)
         for key in needed:
-            if key not in entry:
-                needs = " and ".join(needed)
+            if key not in table:
                 problems.add(section, key, f"missing; an event with action {action} needs {needs}")
-        for key in sorted(entry.keys() & elsewhere):
-            problems.add(section, key, f"has no meaning for action {action}; expected {' and '.join(needed)}")
-    table = {key: value for key, value in entry.items() if key != "action" and key not in elsewhere}
-    # A missing key of the action has been reported.
-    options = [replace(option, required=option.key in _COMMON) for option in own.values()]
-    values = read_fields(problems, section, table, options)
-    return event(**values) if len(problems) == before else None
+        for key in sorted(foreign):
+            problems.add(section, key, f"has no meaning for action {action}; expected {needs}")
+    own = {key: value for key, value in table.items() if key not in foreign}
+    values = read_fields(problems, section, own, declared)
+    if action is None or len(problems) > before:
+        return None
+    event = EVENTS[action](**values)
+    _check(problems, section, event, topology, duration_s)
+    return event if len(problems) == before else None
 
 
-def _only(entry: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key in keys}
+@cache
+def _options(event: type[Event]) -> list[Option]:
+    """The options of an event; a missing key that not all events have is reported apart."""
+    return [replace(option, required=option.key in _COMMON) for option in options_of(event)]
 
 
 def _check(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
-from router.options import options_of
 from router.predicates.model import Message
-from router.predicates.parser import parse_message, parse_predicate
+from testbed.experiments.config.events import read_event
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.events.event import ApplicationEvent, check_node
+from testbed.experiments.config.schema import Problems
+from testbed.experiments.events.event import ApplicationEvent
 from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload.model import CONTENT, Item
 from testbed.support.errors import InputError
@@ -27,7 +27,8 @@ from topos.model import Topology, unknown
 GROUP = "cbcb.workloads"
 #: The fields of a request; `message` is `attributes` in the readable notation.
 _COLUMNS = ("at_s", "node", "app", "action", *(name for name in CONTENT if name != "attributes"), "message")
-_FIELDS = (*_COLUMNS, "attributes")
+#: The message without attributes.
+_EMPTY = "[]"
 #: The types of the columns that are numbers.
 _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "at_s": float,
@@ -35,12 +36,7 @@ _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "lifetime_s": float,
     "freshness_s": float,
 }
-_T = TypeVar("_T")
 Generator = Callable[[Experiment, Random], Iterable[Item]]
-
-
-class _FieldError(ValueError):
-    """A field that cannot be used; names it, and what was expected."""
 
 
 def given_items(experiment: Experiment, random: Random) -> list[Item] | None:
@@ -69,16 +65,12 @@ def read_trace(path: Path, experiment: Experiment) -> list[Item]:
     """
     if path.suffix not in (".csv", ".jsonl"):
         raise InputError(f"{path}: expected a trace whose name ends in .csv or .jsonl")
-    items = []
-    served = experiment.commands
+    items, served = [], _served(experiment)
     try:
         # Spreadsheets write a byte order mark before the first column.
         with path.open(encoding="utf-8-sig", newline="") as file:
             for number, fields in _rows(path, file):
-                try:
-                    items.append(_item(fields, experiment.topology, served))
-                except _FieldError as error:
-                    raise InputError(f"{path}, line {number}: {error}") from error
+                items.append(_item(f"{path}, line {number}", fields, experiment.topology, served))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     return items
@@ -128,89 +120,42 @@ def _csv_value(name: str, text: str) -> object:
         return text
 
 
-def _item(fields: Mapping[str, Any], topology: Topology, served: Collection[str]) -> Item:
-    """Returns the request of a line.
+def _served(experiment: Experiment) -> list[str]:
+    """Returns the actions of applications that the service of an experiment has."""
+    commands = experiment.commands
+    return [name for name in EVENTS if name in commands]
+
+
+def _item(place: str, fields: Mapping[str, Any], topology: Topology, served: Sequence[str]) -> Item:
+    """Returns the request of a line, or of an item of a generator.
+
+    Args:
+        served: the actions that it may have.
 
     Raises:
-        _FieldError: a field is missing, unknown or not valid.
+        ExperimentError: a field is missing, unknown or not valid.
     """
-    values = {name: value for name, value in fields.items() if value is not None}
-    for name in values:
-        if name not in _FIELDS:
-            raise _FieldError(unknown("field", name, _FIELDS))
-    if "message" in values:
-        values["attributes"] = _parsed("message", values.pop("message"), parse_message)
-    node = values.get("node")
-    if isinstance(node, str) or type(node) is int:
+    problems = Problems(place)
+    table = {name: value for name, value in fields.items() if value is not None}
+    attributes = table.pop("attributes", None)
+    if attributes is not None:
+        table.setdefault("message", _EMPTY)
+    if isinstance(node := table.get("node"), str):
         try:
-            values["node"] = node_id(str(node), topology)
+            table["node"] = node_id(node, topology)
         except InputError as error:
-            raise _FieldError(f"node: {error}") from error
-    return _checked(values, topology, served)
-
-
-def _checked(values: Mapping[str, Any], topology: Topology, served: Collection[str]) -> Item:
-    """Returns the request of fields by name.
-
-    Raises:
-        _FieldError: a field is missing, has no meaning for the action, or is not valid.
-    """
-    known = {
-        name: each for name, each in EVENTS.items() if issubclass(each, ApplicationEvent) and name in served
-    }
-    actions = " or ".join(known)
-    if "action" not in values:
-        raise _FieldError(f"action: missing; expected {actions}")
-    action = values["action"]
-    event = known.get(action) if isinstance(action, str) else None
-    if event is None:
-        raise _FieldError(f"action: {action!r} is not valid; expected {actions}")
-    carried = ("at_s", "node", *(name for name in CONTENT if name in event.carries()))
-    optional = {"action", "app"}
-    for name in values:
-        if name not in carried and name not in optional:
-            raise _FieldError(f"{name}: has no meaning for {action}; expected {' and '.join(carried)}")
-    options = {option.key: option for option in options_of(event)}
-    checked: dict[str, Any] = {}
-    for name in (*carried, "app"):
-        if name in optional and name not in values:
-            continue
-        if name == "attributes":
-            checked[name] = _attributes(values)
-            continue
-        if name not in values:
-            raise _FieldError(f"{name}: missing; expected {options[name].expected}")
+            problems.add("", "node", str(error))
+            table["node"] = 0
+    event = read_event(problems, "", table, topology, actions=served)
+    content = event.content() if isinstance(event, ApplicationEvent) else {}
+    if attributes is not None and table["message"] == _EMPTY:
         try:
-            checked[name] = options[name].convert(values[name])
-        except ValueError as error:
-            raise _FieldError(f"{name}: {error}") from error
-    for name, problem in check_node(checked["node"], topology):
-        raise _FieldError(f"{name}: {problem}")
-    if "predicate" in checked:
-        _parsed("predicate", checked["predicate"], parse_predicate)
-    return Item(action=action, **checked)
-
-
-def _attributes(values: Mapping[str, Any]) -> Message:
-    if "attributes" not in values:
-        raise _FieldError("message: missing; expected a message in the readable notation, or attributes")
-    attributes = values["attributes"]
-    if not isinstance(attributes, Mapping):
-        raise _FieldError(f"attributes: {attributes!r} is not valid; expected an object of names and values")
-    try:
-        return Message(attributes)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise _FieldError(f"attributes: {error}") from error
-
-
-def _parsed(name: str, text: object, parse: Callable[[str], _T]) -> _T:
-    """Parses a text in the readable notation."""
-    if not isinstance(text, str):
-        raise _FieldError(f"{name}: {text!r} is not valid; expected a text in the readable notation")
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise _FieldError(f"{name}: {error}") from error
+            content["attributes"] = Message(attributes)
+        except (ValueError, TypeError, AttributeError) as error:
+            problems.add("", "attributes", f"{error}; expected an object of names and values")
+    problems.raise_if_any()
+    assert isinstance(event, ApplicationEvent)
+    return Item(event.at_s, event.node, event.action, **content, app=event.app)
 
 
 def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
@@ -225,8 +170,7 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
         known = unknown("generator", name, offered) if offered else f"no package offers {name!r}"
         raise InputError(f"workload.generator: {known} (entry points of the group {GROUP})")
     place = f"workload.generator: {name}"
-    served = experiment.commands
-    items = []
+    items, served = [], _served(experiment)
     for number, item in enumerate(_made(place, offered[name], experiment, random), 1):
         if not isinstance(item, Item):
             raise InputError(f"{place}, item {number}: {item!r}; expected an Item")
@@ -237,10 +181,7 @@ def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:
             "action": item.action,
             **item.content,
         }
-        try:
-            items.append(_checked(values, experiment.topology, served))
-        except _FieldError as error:
-            raise InputError(f"{place}, item {number}: {error}") from error
+        items.append(_item(f"{place}, item {number}", values, experiment.topology, served))
     return items
 
 

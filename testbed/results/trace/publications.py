@@ -11,7 +11,9 @@ from captures.rundir.layout import RunLayout
 from router.predicates.model import Message, matches
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
+from testbed.results.trace.show import table
 from testbed.support.errors import InputError
+from testbed.terminal.numbers import counted
 from topos.model import Topology
 
 #: The low half of a sequence number is the router's count.
@@ -127,8 +129,7 @@ def lines(one: Publication, topology: Topology) -> Iterator[str]:
     when = f"uploaded at {one.uploaded_s:.3f} s (experiment time) at r{topology.label(one.source)}"
     yield f"{when}, sequence number {one.seq}"
     times = "once" if one.deliveries == 1 else f"{one.deliveries} times"
-    routers = len({step.node for step in one.steps})
-    yield f"delivered {times}; events at {routers} router{'' if routers == 1 else 's'}"
+    yield f"delivered {times}; events at {counted(len({step.node for step in one.steps}), 'router')}"
     yield ""
     width = max(len(topology.label(step.node)) for step in one.steps)
     for step in one.steps:
@@ -144,11 +145,7 @@ def listing(found: list[Publication]) -> Iterator[str]:
         (f"{each.source}:{each.number}", f"{each.uploaded_s:.3f}", str(each.deliveries), each.message)
         for each in found
     ]
-    heading = ("publication", "uploaded (s)", "delivered", "content")
-    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
-    for name, at_s, delivered, content in (heading, *rows):
-        yield f"{name.ljust(widths[0])}  {at_s.rjust(widths[1])}  {delivered.rjust(widths[2])}  {content}"
-    yield f"({len(rows)} publication{'' if len(rows) == 1 else 's'})"
+    yield from table(("publication", "uploaded (s)", "delivered", "content"), rows, None)
 
 
 def _words(record: AttentionEvent) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from testbed.results.trace.model import Branch, Listed, Pruned, Receiver, Stop, Trace
+from testbed.terminal.numbers import counted
 from testbed.terminal.printable import printable
 
 _BESIDE, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "
@@ -71,7 +72,7 @@ def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[st
         )
         for one in messages
     ]
-    yield from _table(("message", "sent (s)", "delivered/expected", "content"), rows, width)
+    yield from table(("message", "sent (s)", "delivered/expected", "content"), rows, width)
 
 
 def sent_so_far(messages: Iterable[Listed]) -> Iterator[str]:
@@ -80,17 +81,18 @@ def sent_so_far(messages: Iterable[Listed]) -> Iterator[str]:
         (f"{one.source}:{one.number}", f"{one.sent_s:.3f}", f"{one.delivered} so far", one.message)
         for one in messages
     ]
-    yield from _table(("message", "sent (s)", "delivered", "content"), rows, None)
+    yield from table(("message", "sent (s)", "delivered", "content"), rows, None)
 
 
-def _table(
+def table(
     heading: tuple[str, str, str, str], rows: list[tuple[str, str, str, str]], width: int | None
 ) -> Iterator[str]:
+    """Returns the lines of a table, cut to a width, and of the number of its rows, by the first heading."""
     widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
     for name, sent, delivered, content in (heading, *rows):
         line = f"{name.ljust(widths[0])}  {sent.rjust(widths[1])}  {delivered.ljust(widths[2])}  {content}"
         yield _cut(line, width)
-    yield f"({len(rows)} message{'' if len(rows) == 1 else 's'})"
+    yield f"({counted(len(rows), heading[0])})"
 
 
 def _verdict(trace: Trace) -> str:
@@ -101,11 +103,10 @@ def _verdict(trace: Trace) -> str:
     missed = sum(one.missed for one in everybody)
     routers = sum(stop.arrived_s is not None for stop in trace.stops)
     pruned = sum(branch.pruned is not None for stop in trace.stops for branch in stop.branches)
-    said = (
-        f"{made} delivered so far; "
-        if not trace.judged
-        else f"{made} delivered, {expected} expected{f', {missed} MISSED' if missed else ''}; "
-    ) + f"at {routers} router{'' if routers == 1 else 's'}"
+    said = f"{made} delivered so far"
+    if trace.judged:
+        said = f"{made} delivered, {expected} expected{f', {missed} MISSED' if missed else ''}"
+    said += f"; at {counted(routers, 'router')}"
     return f"{said}; pruned at {pruned} interfaces" if trace.tree_known else said
 
 
