@@ -98,15 +98,16 @@ class Deliveries:
             self._history.connectivity,
         )
         allowed: dict[tuple[int, int], set[Application]] = {(one.source, one.seq): set() for one in due}
-        for judgement in judge(part, self.window_s):
-            message = (judgement.source, judgement.seq)
-            allowed[message].add(judgement.application)
-            if not judgement.decided:
+        for answer in judge(part, self.window_s):
+            message = (answer["source"], answer["seq"])
+            application = Application(answer["node"], answer["app"])
+            allowed[message].add(application)
+            if not answer["decided"]:
                 self.undecided += 1
-            elif judgement.expected:
+            elif answer["expected"]:
                 self.expected += 1
-                if judgement.application not in self._made.get(message, ()):
-                    self.missing[*message, judgement.application] = judgement.sent_ns
+                if application not in self._made.get(message, ()):
+                    self.missing[*message, application] = answer["sent_ns"]
         for message, applications in allowed.items():
             self.spurious += len(self._made.get(message, set()) - applications)
         self._allowed |= allowed

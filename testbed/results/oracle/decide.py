@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from captures.rundir import oracle
@@ -22,26 +23,6 @@ from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.connectivity import HopLimit
 from testbed.results.oracle.history import Application, History, Sending, read_history
 from testbed.support.errors import InputError
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The oracle's answer for a message at an application.
-
-    Attributes:
-        expected: the predicate in force when the message was sent selects it, and links and nodes that were
-            up joined sender and receiver at that time.
-        decided: every predicate that may have been in force within the window around the sending, which is
-            wider while a router is stopped, gives the same answer; and, if one of them selects the message,
-            no broadcast tree changed within the window.
-    """
-
-    source: int
-    seq: int
-    sent_ns: int
-    application: Application
-    expected: bool
-    decided: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +41,13 @@ class _Span:
     next_confirmed_ns: int
 
 
-def judge(history: History, window_s: float) -> Iterator[Judgement]:
+def judge(history: History, window_s: float) -> Iterator[OracleAnswer]:
     """Judges each message at each application; pairs neither expected nor undecided are left out.
+
+    A pair is expected if the predicate in force when the message was sent selects it, and links and nodes
+    that were up joined sender and receiver at that time. It is decided if every predicate that may have been
+    in force within the window around the sending, which is wider while a router is stopped, gives the same
+    answer, and, if one of them selects the message, no broadcast tree changed within the window.
 
     A change of broadcast trees, and of the connectivity, can lose a message but cannot make a router deliver
     it to an application whose predicate does not select it. The change therefore leaves only pairs undecided
@@ -88,9 +74,22 @@ def judge(history: History, window_s: float) -> Iterator[Judgement]:
             raise InputError(f"message {sending.source}/{sending.seq}: {error}") from error
         yield from _judge_message(history, sending, selecting, window_ns)
     for each in history.unknown:
-        yield Judgement(
-            each.source, each.seq, each.delivered_ns, each.application, expected=False, decided=False
-        )
+        key = each.source, each.seq, each.delivered_ns
+        yield _answer(*key, each.application, expected=False, decided=False)
+
+
+def _answer(
+    source: int, seq: int, sent_ns: int, application: Application, *, expected: bool, decided: bool
+) -> OracleAnswer:
+    return OracleAnswer(
+        source=source,
+        seq=seq,
+        sent_ns=sent_ns,
+        node=application.node,
+        app=application.name,
+        expected=expected,
+        decided=decided,
+    )
 
 
 def _spans(history: History) -> Iterator[_Span]:
@@ -103,7 +102,7 @@ def _spans(history: History) -> Iterator[_Span]:
 
 def _judge_message(
     history: History, sending: Sending, selecting: list[_Span], window_ns: int
-) -> Iterator[Judgement]:
+) -> Iterator[OracleAnswer]:
     """Judges a message; `selecting`: the settings that select the message, whenever they are in force."""
     from_ns, to_ns = sending.requested_ns - window_ns, sending.confirmed_ns + window_ns
     for stopped_ns, resumed_ns in history.delays:
@@ -114,8 +113,7 @@ def _judge_message(
     last = bisect_right(history.tree_changes, to_ns, key=lambda change: change[0]) - 1
     trees_changed = last >= 0 and history.tree_changes[last][1] >= from_ns
 
-    def judgement(application: Application, expected: bool, decided: bool) -> Judgement:
-        return Judgement(sending.source, sending.seq, sending.requested_ns, application, expected, decided)
+    answer = partial(_answer, sending.source, sending.seq, sending.requested_ns)
 
     def reachable(application: Application) -> bool:
         # Connectivity at one time suffices: when it changes, trees change, and the pair is undecided.
@@ -126,7 +124,7 @@ def _judge_message(
         if span.confirmed_ns <= from_ns and span.next_requested_ns > to_ns:
             expected = reachable(span.application)
             if expected or trees_changed:
-                yield judgement(span.application, expected, decided=not trees_changed)
+                yield answer(span.application, expected=expected, decided=not trees_changed)
         elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
             unsettled.setdefault(span.application, set()).add(span.position)
     for application, positions in unsettled.items():
@@ -136,7 +134,7 @@ def _judge_message(
         answers = {position in positions for position in timeline.possible(from_ns, to_ns)}
         decided = answers == {False} if trees_changed else not connected or len(answers) == 1
         if expected or not decided:
-            yield judgement(application, expected, decided)
+            yield answer(application, expected=expected, decided=decided)
 
 
 def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = None) -> None:
@@ -150,18 +148,4 @@ def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = N
         RunFolderError: a log is missing or malformed.
         InputError: a predicate or a message is malformed.
     """
-    judged = judge(read_history(run, hop_limit), window_s)
-    oracle.write_oracle(run, map(answer_of, judged))
-
-
-def answer_of(judgement: Judgement) -> OracleAnswer:
-    """Returns a judgement as a line of the oracle's file."""
-    return OracleAnswer(
-        source=judgement.source,
-        seq=judgement.seq,
-        sent_ns=judgement.sent_ns,
-        node=judgement.application.node,
-        app=judgement.application.name,
-        expected=judgement.expected,
-        decided=judgement.decided,
-    )
+    oracle.write_oracle(run, judge(read_history(run, hop_limit), window_s))

@@ -28,7 +28,7 @@ from captures.tables.query import Database, new_database
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.results.conclude import hop_limit_of
-from testbed.results.oracle.decide import answer_of, judge
+from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Sending, read_history
 from testbed.results.trace import publications
 from testbed.results.trace.build import trace
@@ -117,7 +117,7 @@ def _way(
     history.sendings = [each for each in history.sendings if _has_name(each, name)]
     margin_ns = (window_s + _WRITTEN_S) * 1e9
     judged = all(now_ns - each.confirmed_ns >= margin_ns for each in history.sendings)
-    answers = [answer_of(each) for each in judge(history, window_s)] if judged else []
+    answers = list(judge(history, window_s)) if judged else []
     with _database(run, tables, answers) as database:
         way = trace(run.path, database, find(database, name), live=True)
     way.judged = judged

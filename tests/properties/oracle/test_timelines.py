@@ -61,7 +61,7 @@ def test_every_pair_is_judged_by_the_definition(
     applications = {Application(node, "app"): timeline for node, timeline in enumerate(drawn)}
     for sending in sent:
         found = {
-            j.application: (j.expected, j.decided)
+            Application(j["node"], j["app"]): (j["expected"], j["decided"])
             for j in judge(History(applications, [sending], changes), WINDOW_NS / 1e9)
         }
         for application, timeline in applications.items():

@@ -35,13 +35,13 @@ def test_deliveries_are_those_of_the_oracle_and_every_frame_is_counted(experimen
 
 def _check_deliveries(run_dir: Path) -> None:
     run = RunLayout(run_dir)
-    judged = {(j.source, j.seq, j.application.node): j for j in judge(read_history(run), _WINDOW_S)}
+    judged = {(j["source"], j["seq"], j["node"]): j for j in judge(read_history(run), _WINDOW_S)}
     lines = application_events(run_dir)
     made = Counter(
         (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"
     )
     assert set(made.values()) <= {1}
-    assert {key for key, j in judged.items() if j.expected and j.decided} <= made.keys()
+    assert {key for key, j in judged.items() if j["expected"] and j["decided"]} <= made.keys()
     assert made.keys() <= judged.keys()
 
 

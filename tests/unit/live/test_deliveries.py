@@ -97,8 +97,8 @@ def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> 
     found.judge_until(2**62)
 
     judgements = list(judge(read_history(run), window_s))
-    decided = [one for one in judgements if one.decided and one.expected]
+    decided = [one for one in judgements if one["decided"] and one["expected"]]
     assert found.judged == found.sent > 100
     assert found.expected == len(decided) > 50
-    assert found.undecided == sum(not one.decided for one in judgements) > 0
+    assert found.undecided == sum(not one["decided"] for one in judgements) > 0
     assert (len(found.missing), found.spurious, found.duplicates) == (0, 0, 0)

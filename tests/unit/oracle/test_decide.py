@@ -44,7 +44,7 @@ def answer(
     """(expected, decided) for the one application; a pair left out is neither expected nor undecided."""
     found = list(judge(History({SINK: Timeline(settings)}, [sent], changes or []), window_s=1))
     assert len(found) <= 1
-    return (found[0].expected, found[0].decided) if found else (False, True)
+    return (found[0]["expected"], found[0]["decided"]) if found else (False, True)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def cut_off(at: float, selecting: bool = True, change: bool = False) -> tuple[bo
     )
     found = list(judge(history, window_s=1))
     assert len(found) <= 1
-    return (found[0].expected, found[0].decided) if found else (False, True)
+    return (found[0]["expected"], found[0]["decided"]) if found else (False, True)
 
 
 def test_nothing_is_expected_where_there_is_no_way() -> None:
@@ -298,14 +298,14 @@ def test_what_waits_in_a_stopped_router_may_meet_predicates_of_the_whole_stop(
 ) -> None:
     timeline = Timeline([setting(15, 15, BELOW_TEN)])
     history = History({SINK: timeline}, [sending(at)], delays=[(10 * S, 20 * S)])
-    found = [(each.expected, each.decided) for each in judge(history, window_s=1)]
+    found = [(each["expected"], each["decided"]) for each in judge(history, window_s=1)]
     assert (found or [(False, True)]) == [(expected, decided)]
 
 
 def test_a_stop_excuses_no_loss_where_no_predicate_changes() -> None:
     timeline = Timeline([setting(1, 1, BELOW_TEN)])
     history = History({SINK: timeline}, [sending(15)], delays=[(10 * S, 20 * S)])
-    assert [(each.expected, each.decided) for each in judge(history, window_s=1)] == [(True, True)]
+    assert [(each["expected"], each["decided"]) for each in judge(history, window_s=1)] == [(True, True)]
 
 
 def fault(t_s: float, what: str, part: str, node: int | None = None) -> FaultRecord:

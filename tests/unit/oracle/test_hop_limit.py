@@ -43,5 +43,5 @@ def test_expected_is_what_is_within_the_hop_limit(
         everyone, [Sending(0, 1, at_ns, at_ns, {})], [], connectivity(EVENTS, NetworkGraph.of(RING), limit)
     )
     judged = list(judge(history, window_s=0))
-    assert all(judgement.decided for judgement in judged)
-    assert {judgement.application.node for judgement in judged if judgement.expected} == reached
+    assert all(judgement["decided"] for judgement in judged)
+    assert {judgement["node"] for judgement in judged if judgement["expected"]} == reached

@@ -93,8 +93,7 @@ def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
 def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
     """Returns the number of expected and decided deliveries, and the missing or spurious deliveries."""
     judgements = {
-        (j.source, j.seq, j.application.node): j
-        for j in judge(read_history(RunLayout(run_dir)), window_s=0.5)
+        (j["source"], j["seq"], j["node"]): j for j in judge(read_history(RunLayout(run_dir)), window_s=0.5)
     }
     made = [
         (int(e["source"]), int(e["seq"]), int(e["node"]))
@@ -102,7 +101,7 @@ def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
         if e["event"] == "deliver"
     ]
     assert len(made) == len(set(made))
-    wanted = {key for key, j in judgements.items() if j.expected and j.decided}
+    wanted = {key for key, j in judgements.items() if j["expected"] and j["decided"]}
     unwanted = {key for key in made if key not in judgements}
     return len(wanted), sorted((wanted - set(made)) | unwanted)
 
