@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from captures.rundir import inputs
@@ -83,7 +82,7 @@ class Item:
         getattr(applications, self.action)(self.place, **self.content)
 
 
-class Generated(Collection[Item]):
+class Generated(Iterable[Item]):
     """Items in order of time that are generated at each iteration, and never all in memory.
 
     Args:
@@ -96,22 +95,12 @@ class Generated(Collection[Item]):
     def __iter__(self) -> Iterator[Item]:
         return self._generate()
 
-    def __contains__(self, item: object) -> bool:
-        return any(each == item for each in self)
-
-    def __len__(self) -> int:
-        return self._count
-
-    @cached_property
-    def _count(self) -> int:
-        return sum(1 for _ in self)
-
 
 @dataclass(frozen=True)
 class Workload:
     """Items in order of time, and the nodes drawn as senders and receivers (ascending)."""
 
-    items: Collection[Item] = ()
+    items: Iterable[Item] = ()
     senders: tuple[int, ...] = ()
     receivers: tuple[int, ...] = ()
 

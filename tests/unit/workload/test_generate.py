@@ -211,7 +211,7 @@ def test_events_are_merged_in() -> None:
     )
     assert workload.applications == [(0, "workload"), (3, "workload")]
     drawn = generate(experiment())
-    assert len(generate(experiment(events=events)).items) == len(drawn.items) + 3
+    assert len([*generate(experiment(events=events)).items]) == len([*drawn.items]) + 3
 
 
 def test_a_workload_file_reads_back(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_workload_file_reads_back(tmp_path: Path) -> None:
         for items in (again, workload)
         for item in items.items
     ]
-    assert kinds[: len(workload.items)] == kinds[len(workload.items) :]
+    assert kinds[: len([*workload.items])] == kinds[len([*workload.items]) :]
 
 
 @pytest.mark.parametrize(
