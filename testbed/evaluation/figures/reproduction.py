@@ -295,8 +295,3 @@ def common(**overrides: Any) -> dict[str, str]:
     """
     base = {"time_scale": "1", _DELAY: "1", "workload.first_message_s": "0"}
     return base | {key.replace("__", "."): str(value) for key, value in overrides.items()}
-
-
-def without(curve: Sequence[tuple[float, float]], before: float) -> list[float]:
-    """Returns the values of a curve from a time on."""
-    return [value for t, value in curve if t >= before]

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from captures.rundir.applications import Recorded
 from captures.rundir.controller import ControllerEvent
 from router.records.applications import MessageDelivered
-from testbed.results.oracle.connectivity import HopLimit, NetworkGraph, connectivity, tree_changes
+from testbed.results.oracle.connectivity import HopLimit, connectivity, tree_changes
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, take_record
+from topos.model import Topology
 
 #: Wall seconds added to the window, since confirmations and deliveries are logged after they were made.
 _MARGIN_S = 1.0
@@ -43,7 +44,7 @@ class Deliveries:
     """
 
     window_s: float
-    network: NetworkGraph
+    network: Topology
     hop_limit: HopLimit | None = None
     sent: int = 0
     judged: int = 0

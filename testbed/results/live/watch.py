@@ -29,7 +29,6 @@ from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.live.deliveries import Deliveries
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
-from testbed.results.oracle.connectivity import NetworkGraph
 
 #: Wall seconds between two reads of the logs and captures.
 INTERVAL_S = 1.0
@@ -59,7 +58,7 @@ def open_state(run_dir: Path) -> LiveState:
         read_manifest(run),
         Deliveries(
             experiment.oracle.in_flight_window_s,
-            NetworkGraph.of(topology),
+            topology,
             hop_limit=hop_limit_of(experiment),
         ),
     )

@@ -84,31 +84,16 @@ class Connectivity:
         return self.hop_limit.reaches(u, v, down_links, down_nodes)
 
 
-@dataclass(frozen=True)
-class NetworkGraph:
-    """Nodes, and the ends of links by index."""
-
-    nodes: frozenset[int]
-    links: Mapping[int, tuple[int, int]]
-
-    @classmethod
-    def of(cls, topology: Topology) -> NetworkGraph:
-        """Returns the graph of a topology."""
-        return cls(
-            frozenset(node.id for node in topology.nodes),
-            {link.index: (link.u, link.v) for link in topology.links},
-        )
-
-    def parts(self, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
-        """Returns node -> the least node that it reaches; nodes that are down are left out."""
-        graph = nx.Graph(link for index, link in self.links.items() if index not in down_links)
-        graph.add_nodes_from(self.nodes)
-        graph.remove_nodes_from(down_nodes)
-        return {node: min(part) for part in nx.connected_components(graph) for node in part}
+def parts(topology: Topology, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
+    """Returns node -> the least node that it reaches; nodes that are down are left out."""
+    graph = nx.Graph((link.u, link.v) for link in topology.links if link.index not in down_links)
+    graph.add_nodes_from(node.id for node in topology.nodes)
+    graph.remove_nodes_from(down_nodes)
+    return {node: min(part) for part in nx.connected_components(graph) for node in part}
 
 
 def connectivity(
-    events: Iterable[Mapping[str, Any]], network: NetworkGraph, hop_limit: HopLimit | None = None
+    events: Iterable[Mapping[str, Any]], topology: Topology, hop_limit: HopLimit | None = None
 ) -> Connectivity:
     """Returns the connectivity that results from the controller's events (in order of time).
 
@@ -122,7 +107,7 @@ def connectivity(
     for event in events:
         if log.take(event):
             found.since.append(int(event["t_ns"]))
-            found.parts.append(network.parts(log.down_links, log.down_nodes))
+            found.parts.append(parts(topology, log.down_links, log.down_nodes))
             found.down.append((frozenset(log.down_links), frozenset(log.down_nodes)))
     return found
 

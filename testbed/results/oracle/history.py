@@ -15,7 +15,6 @@ from captures.rundir.layout import RunLayout
 from testbed.results.oracle.connectivity import (
     Connectivity,
     HopLimit,
-    NetworkGraph,
     connectivity,
     merged,
     outages,
@@ -144,7 +143,7 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
         events = [event for _, event in read_controller(run, unfinished=unfinished)]
         history.tree_changes = merged([*tree_changes(events), *outages(events, faults)])
         history.delays = delays(faults)
-        history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)), hop_limit)
+        history.connectivity = connectivity(events, read_topology(run), hop_limit)
     return history
 
 

@@ -14,7 +14,6 @@ from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live.deliveries import Deliveries
-from testbed.results.oracle.connectivity import NetworkGraph
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
 from testbed.sim.simulation import simulate
@@ -22,6 +21,7 @@ from testbed.terminal.progress import Progress
 from tests.support.applications import delivery_event as delivery
 from tests.support.applications import message_event as message
 from tests.support.applications import predicate_event as predicate
+from topos.generators import line
 
 S = 10**9
 WINDOW_S = 1.0
@@ -29,7 +29,7 @@ WINDOW_S = 1.0
 
 @pytest.fixture
 def deliveries() -> Deliveries:
-    found = Deliveries(WINDOW_S, NetworkGraph(frozenset(range(3)), {0: (0, 1), 1: (1, 2)}))
+    found = Deliveries(WINDOW_S, line(3))
     found.take_applications([predicate(1, 1 * S, "a = 1"), predicate(2, 1 * S, "a = 1")])
     return found
 
@@ -87,7 +87,7 @@ def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> 
     run_dir = simulate(experiment, tmp_path, Progress(Console(file=StringIO())))
     run = RunLayout(run_dir)
     window_s = experiment.oracle.in_flight_window_s
-    found = Deliveries(window_s, NetworkGraph.of(read_topology(run)))
+    found = Deliveries(window_s, read_topology(run))
     applications = [(recorded.event["t_ns"], recorded) for _, recorded in read_applications(run)]
     controller = [(event["t_ns"], event) for _, event in read_controller(run)]
     for at_ns in sorted({at_ns for at_ns, _ in (*applications, *controller)}):

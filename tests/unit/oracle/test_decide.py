@@ -13,7 +13,6 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from testbed.results.oracle.connectivity import (
     Connectivity,
-    NetworkGraph,
     connectivity,
     merged,
     outages,
@@ -21,6 +20,7 @@ from testbed.results.oracle.connectivity import (
 )
 from testbed.results.oracle.decide import judge, write_oracle
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
+from topos.model import Link, Node, Topology
 
 S = 1_000_000_000
 BELOW_TEN = [[["a", "integer", "<", 10]]]
@@ -131,7 +131,7 @@ def test_what_precedes_the_first_commit_is_no_change_but_a_restart_is() -> None:
 
 
 #: Nodes 0 - 1 - 2 in a line, and 3 by itself.
-LINE = NetworkGraph(frozenset(range(4)), {0: (0, 1), 1: (1, 2)})
+LINE = Topology("line", tuple(map(Node, range(4))), (Link(0, 0, 1, 1, 1), Link(1, 1, 2, 2, 1)))
 
 
 def test_connectivity_follows_links_nodes_and_epochs() -> None:

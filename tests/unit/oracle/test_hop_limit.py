@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from testbed.controller.trees import LAYERS, hops_on_trees
-from testbed.results.oracle.connectivity import HopLimit, NetworkGraph, connectivity
+from testbed.results.oracle.connectivity import HopLimit, connectivity
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline
 from topos.generators import ring
@@ -39,9 +39,7 @@ def test_expected_is_what_is_within_the_hop_limit(
 ) -> None:
     limit = HopLimit(6, hops, partial(hops_on_trees, RING, LAYERS[layer]))
     everyone = {Application(node, "a"): Timeline([Setting(0, 0, EVERYTHING)]) for node in range(6)}
-    history = History(
-        everyone, [Sending(0, 1, at_ns, at_ns, {})], [], connectivity(EVENTS, NetworkGraph.of(RING), limit)
-    )
+    history = History(everyone, [Sending(0, 1, at_ns, at_ns, {})], [], connectivity(EVENTS, RING, limit))
     judged = list(judge(history, window_s=0))
     assert all(judgement["decided"] for judgement in judged)
     assert {judgement["node"] for judgement in judged if judgement["expected"]} == reached
