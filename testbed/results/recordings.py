@@ -141,7 +141,6 @@ def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str
 
 
 def _place(interface: int | None, scope: str) -> str:
-    """Names a row of a table in words."""
     named = [] if interface is None else [f"interface {interface}"]
     return ", ".join([*named, *([scope] if scope else [])])
 

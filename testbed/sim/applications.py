@@ -117,7 +117,6 @@ class Applications:
         self._agenda.at(now + first * _PACE_NS, self._next)
 
     def tell(self, node: int, action: Deliver | Accepted | Refused | ServiceAction) -> None:
-        """Handles an action of a router for its applications."""
         if isinstance(action, ServiceAction):
             self._of_service(node, action)
         elif isinstance(action, Deliver) and self._members:
@@ -138,7 +137,6 @@ class Applications:
             raise RunError(f"node {node}: request refused: {action.reason}")
 
     def _of_service(self, node: int, action: ServiceAction) -> None:
-        """Counts and records an action of the service."""
         if isinstance(action, DeliverPublication):
             self.delivered += 1
         elif isinstance(action, Uploaded):
@@ -237,7 +235,6 @@ class Applications:
     def _served(
         self, place: Place, request: Mapping[str, Any], answer: Mapping[str, Any] = _NO_FIELDS
     ) -> None:
-        """Records a request of an application."""
         now_ns = EPOCH_NS + self._agenda.now
         if place not in self._connected:
             self._connected.add(place)

@@ -44,7 +44,6 @@ class Capture:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what waits."""
         if not self._waiting:
             return
         # Opened for each write: a large network has more captures than a process may open files.
@@ -82,7 +81,6 @@ class Captures:
         }
 
     def flush(self) -> None:
-        """Writes what waits."""
         for capture in (*self.links.values(), *self.hosts.values()):
             capture.flush()
 

@@ -52,7 +52,6 @@ class Agenda:
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
 
     def advance(self, time_ns: int) -> None:
-        """Sets the time."""
         self.now = time_ns
         self.now_s = self.piece.experiment_at(time_ns)
 

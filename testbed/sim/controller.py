@@ -168,7 +168,6 @@ class SimulatedNetwork:
         return changed
 
     def shape_links(self, properties: Mapping[str, float | None]) -> None:
-        """Gives all links properties, as `shape_link`."""
         for u, v in self._links:
             self.shape_link(u, v, properties)
 

@@ -70,7 +70,6 @@ class SimulatedRouter:
         )
 
     def handle(self, event: Event) -> None:
-        """Passes an event to the core and performs its actions."""
         router = self.router
         for action in router.handle(event, self._agenda.now_s):
             if isinstance(action, Send):
@@ -89,7 +88,6 @@ class SimulatedRouter:
         self._alarm.set(self.router.next_deadline())
 
     def counters(self) -> dict[str, Any]:
-        """See `router.records.counters`."""
         return self._fabric.router_counters(self.node, self.core.counters)
 
     def table(self, filter_text: Callable[[Filter], str]) -> list[dict[str, Any]]:

@@ -70,7 +70,6 @@ class Wire:
         self.lost = self.lost_bytes = self.dropped = 0
 
     def shape(self, link: Link) -> None:
-        """Takes the properties of a link."""
         self.link_ns = round((link.delay_ms or 0.0) * 1e6)
         self.delay_ns = HOP_NS + self.link_ns
         self.jitter_ns = (link.jitter_ms or 0.0) * 1e6

@@ -133,7 +133,6 @@ class SetScore:
     _present: list[frozenset[bytes]] = field(default_factory=list)
 
     def add(self, guess: Iterable[bytes], present: frozenset[bytes]) -> None:
-        """Counts the guess of one message."""
         guessed = frozenset(guess)
         self.right += len(guessed & present)
         self.targets += len(guessed | present)

@@ -79,7 +79,6 @@ class Conjunctions:
         return _ordered(keys, values, sizes)
 
     def part(self, start: int, count: int) -> Conjunctions:
-        """Returns `count` conjunctions from `start` on."""
         rows = slice(start, start + count)
         return Conjunctions(self.names[rows], self.codes[rows], self.sizes[rows])
 
@@ -91,7 +90,6 @@ class Conjunctions:
         return found
 
     def filters(self) -> list[Filter]:
-        """Returns the conjunctions as filters."""
         return [
             Filter(tuple(constraint(name_of(name // 2), code) for name, code in zip(*pair, strict=True)))
             for row, size in enumerate(self.sizes.tolist())

@@ -59,7 +59,6 @@ def codes_of(
 
 
 def constraint(name: str, code: int) -> Constraint:
-    """Returns the constraint with a number."""
     if code < FIRST_STRING:
         return Constraint(name, Type.INTEGER, _INTEGER_OPERATORS[code // INTEGERS], code % INTEGERS)
     operator, word = divmod(code - FIRST_STRING, WORDS)
@@ -67,13 +66,11 @@ def constraint(name: str, code: int) -> Constraint:
 
 
 def name_of(number: int) -> str:
-    """Returns the attribute name with a number."""
     return f"a{number}"
 
 
 @lru_cache(maxsize=1)
 def name_bytes() -> npt.NDArray[np.int64]:
-    """Returns the bytes of each attribute name."""
     return np.array([len(name_of(number)) for number in range(NAMES)])
 
 

@@ -148,7 +148,6 @@ def shortfall(results: Results, seeds: int) -> list[str]:
 
 
 def verdict_of(statement: Statement) -> str:
-    """Returns the verdict on a statement in a word."""
     return "shown" if statement.holds is None else "yes" if statement.holds else "**no**"
 
 

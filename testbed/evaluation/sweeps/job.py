@@ -129,7 +129,6 @@ def measured_by(job: Job, run: Direct) -> Measured:
 
 
 def measure_of(job: Job) -> Callable[..., dict[str, Any]]:
-    """Returns the function that measures a job."""
     module, _, name = job.measure.partition(":")
     found: Callable[..., dict[str, Any]] = getattr(import_module(module), name)
     return found

@@ -248,9 +248,10 @@ def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict
             problems.add(key, "", f"is not a table; expected a section [{key}]{alternative}")
         if dot:
             # The two workloads exclude each other.
-            for name in sections.pop(outer).keys() - {inner}:
-                text = f"and [{key}] exclude each other; expected one of the two workloads"
-                problems.add(outer, name, text)
+            for name in sections.pop(outer):
+                if name != inner:
+                    text = f"and [{key}] exclude each other; expected one of the two workloads"
+                    problems.add(outer, name, text)
     return sections
 
 

@@ -330,7 +330,6 @@ class SecurityOptions:
 
     @property
     def signs(self) -> bool:
-        """Whether issuers sign."""
         return self.mode == "signed"
 
 
@@ -411,7 +410,6 @@ class PrivacyOptions:
 
     @property
     def hardening(self) -> Hardening:
-        """The hardening of filters and messages."""
         return Hardening(self.kept_hashes, self.fill)
 
 

@@ -40,7 +40,6 @@ class Weighted(Generic[_T]):
     weights: Sequence[float]
 
     def draw(self, random: Random) -> _T:
-        """Draws a value."""
         return random.choices(self.values, self.weights)[0]
 
     def draw_distinct(self, random: Random, count: int) -> list[_T]:

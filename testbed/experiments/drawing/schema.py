@@ -26,6 +26,7 @@ from router.predicates.model import (
     Type,
     Value,
 )
+from testbed.experiments.drawing.distributions import Weighted
 from testbed.experiments.drawing.drawing import Sizes
 from testbed.support.errors import InputError
 from topos.model import unknown
@@ -78,7 +79,6 @@ class Attribute:
         return list(accumulate(rank**-self.zipf for rank in range(1, len(self.values) + 1)))
 
     def draw(self, random: Random) -> Value:
-        """Draws a value."""
         match self.type:
             case Type.STRING:
                 return random.choices(self.values, cum_weights=self._popularity)[0]
@@ -148,12 +148,8 @@ class Schema:
 
     def _names(self, random: Random, sizes: Sizes) -> list[Attribute]:
         """Draws distinct attributes, as many as a filter has constraints, by the weight `asked`."""
-        left = list(self._asked)
-        chosen = []
-        for _ in range(min(random.randint(sizes.constraints_min, sizes.constraints_max), len(left))):
-            at = random.choices(range(len(left)), [each.asked for each in left])[0]
-            chosen.append(left.pop(at))
-        return chosen
+        count = random.randint(sizes.constraints_min, sizes.constraints_max)
+        return Weighted(self._asked, [each.asked for each in self._asked]).draw_distinct(random, count)
 
     def _filter(self, random: Random, sizes: Sizes) -> Filter:
         chosen = self._names(random, sizes)

@@ -153,8 +153,6 @@ class SetPredicate(ApplicationEvent):
 
 @dataclass(frozen=True)
 class NamedEvent(ApplicationEvent):
-    """A request about a subscription."""
-
     subscription: str = field(
         metadata=option("Name of the subscription, unique among those in force of the application.")
     )
@@ -175,8 +173,6 @@ class Unsubscribe(NamedEvent):
 
 @dataclass(frozen=True)
 class _WithMessage(ApplicationEvent):
-    """A request that carries a message."""
-
     message: str = field(
         metadata=option('Message in the readable notation, such as `class = "alert" severity = 6`.')
     )

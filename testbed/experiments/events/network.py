@@ -119,8 +119,6 @@ def _check_joined(ends: tuple[int, int], topology: Topology) -> Iterator[Problem
 
 @dataclass(frozen=True)
 class LinkFault(Fault):
-    """A fault of the link between two nodes."""
-
     link: tuple[int, int] = field(metadata=option("Nodes at the ends of the link."))
 
     def check(self, topology: Topology) -> Iterator[Problem]:
@@ -250,8 +248,6 @@ def at_worst(topology: Topology, events: Iterable[Event]) -> Topology:
 
 @dataclass(frozen=True)
 class NodeFault(Fault):
-    """A fault of a node."""
-
     node: int = field(metadata=option("The node.", low=0))
 
     def check(self, topology: Topology) -> Iterator[Problem]:

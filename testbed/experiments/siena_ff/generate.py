@@ -180,7 +180,6 @@ def draw_table(workload: MatchingWorkload) -> ConstraintColumns:
 
 
 def draw_messages(workload: MatchingWorkload) -> Iterator[Message]:
-    """Yields the messages that `workload` describes."""
     random = _random(workload, 1)
     words = dictionary(workload.words)
     fewest, most = workload.message_attributes

@@ -193,7 +193,6 @@ def driver_name(name: str) -> str:
 
 
 def driver_value(value: Value) -> str:
-    """The value as a literal of its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

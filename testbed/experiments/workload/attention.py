@@ -202,7 +202,6 @@ class Demand:
         )
 
     def _picks(self) -> Iterator[int]:
-        """Yields the event of each publication."""
         options, random = self._options, self._stream("events of publications")
         left = volumes(self.popularities, options.publications)
         if options.pick == "remaining":
@@ -234,7 +233,6 @@ EVENT = "event"
 
 
 def predicate_of(event: int) -> str:
-    """Returns the predicate that selects the publications of an event."""
     return f"{EVENT} = {event}"
 
 

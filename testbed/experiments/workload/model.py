@@ -78,7 +78,6 @@ class Item:
         return self.node, self.app
 
     def perform(self, applications: ApplicationControl) -> None:
-        """Performs the request at its application."""
         getattr(applications, self.action)(self.place, **self.content)
 
 
@@ -111,7 +110,6 @@ class Workload:
 
 
 def write_workload(run: RunLayout, workload: Workload) -> None:
-    """Writes the workload of a run into its folder."""
     inputs.write_workload(run, (item.line for item in workload.items))
 
 

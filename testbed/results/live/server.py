@@ -144,7 +144,6 @@ class LiveServer:
         return (self._version, self.snapshot) if self._version > seen else None
 
     def page(self) -> bytes:
-        """Returns the page with the present state."""
         page = files("testbed.results.live").joinpath("page.html").read_bytes()
         before, between, after = re.split(rb"{{\w+}}", page)
         # In a script element, "</" would end the element, and "<!--" change where it ends.

@@ -115,7 +115,6 @@ class LiveState:
         self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
-        """Adds counts of frames."""
         # A frame with a future time has arrived by now: it must not displace the present slots.
         latest = time.time_ns() // SLOT_NS
         with self._lock:
@@ -137,7 +136,6 @@ class LiveState:
             self._stream = {"state": state, "detail": detail}
 
     def take_applications(self, records: Sequence[Recorded]) -> None:
-        """Adds new events of the applications."""
         with self._lock:
             self.deliveries.take_applications(records)
             for recorded in records:
@@ -166,7 +164,6 @@ class LiveState:
                         self._receivers.add(event["node"])
 
     def take_commands(self, records: Sequence[CommandRecord]) -> None:
-        """Adds new commands of the user to the events."""
         with self._lock:
             for record in records:
                 self._events.append(
@@ -174,7 +171,6 @@ class LiveState:
                 )
 
     def take_controller(self, events: Sequence[ControllerEvent]) -> None:
-        """Adds new events of the controller."""
         with self._lock:
             self.deliveries.take_controller(events)
             for event in events:
@@ -188,7 +184,6 @@ class LiveState:
                 self._clock = Clock(self._pieces)
 
     def judge_until(self, now_ns: int) -> None:
-        """See `Deliveries.judge_until`."""
         with self._lock:
             self.deliveries.judge_until(now_ns)
 
@@ -294,18 +289,9 @@ class LiveState:
         return {"state": "holds so far" if found.expected else "nothing judged yet", "reasons": []}
 
     def _messages(self) -> Json:
-        found = self.deliveries
-        return {
-            "sent": found.sent,
-            "judged": found.judged,
-            "delivered": found.delivered,
-            "expected": found.expected,
-            "made": found.made,
-            "missing": len(found.missing),
-            "undecided": found.undecided,
-            "spurious": found.spurious,
-            "duplicates": found.duplicates,
-        }
+        names = ("sent", "judged", "delivered", "expected", "made", "undecided", "spurious", "duplicates")
+        counts = {name: getattr(self.deliveries, name) for name in names}
+        return counts | {"missing": len(self.deliveries.missing)}
 
     def _link_loads(self) -> list[Json]:
         # The last slots of the captures, which are a little behind the clock.

@@ -209,7 +209,6 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
 
 
 def live_line(snapshot: Snapshot) -> str:
-    """Returns the snapshot in one line."""
     return (
         f"live: {_clock(snapshot)}; frames: {_frames(snapshot)}; "
         f"{count(snapshot['messages']['sent'])} messages sent; "
@@ -243,8 +242,8 @@ def _deliveries(messages: Mapping[str, int]) -> str:
 def main() -> int:
     """Watches an emulation: `python -m testbed.results.live.view RUN_DIR PORT`.
 
-    Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or at the end of standard
-    input, which comes when the parent process ends.
+    Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or at the end of
+    standard input, which comes when the parent process ends.
     """
     from testbed.results.live.server import LiveServer
     from testbed.results.live.watch import Watcher, open_state

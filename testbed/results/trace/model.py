@@ -153,7 +153,6 @@ class Listed:
 
 
 def is_message_id(text: str) -> bool:
-    """True for `3:17`."""
     return _MESSAGE_ID.fullmatch(text) is not None
 
 

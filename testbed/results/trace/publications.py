@@ -140,7 +140,6 @@ def lines(one: Publication, topology: Topology) -> Iterator[str]:
 
 
 def listing(found: list[Publication]) -> Iterator[str]:
-    """Returns a line for each publication."""
     rows = [
         (f"{each.source}:{each.number}", f"{each.uploaded_s:.3f}", str(each.deliveries), each.message)
         for each in found

@@ -62,7 +62,6 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
 
 
 def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[str]:
-    """Returns a line for each message."""
     rows = [
         (
             f"{one.source}:{one.number}",

@@ -78,7 +78,6 @@ class Exhaustive:
 
     @property
     def cost(self) -> Cost:
-        """The traffic so far."""
         return Cost(self._publications, self._deliveries, self._registrations * self._flood)
 
     def registered(self, predicate: int, node: int) -> None:
@@ -90,7 +89,6 @@ class Exhaustive:
             self._nodes[predicate] = frozenset(active)
 
     def ended(self, predicate: int, node: int) -> None:
-        """A lifetime has ended."""
         active = self._active[predicate]
         active[node] -= 1
         if not active[node]:

@@ -52,7 +52,6 @@ class Round:
 
     @property
     def deadline_s(self) -> float:
-        """The end of the lifetime."""
         return self.begin_s + self.lifetime_s
 
 

@@ -21,8 +21,6 @@ from testbed.results.oracle.attention.history import UNKNOWN, Booleans, Floats, 
 
 
 class Verdict(StrEnum):
-    """The classes of rounds."""
-
     SATISFIED = "satisfied"
     STARVED = "starved"
     SHORT = "short"
