@@ -6,14 +6,13 @@ watches the run and serves the page. A failure of that process is reported, and 
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,7 +33,6 @@ from testbed.terminal.progress import Progress
 #: Wall seconds between two snapshots on a terminal, and between two lines otherwise.
 _SNAPSHOT_S = 1.0
 _LINE_S = 5.0
-_REQUEST_TIMEOUT_S = 5.0
 #: Priority of the process beside that of the emulation.
 _NICE = 19
 _BUSIEST = 5
@@ -131,45 +129,28 @@ class LiveView:
 
     def _follow(self, child: Child) -> None:
         assert child.process.stdout is not None
-        line = child.process.stdout.readline()
-        if not line:
+        lines = map(json.loads, child.process.stdout)
+        begin = next(lines, None)
+        if begin is None:
             if not self._over.is_set():
                 self._progress.note(f"the live view did not start: see {self._errors}")
             return
-        url = json.loads(line)["url"]
+        url, topology = begin["url"], begin["topology"]
         instead = f" (port {self._port} is in use)" if self._port not in (0, urlsplit(url).port) else ""
         self._progress.note(f"live: {url}{instead}")
-        try:
-            self._show(url)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            if not self._over.is_set():
-                self._progress.note(f"the live view is no longer shown here: {error!r}")
-
-    def _show(self, url: str) -> None:
-        topology = None
         next_line = 0.0
-        while not self._over.wait(_SNAPSHOT_S):
-            try:
-                topology = topology or _get(url, "/topology")
-                snapshot = _get(url, "/state")
-            except TimeoutError:
-                continue  # the process has the lowest priority and may be late on a busy machine
-            if self._progress.console.is_terminal:
-                self._progress.show_panel(live_table(snapshot, topology, url))
-            elif time.monotonic() >= next_line and snapshot["phase"] in ("running", "settling"):
-                self._progress.note(live_line(snapshot))
-                next_line = time.monotonic() + _LINE_S
-
-
-def _get(url: str, path: str) -> dict[str, Any]:
-    """Reads a JSON object from the page's server, without the proxies that the environment names."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_REQUEST_TIMEOUT_S)
-    try:
-        connection.request("GET", path)
-        found: dict[str, Any] = json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-    return found
+        # A process that is stopped may leave half a line.
+        with suppress(ValueError):
+            for snapshot in lines:
+                if self._over.is_set():
+                    return
+                if self._progress.console.is_terminal:
+                    self._progress.show_panel(live_table(snapshot, topology, url))
+                elif time.monotonic() >= next_line and snapshot["phase"] in ("running", "settling"):
+                    self._progress.note(live_line(snapshot))
+                    next_line = time.monotonic() + _LINE_S
+        if not self._over.is_set():
+            self._progress.note(f"the live view is no longer shown here: see {self._errors}")
 
 
 def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None) -> RenderableType:
@@ -242,8 +223,8 @@ def _deliveries(messages: Mapping[str, int]) -> str:
 def main() -> int:
     """Watches an emulation: `python -m testbed.results.live.view RUN_DIR PORT`.
 
-    Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or at the end of
-    standard input, which comes when the parent process ends.
+    Prints `{"url", "topology"}` when the page is served, then a snapshot a second, each as a line of JSON.
+    Ends on SIGTERM, or at the end of standard input, which comes when the parent process ends.
     """
     from testbed.results.live.server import LiveServer
     from testbed.results.live.watch import Watcher, open_state
@@ -265,9 +246,10 @@ def main() -> int:
         with run_folder_errors():
             state = open_state(run_dir)
         with LiveServer(state, port) as server, Watcher(state):
-            put(json.dumps({"url": server.url}), flush=True)
-            starter_gone.wait()
-    except KeyboardInterrupt:
+            put(json.dumps({"url": server.url, "topology": state.topology()}), flush=True)
+            while not starter_gone.wait(_SNAPSHOT_S):
+                put(json.dumps(state.snapshot()), flush=True)
+    except (KeyboardInterrupt, BrokenPipeError):
         return 0
     except TestbedError as error:
         put(error, file=sys.stderr)
