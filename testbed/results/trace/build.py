@@ -35,75 +35,6 @@ class TreeNode:
     off_tree: set[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The evidence on a message; times in ns since 1970.
-
-    Attributes:
-        sent_ns: time of the application's request.
-        epoch: epoch of its frames; None: no frame was captured.
-        tree: node -> its part in the source's tree of that epoch; empty if its TABLE frame was not captured.
-        ports: node -> interfaces that its frames named.
-        crossed: (from, to) -> time of its first capture on that link, and number of captures of each frame.
-        arrived: (from, to) -> time of its first capture on the way into router `to`.
-        receivers: node -> applications.
-        tables: (node, interface) -> predicates of its rows at the end of the run.
-    """
-
-    sent_ns: int
-    epoch: int | None
-    tree: dict[int, TreeNode]
-    ports: dict[int, set[int]]
-    crossed: dict[tuple[int, int], tuple[int, int]]
-    arrived: dict[tuple[int, int], int]
-    receivers: dict[int, list[Receiver]]
-    tables: dict[tuple[int, int], list[str]]
-
-
-def gather(database: Database, message: Listed) -> Evidence:
-    """Reads the evidence from the tables of a run (`captures.tables.query.connect`)."""
-    key = [message.source, message.seq]
-    (sent_ns,) = database.execute(
-        "select min(requested_ns) from applications where event = 'send_message' and source = ? and seq = ?",
-        key,
-    ).fetchall()[0]
-    frames = "from frames where type = 'MSG' and undecodable is null and issuer = ? and seq = ?"
-    epochs = database.execute(f"select max(epoch) {frames}", key).fetchall()
-    epoch = epochs[0][0]
-    return Evidence(
-        sent_ns=sent_ns,
-        epoch=epoch,
-        tree=_tree(database, message.source, epoch),
-        ports=_ports(database, frames, key),
-        crossed={
-            (u, v): (first_ns, times)
-            for u, v, first_ns, times in database.execute(
-                "select from_node, to_node, min(first_ns), max(times) from "
-                "(select from_node, to_node, min(time_ns) first_ns, count(*) times "
-                f"{frames} and kind = 'link' "
-                "group by from_node, to_node, fragment_index) group by from_node, to_node",
-                key,
-            ).fetchall()
-        },
-        arrived={
-            (u, v): first_ns
-            for u, v, first_ns in database.execute(
-                f"select from_node, node, min(time_ns) {frames} and direction = 'to_router' "
-                "group by from_node, node",
-                key,
-            ).fetchall()
-        },
-        receivers=_receivers(database, key, sent_ns),
-        tables={
-            (node, interface): predicates
-            for node, interface, predicates in database.execute(
-                "select node, interface, list(predicate order by scope) from routing_tables "
-                "where interface is not null group by node, interface"
-            ).fetchall()
-        },
-    )
-
-
 def _tree(database: Database, source: int, epoch: int | None) -> dict[int, TreeNode]:
     rows = database.execute(
         # Without a frame, the newest epoch, in which the source would have sent.
@@ -154,17 +85,60 @@ def trace(run: Path, database: Database, message: Listed, *, live: bool = False)
         InputError: a router's recording is malformed.
         RunFolderError: the topology is missing or malformed.
     """
-    evidence = gather(database, message)
-    return _Builder(run, message, evidence, live).trace()
+    return _Builder(run, database, message, live).trace()
 
 
 class _Builder:
-    def __init__(self, run: Path, message: Listed, evidence: Evidence, live: bool) -> None:
+    """Reads the evidence on a message; times are in ns since 1970."""
+
+    def __init__(self, run: Path, database: Database, message: Listed, live: bool) -> None:
         self.run = run
         self.live = live
         self.listed = message
         self.content: Message = parse_message(message.message)
-        self.seen = evidence
+        key = [message.source, message.seq]
+        frames = "from frames where type = 'MSG' and undecodable is null and issuer = ? and seq = ?"
+        #: Time of the application's request.
+        self.sent_ns: int = database.execute(
+            "select min(requested_ns) from applications "
+            "where event = 'send_message' and source = ? and seq = ?",
+            key,
+        ).fetchall()[0][0]
+        #: Epoch of its frames; None: no frame was captured.
+        self.epoch: int | None = database.execute(f"select max(epoch) {frames}", key).fetchall()[0][0]
+        #: Node -> its part in the source's tree of that epoch; empty if its TABLE frame was not captured.
+        self.tree = _tree(database, message.source, self.epoch)
+        #: Node -> interfaces that its frames named.
+        self.ports = _ports(database, frames, key)
+        #: (from, to) -> time of its first capture on that link, and number of captures of each frame.
+        self.crossed: dict[tuple[int, int], tuple[int, int]] = {
+            (u, v): (first_ns, times)
+            for u, v, first_ns, times in database.execute(
+                "select from_node, to_node, min(first_ns), max(times) from "
+                "(select from_node, to_node, min(time_ns) first_ns, count(*) times "
+                f"{frames} and kind = 'link' "
+                "group by from_node, to_node, fragment_index) group by from_node, to_node",
+                key,
+            ).fetchall()
+        }
+        #: (from, to) -> time of its first capture on the way into router `to`.
+        self.arrived: dict[tuple[int, int], int] = {
+            (u, v): first_ns
+            for u, v, first_ns in database.execute(
+                f"select from_node, node, min(time_ns) {frames} and direction = 'to_router' "
+                "group by from_node, node",
+                key,
+            ).fetchall()
+        }
+        self.receivers = _receivers(database, key, self.sent_ns)
+        #: (node, interface) -> predicates of its rows at the end of the run.
+        self.tables: dict[tuple[int, int], list[str]] = {
+            (node, interface): predicates
+            for node, interface, predicates in database.execute(
+                "select node, interface, list(predicate order by scope) from routing_tables "
+                "where interface is not null group by node, interface"
+            ).fetchall()
+        }
 
     def trace(self) -> Trace:
         source = self.listed.source
@@ -176,7 +150,7 @@ class _Builder:
                 if branch.to is None or branch.pruned is not None or branch.to in reached or branch.off_tree:
                     continue
                 reached.add(branch.to)
-                arrived_ns = self.seen.arrived.get((stop.node, branch.to))
+                arrived_ns = self.arrived.get((stop.node, branch.to))
                 stops.append(Stop(branch.to, stop.node, stop.hop + 1, self._after(arrived_ns)))
         there = {stop.node for stop in stops if stop.arrived_s is not None}
         return Trace(
@@ -185,11 +159,11 @@ class _Builder:
             number=self.listed.number,
             message=self.listed.message,
             sent_s=self.listed.sent_s,
-            sent_ns=self.seen.sent_ns,
-            epoch=self.seen.epoch,
-            tree_known=bool(self.seen.tree),
+            sent_ns=self.sent_ns,
+            epoch=self.epoch,
+            tree_known=bool(self.tree),
             stops=stops,
-            unreached={node: who for node, who in sorted(self.seen.receivers.items()) if node not in there},
+            unreached={node: who for node, who in sorted(self.receivers.items()) if node not in there},
             names={number: name for name, number in read_topology(RunLayout(self.run)).ids.items()},
             live=self.live,
         )
@@ -199,20 +173,20 @@ class _Builder:
         if stop.arrived_s is None:
             return
         node = stop.node
-        stop.receivers = self.seen.receivers.get(node, [])
+        stop.receivers = self.receivers.get(node, [])
         # A recording that is being written ends anywhere.
         seq = self.listed.seq % (1 << 64)
         found = None if self.live else decision(self.run, node, self.listed.source, seq)
         stop.recorded = found is not None
         stop.dropped = found.dropped if found is not None else None
-        part = self.seen.tree.get(node)
+        part = self.tree.get(node)
         ways = part.children if part is not None else []
         known = {to for _, to in ways}
         # Links that the message crossed without an entry of a table.
-        ways = [*ways, *((0, v) for u, v in self.seen.crossed if u == node and v not in known)]
+        ways = [*ways, *((0, v) for u, v in self.crossed if u == node and v not in known)]
         for interface, to in ways:
-            sent = interface in self.seen.ports.get(node, ())
-            crossed_ns, times = self.seen.crossed.get((node, to if to is not None else -1), (None, 0))
+            sent = interface in self.ports.get(node, ())
+            crossed_ns, times = self.crossed.get((node, to if to is not None else -1), (None, 0))
             pruned = None
             if not sent and crossed_ns is None:
                 pruned = self._pruned(node, interface, to, found)
@@ -225,8 +199,8 @@ class _Builder:
         if found is not None:
             predicate = _union(row.predicate for row in found.table if row.interface == interface)
             known = "recording"
-        elif self.seen.tables:
-            texts = self.seen.tables.get((node, interface), ())
+        elif self.tables:
+            texts = self.tables.get((node, interface), ())
             known = "now" if self.live else "end"
             try:
                 predicate = _union(map(parse_predicate, texts))
@@ -242,7 +216,7 @@ class _Builder:
         """Returns the nodes of the tree from `to` on, away from `node`."""
         found: list[int] = [] if to is None else [to]
         for one in found:  # the list grows in the loop
-            part = self.seen.tree.get(one)
+            part = self.tree.get(one)
             if part is not None:
                 found += [
                     v for _, v in part.children if v is not None and v not in (node, *part.off_tree, *found)
@@ -250,7 +224,7 @@ class _Builder:
         return found
 
     def _after(self, t_ns: int | None) -> float | None:
-        return None if t_ns is None else (t_ns - self.seen.sent_ns) / 1e9
+        return None if t_ns is None else (t_ns - self.sent_ns) / 1e9
 
 
 def _union(predicates: Iterable[Predicate]) -> Predicate:
