@@ -13,8 +13,7 @@ along with its name.
 Equality is a hash look-up, inequalities are sorted arrays, and a constraint that several filters contain is
 stored and tested once. The papers search one ternary search tree, with backtracking, for `=`, `<`, `>`,
 prefixes, suffixes and substrings. This index hashes prefixes, suffixes and substrings by their length, and
-looks up the parts of a value that have one of these lengths. `./run.sh bench match --figure strings` compares
-it with a search tree.
+looks up the parts of a value that have one of these lengths.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ microseconds a message, in plain Python, the fastest of five passes for each mes
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from router.matching.columns import to_predicates
-from router.matching.counting import ConstraintIndex, excluding
-from router.predicates.model import Constraint, Operator, Type, type_of
-from testbed.experiments.siena_ff.generate import MatchingWorkload, dictionary, draw_messages, draw_table
+from router.matching.counting import excluding
+from router.predicates.model import type_of
+from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.results.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
 from tests.bench.match_measure import measure
-from tests.bench.ternary import TernaryTree
 from tests.support.matching_variants import SWITCHES
 
 _MESSAGES = 300
@@ -125,41 +123,12 @@ def _switches() -> Curves:
     return Curves("each optimisation, 100,000 constraints", "interfaces", interfaces, lines)
 
 
-def _strings() -> Curves:
-    counts = [10, 30, 100, 300, 1_000]
-    patterns = (Operator.EQ, Operator.PREFIX, Operator.SUFFIX, Operator.SUBSTRING)
-    values = dictionary(1_000)
-    lines: dict[str, list[float]] = {"hashed by length (ours)": [], "ternary search tree (papers)": []}
-    for count in counts:
-        index, tree = ConstraintIndex(), TernaryTree()
-        for number, word in enumerate(dictionary(count)):
-            for operator in patterns:
-                index.add(Constraint("x", Type.STRING, operator, word)).add_single(number)
-                tree.add(word, operator)
-        look_ups: tuple[Callable[[str], object], ...] = (index.satisfied, tree.satisfied)
-        for name, look_up in zip(lines, look_ups, strict=True):
-            lines[name].append(_look_up_us(look_up, values))
-        assert all(len(index.satisfied(value)) == len(tree.satisfied(value)) for value in values)
-    return Curves("one string looked up for = =* *= **", "strings in the index", counts, lines)
-
-
-def _look_up_us(look_up: Callable[[str], object], values: tuple[str, ...]) -> float:
-    times = []
-    for _ in range(_PASSES):
-        started = time.perf_counter()
-        for value in values:
-            look_up(value)
-        times.append((time.perf_counter() - started) / len(values))
-    return min(times) * 1e6
-
-
 FIGURES: dict[str, Callable[[], Curves]] = {
     "constraints": _constraints,
     "filters": _filters,
     "rounds": _rounds,
     "excluded": _excluded,
     "switches": _switches,
-    "strings": _strings,
 }
 
 

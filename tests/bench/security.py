@@ -24,7 +24,6 @@ from router.wire.frames import Commit, Frame, FrameType
 from router.wire.header import CONTROLLER, node_address, port_addresses
 from router.wire.intake import FrameIntake
 from tests.support.guarded import head, opened, private_key, public_keys, router_guard, sealed
-from tests.support.lying import NODES, measure
 from tests.support.one_router import CONTROL, NODE, TABLE, ra, received, set_up
 from tests.support.two_ways import MTU
 
@@ -86,16 +85,6 @@ def main(messages: int = 20_000) -> None:
         guard = None if mode == "off" else router_guard(11, signs=mode == "signed")
         cost = _delivered(mode, _arrivals(guard, few), few)
         print(f"{f'{mode}, the core':34}{cost:8.2f}")
-    networks = 20
-    found = measure(range(networks))
-    print(f"a router that lies about its subtree, in each of {networks} networks of {NODES}:")
-    print(
-        f"of {found.expected} deliveries, {found.droppable} pass it; its word that nobody is there prevents"
-    )
-    print(
-        f"{found.missed}, of which {found.beyond} do not pass it; its word that all is wanted prevents none,"
-    )
-    print(f"and brings {found.further} further messages to it, and {found.elsewhere} to other links")
 
 
 def _sealing(sender: Guard, payload: bytes, receivers: list[bytes]) -> Callable[[int], object]:

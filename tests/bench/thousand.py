@@ -23,17 +23,8 @@ import psutil
 from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_timings
 from testbed.support.usage import proportional_bytes
+from tests.bench.kill_anywhere import PARTS
 
-#: Part -> a word of the command lines of its processes; the first that fits.
-PARTS = {
-    "switches (ovs-vswitchd)": "ovs-vswitchd",
-    "switches (ovsdb-server)": "ovsdb-server",
-    "routers": "router.runtime.parent",
-    "controller": "testbed.controller",
-    "captures": "captures.capturing.recorder",
-    "accounting, report": "java",
-    "runner": "testbed.cli.main",
-}
 _SAMPLE_S = 30.0
 _MIB = 1 << 20
 

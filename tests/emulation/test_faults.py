@@ -33,9 +33,9 @@ from router.wire.frames import FrameType
 from router.wire.header import decode_header
 from testbed.experiments.config.load import find_experiment
 from testbed.support.names import port_device
-from tests.bench.faults import Row, rows
 from tests.bench.kill_anywhere import Phases, kill_often
 from tests.support.command import CBCB, STATE, Cbcb, left_behind
+from tests.support.fault_costs import Row, rows
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, poll
 

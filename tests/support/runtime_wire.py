@@ -118,11 +118,6 @@ class Wire:
         for name in self.names:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
-    def stop_reading(self) -> None:
-        """Spares the kernel a copy of every further frame for each side."""
-        for each, device in zip(self._sockets, self.devices, strict=True):
-            each.bind((device, _PROBE))
-
     def read(self) -> None:
         """Takes what has reached either side."""
         for side, each in enumerate(self._sockets):

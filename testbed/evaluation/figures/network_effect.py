@@ -2,7 +2,7 @@
 
 The population of filters is that of the project's measurements of matching. (A) One router has an interface
 for each receiver. (B) The receivers are attached to the routers of a network
-(`testbed.evaluation.figures.network_effect_runs`). `./run.sh bench network_effect` emulates both.
+(`testbed.evaluation.figures.network_effect_runs`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class NetworkEffect(Reproduction):
         "Covering drops filters that another filter of their interface covers, at the single router as in "
         "the network. Filters are not merged.",
         "Matching alone is measured, in one process: the sum over the routers of a path against the single "
-        "router, without queues and links. `./run.sh bench network_effect` emulates both arrangements.",
+        "router, without queues and links.",
         "The crossing point is the table size at which one router = path + hops x cost, on a line in the "
         "logarithms between two measured sizes. The cost is the CPU time of a live router "
         f"{'; '.join(_HOPS_US.values())} (docs/explanation/engine.md): "

@@ -9,12 +9,8 @@ a delivery was lost. All times are wall seconds.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
@@ -23,8 +19,6 @@ from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_oracle
 from testbed.results.oracle.history import Application, read_history
-from tests.support.command import CBCB
-from tests.support.paths import ROOT
 
 _NS = 1e9
 _WINDOW_NS = 500_000_000
@@ -123,22 +117,3 @@ def rows(run: RunLayout) -> list[Row]:
         else:
             row.delay_s = max(row.delay_s, (at_ns - answer["sent_ns"]) / _NS)
     return found
-
-
-def main() -> None:
-    """Runs it in a temporary folder, and prints the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [*CBCB, "run", "faults", "--runs", folder, "--engine", "duckdb"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        (run_dir,) = Path(folder).iterdir()
-        run = RunLayout(run_dir)
-        summary = json.loads(run.summary.read_text())
-        found = rows(run)
-    print(f"exit status {done.returncode}, verdict {summary['verdict']}, {summary['epochs']} epochs")
-    columns = f"{'expected':>9} {'lost':>6} {'delay s':>8} {'back s':>7} {'decided':>8}"
-    print(f"{'fault':28} {'away s':>7} {columns}")
-    for row in found:
-        print(
-            f"{row.fault:28} {row.away_s:7.2f} {row.expected:9} {row.lost:6} "
-            f"{row.delay_s:8.3f} {row.back_s:7.2f} {row.decided:8}"
-        )
