@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.accounting.account import account, account_directly
+from captures.accounting.account import account
 from captures.rundir.layout import RunLayout
-from captures.tables import store
-from captures.tables.catalogue import TABLES
 from captures.tables.document import EXAMPLES
 from router.wire.header import port_addresses
 from tests.support.questions import ask
@@ -73,17 +69,6 @@ def run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     return folder
 
 
-def _plain(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows, with numbers up to rounding and without the type by which an engine returns them."""
-    return [repr({name: _number(value) for name, value in row.items()}) for row in rows]
-
-
-def _number(value: object) -> object:
-    if isinstance(value, Decimal) or (isinstance(value, float) and value.is_integer()):
-        return int(value)
-    return f"{value:.9g}" if isinstance(value, float) else value
-
-
 @pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
 def test_each_question_has_an_answer(run: Path, question: str, sql: str) -> None:
     assert ask(run, sql) or question.startswith("Which messages were missed")
@@ -105,21 +90,6 @@ def test_the_answers_are_those_of_the_run(run: Path, question: str) -> None:
             )
         ]
         assert len(alike) == 1, (row, found)
-
-
-def test_utilisation_counts_idle_bins(run: Path) -> None:
-    (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Utilisation")]
-    rows = ask(run, sql)
-    assert {(row["link"], row["from_node"]) for row in rows} == {(0, 0), (0, 1), (1, 1), (1, 2)}
-    (bins,) = ask(
-        run,
-        "SELECT count(*) AS cells, count(DISTINCT bin_s) AS bins, sum(bytes) AS bytes, "
-        "(SELECT sum(bytes) FROM link_totals) AS total, any_value(floor(last_s / width_s)) + 1 AS all_bins "
-        "FROM link_utilisation CROSS JOIN run WHERE bin_s >= 0",
-    )
-    assert bins["cells"] == 4 * bins["bins"]
-    assert bins["bins"] == bins["all_bins"]
-    assert bins["bytes"] == bins["total"]
 
 
 def test_the_stages_are_kept_with_their_times(run: Path) -> None:
@@ -147,17 +117,3 @@ def test_a_number_is_an_integer_or_a_double(run: Path) -> None:
         {"n": 150.0, "t": None},
         {"n": 50.0, "t": None},
     ]
-
-
-def test_tables_of_both_engines_are_equal(run: Path, tmp_path: Path) -> None:
-    other = asked_run().write(tmp_path / "run")
-    account_directly(other, lambda _: None)
-    for name, table in TABLES.items():
-        if store.is_empty(run, name):
-            assert store.is_empty(other, name)
-            continue
-        rows = [
-            pq.read_table(store.folder(folder, name)).select(table.schema.names).to_pylist()
-            for folder in (run, other)
-        ]
-        assert sorted(_plain(rows[0])) == sorted(_plain(rows[1])), name

@@ -32,8 +32,7 @@ from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
-from tests.support import run_faults
-from tests.support.run_folder import good_run
+from tests.support.run_folder import SEQ, good_run
 from tests.support.texts import CLOCK, frames_of, table_of
 
 pytestmark = pytest.mark.spark
@@ -128,11 +127,15 @@ def test_a_written_run_folder(
 
 def test_a_written_run_folder_with_faults(tmp_path: Path, spark: SparkSession) -> None:
     builder = good_run()
-    for fault in (
-        *(run_faults.twice_delivered, run_faults.spurious, run_faults.looping),
-        *(run_faults.garbled, run_faults.unrecorded),
-    ):
-        fault(builder)
+    builder.deliver(1, 2)
+    builder.deliver(3, 1)  # which nobody asked for
+    builder.send(4, 150, [(0, [1]), (0, [1])])
+    time_ns, data = builder.pcaps["link-0-1"][0]
+    builder.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
+    (sent,) = (
+        each for each in builder.events if (each["event"], each.get("seq")) == ("send_message", SEQ + 3)
+    )
+    builder.events.remove(sent)
     run = builder.write(tmp_path / "run")
     path = run / "pcap" / "link-1-2.pcap"
     path.write_bytes(path.read_bytes()[:-1])

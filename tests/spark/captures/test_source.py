@@ -177,25 +177,6 @@ def test_health_of_files_and_those_that_are_no_captures(tmp_path: Path, spark: S
     assert "expected the magic number" in rows["text.pcap"].error
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("colums", "file", "unknown option colums; expected one of path, "),
-        ("columns", "file,size", "option columns: no column 'size'; expected some of file, offset, "),
-        ("view", "frames", "option view: 'frames'; expected packets or files"),
-        ("partitions", "-1", "option partitions: '-1'; expected a whole number above 0"),
-        ("fromNs", "noon", "option fromNs: 'noon'; expected nanoseconds since 1970, a whole number"),
-        ("types", "MSG", "option types: view packets has no column type"),
-    ],
-)
-def test_wrong_options_are_told(
-    tmp_path: Path, spark: SparkSession, option: str, value: str, message: str
-) -> None:
-    register(spark)
-    with pytest.raises(PySparkException, match=message):
-        spark.read.format("pcap").option(option, value).load(str(tmp_path))
-
-
 def test_traffic_is_the_sum_of_the_frames(tmp_path: Path, pushing: SparkSession) -> None:
     run = str(good_run().write(tmp_path / "run"))
     traffic = pushing.read.format("cbcb").option("view", "traffic").option("binSeconds", "0.01").load(run)

@@ -63,11 +63,17 @@ def test_packets_of_other_links_are_not_malformed(tmp_path: Path) -> None:
         ("modifiedAfter", "noon", "option modifiedAfter: 'noon'; expected a time such as 2026"),
         ("maxBytesPerTrigger", "big", "option maxBytesPerTrigger: 'big'; expected a size above 0, such as"),
         ("maxFilesPerTrigger", "0", "option maxFilesPerTrigger: '0'; expected a whole number above 0"),
+        ("colums", "file", "unknown option colums; expected one of path, "),
+        ("columns", "file,size", "option columns: no column 'size'; expected some of file, offset, "),
+        ("view", "frames", "option view: 'frames'; expected packets or files"),
+        ("partitions", "-1", "option partitions: '-1'; expected a whole number above 0"),
+        ("fromNs", "noon", "option fromNs: 'noon'; expected nanoseconds since 1970, a whole number"),
+        ("types", "MSG", "option types: view packets has no column type"),
     ],
 )
 def test_malformed_options_are_errors(option: str, value: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        read_options("pcap", {"path": "x", option: value}, PCAP_VIEWS)
+        PcapSource({"path": "x", option: value}).options_and_view()
 
 
 def test_a_view_without_a_row_for_each_packet_has_one_mode() -> None:

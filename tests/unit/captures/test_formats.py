@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME
 from tests.support.capture_files import enhanced, interface, pcap, section
 from tests.support.compiled_loops import WAYS, loops
-from tests.support.wire_tshark import needs_tshark
 
 PACKETS = [(number * 10**9 + 5000, bytes([number % 256]) * 60) for number in range(300)]
 
@@ -50,22 +48,6 @@ def test_kuznetzovs_variant_is_read(tmp_path: Path, order: str, compiled: bool) 
     ]
     assert found == [time_ns for time_ns, _ in PACKETS]
     assert len(parts) > 3
-
-
-@needs_tshark
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_kuznetzovs_variant_is_read_as_by_tshark(tmp_path: Path, order: str) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(_kuznetzov(order))
-    command = ["tshark", "-r", str(path), "-T", "fields", "-E", "separator=/s"]
-    command += ["-e", "frame.number", "-e", "frame.time_epoch", "-e", "frame.cap_len", "-e", "frame.len"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    records = PcapReader(path).records()
-    assert shown == [
-        f"{number} {time_ns // 10**9}.{time_ns % 10**9:09} {len(data)} {length}"
-        for number, (time_ns, _, length, data) in enumerate(records, start=1)
-    ]
-    assert len(shown) == len(PACKETS)
 
 
 @pytest.mark.parametrize("compiled", WAYS)

@@ -43,7 +43,7 @@ from router.predicates.model import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import node_address
-from tests.support.capture_files import interface, pcap, pcapng, section
+from tests.support.capture_files import pcap, pcapng
 from tests.vectors.wire_vectors import WHOLE
 
 VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
@@ -250,38 +250,6 @@ def test_columns_are_those_asked_for(tmp_path: Path) -> None:
         assert pa.table(batch) == pa.table(full).select(columns)
 
 
-def test_captures_are_found(tmp_path: Path) -> None:
-    for name in ("a.pcap", "b.pcapng.gz", "c.pcap12", "d.txt", ".e.pcap", "sub/f.cap"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"12345")
-
-    def found(*paths: str, glob: str | None = None, recursive: bool = False) -> list[str]:
-        entries = list_captures(paths, glob, recursive)
-        assert {entry.size for entry in entries} == {5}
-        return [entry.path.split(f"{tmp_path}/")[1] for entry in entries]
-
-    folder = str(tmp_path)
-    assert found(folder) == ["a.pcap", "b.pcapng.gz", "c.pcap12"]
-    assert found(folder, recursive=True) == ["a.pcap", "b.pcapng.gz", "c.pcap12", "sub/f.cap"]
-    assert found(folder, glob="*.txt") == ["d.txt"]
-    assert found(f"{folder}/[ab].*", f"{folder}/a.pcap") == ["a.pcap", "b.pcapng.gz"]
-    assert found(f"file://{folder}") == ["a.pcap", "b.pcapng.gz", "c.pcap12"]
-    assert found(f"file://{folder}/*/f.cap", f"file://{folder}/d.txt") == ["d.txt", "sub/f.cap"]
-    for missing in (f"{folder}/none", f"{folder}/none*", f"file://{folder}/none", f"file://{folder}/none*"):
-        with pytest.raises(FileNotFoundError, match="none"):
-            list_captures([missing])
-
-
-def test_a_file_by_uri_is_read_like_any_other(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcapng"
-    path.write_bytes(section() + interface(tsresol=9))
-    assert list(PcapReader(f"file://{path}").records()) == []
-    path.write_bytes(pcapng(_packets()))
-    assert list(PcapReader(f"file://{path}").records()) == list(PcapReader(path).records())
-    rows = _rows(VIEWS[1], index_file(f"file://{path}", 700))
-    assert rows == _rows(VIEWS[1], [FilePart(str(path))])
-
-
 def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "capture-2024-01-01T12:30:00.pcap"
     path.write_bytes(pcap([(1, b"x")]))
@@ -289,24 +257,6 @@ def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.
     (entry,) = list_captures([path.name])
     assert (entry.path, entry.size) == (str(path), path.stat().st_size)
     assert len(list(PcapReader(entry.path).records())) == 1
-
-
-def test_a_growing_file_that_is_replaced_is_not_read_on_in_its_middle(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    options = read_options("pcap", {"path": str(path)}, PCAP_VIEWS)
-    packets = _packets()
-    path.write_bytes(pcap(packets[:2]))
-    following = GrowingCaptures(options, replace(VIEWS[0], growing=True))
-    # As from Spark's checkpoint.
-    start = json.loads(json.dumps(following.latestOffset(following.initialOffset())))
-    path.write_bytes(pcap(packets[:3]))
-    end = json.loads(json.dumps(following.latestOffset(start)))
-    (group,) = following.partitions(start, end)
-    assert [row["time_ns"] for batch in following.read(group) for row in batch.to_pylist()] == [packets[2][0]]
-    path.write_bytes(pcap(packets[3:]))
-    assert path.stat().st_size > end[str(path)]["position"]
-    with pytest.raises(PcapError, match="replaced by another file"):
-        following.latestOffset(end)
 
 
 def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path) -> None:
