@@ -102,16 +102,7 @@ def test_a_sweep_gives_the_same_table_on_a_cluster(tmp_path: Path, cluster: str)
     tables: list[bytes] = []
     for master in ("local[2]", cluster):
         runs = tmp_path / f"runs-{len(tables)}"
-        command = ["-m", "testbed.cli.main", "sweep", str(spec), "--runs", str(runs), "--master", master]
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=ROOT,
-            env=CLUSTER_ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        done = _python("-m", "testbed.cli.main", "sweep", str(spec), "--runs", str(runs), "--master", master)
         assert done.returncode == 0, done.stdout + done.stderr
         tables.append((runs / "sweeps" / "s" / "runs.parquet").read_bytes())
     assert tables[0] == tables[1]

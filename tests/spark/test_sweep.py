@@ -79,8 +79,7 @@ class StoppedError(Exception):
 def test_an_interrupted_sweep_ends_with_the_same_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "s.toml"
-    path.write_text(_SPEC)
+    path = _written(tmp_path)
     spec, progress = load_spec(path), Progress(Console(quiet=True))
     whole = sweep(spec, tmp_path / "whole", progress)
     assert (whole.complaints, whole.unfinished) == ([], 0)
@@ -113,8 +112,7 @@ def test_an_interrupted_sweep_ends_with_the_same_table(
 
 def test_a_killed_sweep_is_continued_and_ends_with_the_same_table(tmp_path: Path) -> None:
     """SIGKILL, so that the driver tidies nothing up."""
-    path = tmp_path / "s.toml"
-    path.write_text(_SPEC)
+    path = _written(tmp_path)
     spec, progress = load_spec(path), Progress(Console(quiet=True))
     whole = sweep(spec, tmp_path / "whole", progress)
     killed = subprocess.Popen(
