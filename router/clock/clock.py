@@ -106,9 +106,7 @@ class SharedClock(ExperimentClock):
 
     @property
     def rate(self) -> float:
-        now_ns = time.monotonic_ns()
-        if now_ns >= self._until_ns or self.page.count != self._count:
-            self._refresh(now_ns)
+        self.now()
         return self._piece.rate
 
     def waited(self, since: float) -> float:

@@ -105,7 +105,16 @@ class Meter:
 
     def measured(self) -> Measured:
         """The contents of the slot."""
-        return measured(self._slot)
+        slot = self._slot
+        return Measured(
+            lag_s=slot[_LAG],
+            lag_wall_s=slot[_LAG_WALL],
+            lag_at_s=slot[_LAG_AT],
+            turn_s=slot[_TURN],
+            turn_of=_work(int(slot[_TURN_OF])),
+            turn_at_s=slot[_TURN_AT],
+            turn_cpu_s=slot[_TURN_CPU],
+        )
 
     @property
     def recent(self) -> float:
@@ -129,21 +138,7 @@ class Meter:
 
     def reset(self) -> None:
         """Forgets what was measured: the workload begins."""
-        for number in range(SLOT_NUMBERS):
-            self._slot[number] = 0.0
-
-
-def measured(slot: memoryview[float] | array[float] | Sequence[float]) -> Measured:
-    """Reads a slot."""
-    return Measured(
-        lag_s=slot[_LAG],
-        lag_wall_s=slot[_LAG_WALL],
-        lag_at_s=slot[_LAG_AT],
-        turn_s=slot[_TURN],
-        turn_of=_work(int(slot[_TURN_OF])),
-        turn_at_s=slot[_TURN_AT],
-        turn_cpu_s=slot[_TURN_CPU],
-    )
+        self.restore([0.0] * SLOT_NUMBERS)
 
 
 def _work(code: int) -> str:

@@ -320,8 +320,17 @@ class DataPlane:
         """Lays out the held epochs, and the counts of their interfaces."""
         source, row = self._source, self._row
         self._tables_seen = source.tables.changes
-        self._epochs = _LaidOutEpochs(source)
-        row[layout.EPOCHS], row[layout.EPOCH_COUNT] = address_of(self._epochs.rows), len(self._epochs.rows)
+        # Newest first: most frames are of the current epoch.
+        tables = sorted(source.tables.held(), key=lambda table: table.epoch, reverse=True)
+        epochs: _Longs = np.zeros((len(tables), EPOCH_WIDTH), np.int64)
+        #: Arrays whose addresses are in the rows.
+        self._epochs: list[npt.NDArray[np.generic]] = [epochs]
+        for epoch, table in zip(epochs, tables, strict=True):
+            class_of = np.ascontiguousarray(table.class_of, CLASS_DTYPE)
+            classes, children = _rows(source, table)
+            epoch[:] = table.epoch, address_of(class_of), len(class_of), address_of(classes)
+            self._epochs += [class_of, classes, children]
+        row[layout.EPOCHS], row[layout.EPOCH_COUNT] = address_of(epochs), len(epochs)
         if source.counts is not None:
             for table in source.tables.held():
                 source.counts.fit(max(table.neighbours, default=0))
@@ -360,31 +369,6 @@ class DataPlane:
         counters.messages_unwanted += unwanted
         row[first : last + 1] = 0
         return done, bytes_done, sent, bytes_sent
-
-
-class _LaidOutEpochs:
-    """The broadcast tables of all held epochs.
-
-    Attributes:
-        rows: int64 [epochs, EPOCH_WIDTH].
-    """
-
-    def __init__(self, state: ForwardingState) -> None:
-        #: Arrays whose addresses are in the rows.
-        self._kept: list[npt.NDArray[np.generic]] = []
-        # Newest first: most frames are of the current epoch.
-        tables = sorted(state.tables.held(), key=lambda table: table.epoch, reverse=True)
-        self.rows: _Longs = np.zeros((len(tables), EPOCH_WIDTH), np.int64)
-        for row, table in zip(self.rows, tables, strict=True):
-            class_of = np.ascontiguousarray(table.class_of, CLASS_DTYPE)
-            classes, children = _rows(state, table)
-            row[:] = (
-                table.epoch,
-                address_of(class_of),
-                len(class_of),
-                address_of(classes),
-            )
-            self._kept += [class_of, classes, children]
 
 
 def _rows(state: ForwardingState, table: EpochTable) -> tuple[_Longs, _Longs]:
