@@ -1,7 +1,8 @@
-"""Frames and trailers read from packets, with the codec of the routers."""
+"""Frames and trailers read from packets, with the codec of the routers; packets made without the codec."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any, NamedTuple
 
 from router.wire import codec
@@ -19,6 +20,21 @@ def to_frame(packet: Any) -> Frame:
         DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
     """
     return codec.decode(bytes(packet[CBCB]))
+
+
+def payload_of(kind: int, body: bytes) -> bytes:
+    """An unfragmented frame of node 3 with any body."""
+    return struct.pack("!BBBBIQIIHHHH", 1, kind, 0, 64, 3, 17, 2, len(body), 0, 1, len(body), 0) + body
+
+
+def tlvs_in(body: bytes) -> list[bytes]:
+    """The TLVs of a body, found without the codec."""
+    parts, at = [], 0
+    while at < len(body):
+        end = at + 5 + int.from_bytes(body[at + 1 : at + 5], "big")
+        parts.append(body[at:end])
+        at = end
+    return parts
 
 
 class Trailer(NamedTuple):

@@ -18,7 +18,7 @@ from router.wire.format import FrameType, Tlv
 from router.wire.frames import EncodedMessage, Frame, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import message_of
-from tests.support.packets import to_frame
+from tests.support.packets import payload_of, tlvs_in, to_frame
 
 _UNKNOWN = sorted(set(range(1, 256)) - {int(tlv) for tlv in Tlv})
 _ASCII = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=12)
@@ -52,43 +52,22 @@ _TABLE = {
 }
 
 
-def _split(body: bytes) -> list[bytes]:
-    """The TLVs of a body, found without the codec."""
-    parts, at = [], 0
-    while at < len(body):
-        end = at + 5 + int.from_bytes(body[at + 1 : at + 5], "big")
-        parts.append(body[at:end])
-        at = end
-    return parts
-
-
 @st.composite
 def _frames(draw: st.DrawFn, *types: FrameType) -> tuple[Frame, bytes]:
     """A frame, and its body with unknown TLVs between the others."""
     type_ = draw(st.sampled_from(types or tuple(_BODIES)))
     frame = Frame(type_, issuer=3, seq=17, epoch=2, hop_limit=64, body=draw(_BODIES[type_]))
-    parts = _split(codec.encode_body(frame))
+    parts = tlvs_in(codec.encode_body(frame))
     for tlv in draw(st.lists(_UNKNOWN_TLVS, min_size=1, max_size=4)):
         parts.insert(draw(st.integers(0, len(parts))), tlv)
     return frame, b"".join(parts)
-
-
-def _payload(frame: Frame, body: bytes) -> bytes:
-    return (
-        struct.pack(
-            "!BBBBIQIIHHHH",
-            *(1, frame.type, frame.flags, frame.hop_limit, frame.issuer, frame.seq, frame.epoch),
-            *(len(body), 0, 1, len(body), 0),
-        )
-        + body
-    )
 
 
 @settings(deadline=None)
 @given(_frames())
 def test_the_codec_skips_them(case: tuple[Frame, bytes]) -> None:
     frame, body = case
-    decoded = codec.decode(_payload(frame, body))
+    decoded = codec.decode(payload_of(frame.type, body))
     assert decoded == frame
     assert repr(decoded) == repr(frame)
 
@@ -97,10 +76,10 @@ def test_the_codec_skips_them(case: tuple[Frame, bytes]) -> None:
 @given(_frames())
 def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
     frame, body = case
-    packet = layers.CBCB(_payload(frame, body))
-    assert len(packet.payload.tlvs) == len(_split(body))
+    packet = layers.CBCB(payload_of(frame.type, body))
+    assert len(packet.payload.tlvs) == len(tlvs_in(body))
     packet.clear_cache()
-    assert bytes(packet) == _payload(frame, body)
+    assert bytes(packet) == payload_of(frame.type, body)
     assert to_frame(packet) == frame
 
 
@@ -108,7 +87,7 @@ def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
 @given(_frames(FrameType.MSG, FrameType.RA), st.integers(33, 1500))
 def test_routers_send_them_on(case: tuple[Frame, bytes], mtu: int) -> None:
     frame, body = case
-    header = decode_header(_payload(frame, body))
+    header = decode_header(payload_of(frame.type, body))
     received = codec.forwarded_frame(header, body)
     if isinstance(received.body, EncodedMessage):
         assert message_of(received.body) == frame.body

@@ -5,35 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from scapy.packet import Packet, Raw
 
-from router.predicates.encoded.model import BloomMessage, BloomPredicate, Suite
-from router.predicates.model import Message, Operator, Predicate, Value, type_of
+from router.predicates.encoded.model import BloomPredicate
+from router.predicates.model import Message, Operator, Predicate, Value
 from router.predicates.printer import format_predicate
-from router.wire import layers
-from router.wire.format import Tlv
-from router.wire.frames import (
-    Ack,
-    AddressedMessage,
-    BroadcastTable,
-    ClassifiedPredicate,
-    Commit,
-    Frame,
-    Hello,
-    Overload,
-    Publication,
-    SenderRequest,
-    Subscription,
-)
-from router.wire.header import HEADER_LENGTH, Header, decode_header
-from tests.support.described_frames import describe_destinations
+from router.wire import codec, layers
+from router.wire.frames import AddressedMessage, Publication, Subscription
+from router.wire.header import HEADER_LENGTH, decode_header
+from router.wire.message import message_of
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
     ETHERNET,
@@ -49,61 +35,8 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented,
 pytestmark = needs_tshark
 
 GUIDE = DOCS / "how-to/wireshark.md"
-HEADER_FIELDS = Header._fields
-FIELDS = (
-    *HEADER_FIELDS,
-    "version",
-    "reserved",
-    "padding",
-    "load",
-    "reassembled_in",
-    "fragments",
-    "attribute_name",
-    "value_type",
-    "operator",
-    "value",
-    "attribute",
-    "filter",
-    "predicate",
-    "timeout_us",
-    "incarnation",
-    "interface",
-    "node",
-    "sources",
-    "class_number",
-    "subtrees",
-    "destinations",
-    "destination",
-    "first_destination",
-    "destination_bits",
-    "parent_interface",
-    "child_count",
-    "children",
-    "reusable",
-    "off_tree",
-    "oldest_epoch",
-    "acknowledged",
-    "class_node",
-    "round",
-    "nonce",
-    "remaining",
-    "lifetime_left_us",
-    "freshness_us",
-    "subscription_flags",
-    "publication_source",
-    "publication_seq",
-    "age_us",
-    "publication_flags",
-    "key_id",
-    "set_bits",
-    "hashes",
-    "encoding",
-    "bloom",
-    "client",
-    "counter",
-    "ciphertext",
-    "decode_error",
-)
+#: Fields that the packets of Scapy do not have; what both have is compared in the tree.
+FIELDS = ("padding", "fragments", "attribute", "filter", "predicate", "decode_error")
 
 
 def by_name(vector: Whole | Fragmented | Malformed) -> str:
@@ -141,7 +74,7 @@ def trees(capture: Path) -> dict[bytes, list[ElementTree.Element]]:
 
 
 #: Fields that are shown as bytes.
-OCTETS = ("data", "subtrees", "destination_bits", "bloom", "ciphertext")
+OCTETS = ("data", "load", "subtrees", "destination_bits", "bloom", "ciphertext")
 
 
 def shown(value: Value) -> str:
@@ -153,160 +86,49 @@ def shown_name(name: str) -> str:
     return name if name.isascii() else shown(name)
 
 
-def destination_fields(destinations: tuple[int, ...]) -> Row:
-    ((tlv, fields),) = describe_destinations(destinations)
-    if tlv is Tlv.DESTINATIONS:
-        return {
-            "destinations": ["1" for _ in destinations],
-            "destination": [str(node) for node in destinations],
-        }
-    return {
-        "first_destination": [str(fields["first_destination"])],
-        "destination_bits": [fields["destination_bits"].hex()],
-    }
-
-
-def suite_fields(suites: list[Suite]) -> Row:
-    return {
-        "key_id": [str(each.key_id) for each in suites],
-        "set_bits": [str(each.bits) for each in suites],
-        "hashes": [str(each.hashes) for each in suites],
-        "encoding": [str(each.encoding) for each in suites],
-    }
-
-
-def body_fields(frame: Frame) -> Row:
-    body = frame.body
-    if isinstance(body, AddressedMessage):
-        return destination_fields(body.destinations) | body_fields(replace(frame, body=body.message))
-    if isinstance(body, BloomMessage):
-        return suite_fields([body.suite]) | {
-            "bloom": [body.row.hex()],
-            "client": [str(int.from_bytes(body.sealed[:4], "big"))],
-            "counter": [str(int.from_bytes(body.sealed[4:12], "big"))],
-            "ciphertext": [body.sealed[12:].hex()] if body.sealed[12:] else [],
-        }
-    if isinstance(body, BloomPredicate):
-        return suite_fields(list(dict.fromkeys(each.suite for each in body.encoded))) | {
-            "bloom": [each.row.hex() for each in body.encoded]
-        }
-    if isinstance(body, Message):
-        return {
-            "attribute_name": list(body),
-            "value_type": [str(int(type_of(value))) for value in body.values()],
-            "value": [shown(value) for value in body.values()],
-            "attribute": [f"{shown_name(name)}={shown(value)}" for name, value in body.items()],
-        }
-    if isinstance(body, ClassifiedPredicate):
-        nodes = {"class_node": [str(node) for node, _ in body.classes]}
-        return nodes | body_fields(replace(frame, body=Predicate(body.filters)))
-    if isinstance(body, Predicate):
-        constraints = [one for each in body for one in each]
-        return {
-            "attribute_name": [one.name for one in constraints],
-            "value_type": [str(int(one.type)) for one in constraints],
-            "operator": [str(int(one.operator)) for one in constraints],
-            "value": [shown(one.value) for one in constraints if one.value is not None],
-        }
-    if isinstance(body, BroadcastTable):
-        return {
-            "interface": [
-                *(str(interface) for interface, _ in body.neighbours),
-                *(str(child) for each in body.classes for child in each.children),
-            ],
-            "node": [str(node) for _, node in body.neighbours],
-            "parent_interface": [str(each.parent) for each in body.classes],
-            "sources": ["1" for _ in body.class_of],
-            "class_number": [str(number) for number in body.class_of.tolist()],
-            "child_count": [str(len(each.children)) for each in body.classes],
-            "children": ["1" for each in body.classes for _ in each.children],
-            "reusable": [
-                str(int(child in each.reusable)) for each in body.classes for child in each.children
-            ],
-            "off_tree": [
-                str(int(child in each.off_tree)) for each in body.classes for child in each.children
-            ],
-            "subtrees": [] if body.subtrees is None else [np.packbits(body.subtrees, axis=1).tobytes().hex()],
-        }
-    if isinstance(body, Subscription):
-        return {
-            "round": [str(body.round)],
-            "nonce": [str(body.nonce)],
-            "remaining": [str(body.remaining)],
-            "lifetime_left_us": [str(body.lifetime_left_us)],
-            "freshness_us": [str(body.freshness_us)],
-            "subscription_flags": [f"0x{int(body.flags):02x}"],
-            "publication_source": [str(source) for source, _ in body.offered],
-            "publication_seq": [str(seq) for _, seq in body.offered],
-            **body_fields(replace(frame, body=body.predicate)),
-        }
+def attributes_of(body: Any) -> Message:
+    """The attributes that a body shows; none where it has no message in the clear."""
     if isinstance(body, Publication):
-        return {
-            **(destination_fields(body.homes) if body.homes else {}),
-            "publication_source": [str(body.source)],
-            "publication_seq": [str(body.seq)],
-            "age_us": [str(body.age_us)],
-            "publication_flags": [f"0x{int(body.flags):02x}"],
-            **body_fields(replace(frame, body=body.message)),
-        }
-    if isinstance(body, Overload):
-        return {"round": [str(body.round)]}
-    if isinstance(body, SenderRequest):
-        return {"timeout_us": [str(body.timeout_us)]}
-    if isinstance(body, Hello):
-        return {"incarnation": [str(body.incarnation)]}
-    if isinstance(body, Commit):
-        return {"oldest_epoch": [str(body.oldest_epoch)]}
-    assert isinstance(body, Ack)
-    return {"acknowledged": [str(int(body.acknowledged))]}
-
-
-def header_fields(payload: bytes) -> Row:
-    header = decode_header(payload)._asdict()
-    row = {name: [str(int(value))] for name, value in header.items()}
-    return row | {"flags": [f"0x{header['flags']:02x}"], "version": ["1"], "reserved": ["0"]}
+        return body.message
+    return message_of(body) if isinstance(body, Message | AddressedMessage) else Message({})
 
 
 @pytest.mark.parametrize("vector", WHOLE, ids=by_name)
-def test_shows_each_vector_field_by_field(vector: Whole, shown_rows: dict[bytes, Row]) -> None:
-    row = dict(shown_rows[vector.payload])
-    row.pop("_ws.expert.message", None)
-    assert row.pop("_ws.col.info") == [vector.info]
+def test_shows_the_summary_and_the_texts_of_each_vector(vector: Whole, shown_rows: dict[bytes, Row]) -> None:
+    row, body = shown_rows[vector.payload], vector.frame.body
+    assert row["_ws.col.info"] == [vector.info]
     padding = len(vector.payload) - HEADER_LENGTH - decode_header(vector.payload).payload_length
-    assert row.pop("padding", [""])[0] == vector.payload[len(vector.payload) - padding :].hex()
-    texts = {name: row.pop(name, []) for name in ("predicate", "filter")}
-    expected = header_fields(vector.payload) | body_fields(vector.frame)
-    assert row == {name: values for name, values in expected.items() if values}
-    if isinstance(vector.frame.body, BloomPredicate):
-        assert texts["predicate"] == [format_predicate(vector.frame.body)]
-    elif isinstance(vector.frame.body, Predicate | Subscription):
-        body = vector.frame.body
+    assert row.get("padding", [""])[0] == vector.payload[len(vector.payload) - padding :].hex()
+    assert row.get("attribute", []) == [
+        f"{shown_name(name)}={shown(value)}" for name, value in attributes_of(body).items()
+    ]
+    if isinstance(body, BloomPredicate):
+        assert row["predicate"] == [format_predicate(body)]
+    elif isinstance(body, Predicate | Subscription):
         shown_one = body.predicate if isinstance(body, Subscription) else body
         _, _, predicate = vector.info.partition(": ")
         assert predicate == format_predicate(shown_one)
-        assert texts["predicate"] == [predicate]
-        assert " or ".join(texts["filter"]) == predicate.replace("none", "")
-        assert len(texts["filter"]) == len(shown_one)
+        assert row["predicate"] == [predicate]
+        filters = row.get("filter", [])
+        assert " or ".join(filters) == predicate.replace("none", "")
+        assert len(filters) == len(shown_one)
     else:
-        assert not texts["predicate"]
+        assert "predicate" not in row
 
 
 @pytest.mark.parametrize("vector", FRAGMENTED, ids=by_name)
 def test_shows_fragments_and_the_whole_with_the_last(
-    vector: Fragmented, shown_rows: dict[bytes, Row]
+    vector: Fragmented, shown_rows: dict[bytes, Row], trees: dict[bytes, list[ElementTree.Element]]
 ) -> None:
     first = PAYLOADS.index(vector.payloads[0]) + 1
     numbers = [str(first + index) for index in range(len(vector.payloads))]
+    body = layers.BODIES[vector.frame.type](codec.encode_body(vector.frame))
     for payload, info in zip(vector.payloads, vector.info, strict=True):
-        row = dict(shown_rows[payload])
-        row.pop("_ws.expert.message", None)
-        assert row.pop("_ws.col.info") == [info]
-        expected = header_fields(payload) | {"load": [payload[HEADER_LENGTH:].hex()]}
-        if payload is vector.payloads[-1]:
-            for name in ("predicate", "filter", "_ws.expert.message"):
-                row.pop(name, None)
-            expected |= body_fields(vector.frame) | {"fragments": numbers}
-        assert row == {name: values for name, values in expected.items() if values}
+        is_last = payload is vector.payloads[-1]
+        assert shown_rows[payload]["_ws.col.info"] == [info]
+        assert shown_rows[payload].get("fragments", []) == (numbers if is_last else [])
+        expected = as_pairs(layers.CBCB(payload)) + (as_pairs(body) if is_last else [])
+        assert sorted(in_tree(trees[payload]), key=str) == sorted(expected, key=str)
 
 
 def of_scapy(packet: Packet) -> Iterator[tuple[str, Any]]:
@@ -322,7 +144,7 @@ def of_scapy(packet: Packet) -> Iterator[tuple[str, Any]]:
             field.name == "value" and getattr(packet, "operator", None) == Operator.ANY
         ):
             yield field.name, value
-    if packet.payload and not isinstance(packet.payload, Raw | layers.Fragment):
+    if packet.payload and (type(packet.payload) is layers.Fragment or not isinstance(packet.payload, Raw)):
         yield from of_scapy(packet.payload)
 
 
@@ -345,6 +167,19 @@ def as_pdml(field: ElementTree.Element) -> str | None:
     return None if name in ("tlvs", "constraints", "children", "destinations", "sources") else text
 
 
+def as_pairs(packet: Packet) -> list[tuple[str, str | None]]:
+    """The fields of a packet of Scapy in order, as the tree has them."""
+    return [(name, as_shown(name, value)) for name, value in of_scapy(packet)]
+
+
+def in_tree(fields: list[ElementTree.Element]) -> list[tuple[str, str | None]]:
+    """The fields that tshark shows, in order, without those that the guide lists as additions."""
+    pairs = [(field.get("name", "").removeprefix("cbcb."), as_pdml(field)) for field in fields]
+    additions = documented_additions()
+    return [pair for pair in pairs if pair[0] not in additions]
+
+
+@cache
 def documented_additions() -> set[str]:
     return set(re.findall(r"^\| `cbcb\.([a-z_.]+)` \|", GUIDE.read_text(encoding="utf-8"), re.MULTILINE))
 
@@ -353,13 +188,7 @@ def documented_additions() -> set[str]:
 def test_tree_equals_scapy_s_packet_in_order(
     vector: Whole, trees: dict[bytes, list[ElementTree.Element]]
 ) -> None:
-    additions = documented_additions()
-    packet = layers.CBCB(vector.payload)
-    expected = [(name, as_shown(name, value)) for name, value in of_scapy(packet)]
-    fields = [
-        (field.get("name", "").removeprefix("cbcb."), as_pdml(field)) for field in trees[vector.payload]
-    ]
-    assert [pair for pair in fields if pair[0] not in additions] == expected
+    assert in_tree(trees[vector.payload]) == as_pairs(layers.CBCB(vector.payload))
 
 
 def test_field_names_are_those_of_the_scapy_layers() -> None:
@@ -390,8 +219,3 @@ def test_marks_malformed_frames_with_the_codec_s_reason(
     assert row["decode_error"] == [vector.reason]
     assert row["_ws.col.info"][0].startswith(f"Undecodable: {vector.reason}: ")
     assert any(message.startswith(f"{vector.reason}: ") for message in row["_ws.expert.message"])
-
-
-def test_every_operator_has_its_symbol(shown_rows: dict[bytes, Row]) -> None:
-    (vector,) = [one for one in WHOLE if one.name == "ra-string-operators"]
-    assert shown_rows[vector.payload]["operator"] == [str(int(operator)) for operator in Operator]

@@ -16,7 +16,6 @@ from scapy.layers.l2 import Ether
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
 from router.predicates.printer import format_filter, format_predicate
 from router.wire import codec, layers
-from router.wire.format import DecodeReason
 from router.wire.frames import (
     Ack,
     Commit,
@@ -29,7 +28,6 @@ from router.wire.frames import (
 from router.wire.header import (
     HEADER,
     DecodeError,
-    decode_header,
     node_address,
     port_addresses,
     sender_of,
@@ -46,7 +44,7 @@ from tests.support.wire_tshark import (
     rows,
     write_capture,
 )
-from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
+from tests.vectors.wire_vectors import FRAGMENTED, WHOLE
 
 pytestmark = needs_tshark
 
@@ -376,50 +374,6 @@ def test_reassembles_in_the_memory_of_the_routers(
     assert reassembler.evicted
     assert 0 < sum(expected) < frames
     assert found == expected
-
-
-def decode_reason(payload: bytes) -> str | None:
-    try:
-        header = decode_header(payload)
-        if header.fragment_count == 1:
-            codec.decode(payload)
-    except DecodeError as error:
-        return error.reason.value
-    return None
-
-
-def mutated(draw: random.Random, payload: bytes) -> bytes:
-    data = bytearray(payload)
-    for _ in range(draw.randint(1, 3)):
-        at = draw.randrange(len(data)) if draw.random() < 0.7 else draw.randrange(min(len(data), 32))
-        if draw.random() < 0.8:
-            data[at] = draw.choice([0, 1, 2, 3, 4, 9, 10, 11, 127, 128, 255, draw.randrange(256)])
-        elif draw.random() < 0.5:
-            del data[at:]
-        else:
-            data[at:at] = draw.randbytes(draw.randint(1, 4))
-        if not data:
-            return b"\1"
-    return bytes(data)
-
-
-def test_agrees_with_the_codec_on_hostile_bytes(tmp_path: Path) -> None:
-    draw = random.Random(2)
-    good = [vector.payload for vector in WHOLE] + [vector.payload for vector in MALFORMED if vector.payload]
-    payloads = [mutated(draw, draw.choice(good)) for _ in range(6000)]
-    payloads += [draw.randbytes(draw.randint(1, 200)) for _ in range(200)]
-    # Each from a node of its own, so that fragments do not meet.
-    frames = ((0, ethernet(node_address(node), PORT_1, payload)) for node, payload in enumerate(payloads))
-    columns = ["cbcb.decode_error", "_ws.lua.error"]
-    found = rows(write_capture(tmp_path / "hostile.pcap", frames), columns)
-    expected = [decode_reason(payload) for payload in payloads]
-    assert {None, *DecodeReason} <= {*expected} | {"bad_fragment"}
-    differences = [
-        (payload.hex(), reason, row)
-        for payload, reason, row in zip(payloads, expected, found, strict=True)
-        if row != ({"decode_error": [reason]} if reason else {})
-    ]
-    assert not differences, differences[:3]
 
 
 def test_a_body_of_too_many_items_is_checked_and_partly_shown(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from router.wire.header import (
     masks_of,
 )
 from tests.support.described_frames import describe
+from tests.support.packets import payload_of, tlvs_in
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
 
@@ -59,10 +59,6 @@ def test_lengths_and_counts_stand_before_their_fields() -> None:
                 assert field.name in [before.length_of for before in fields[:index]]
 
 
-def _frame(type_: int, body: bytes) -> bytes:
-    return struct.pack("!BBBBIQIIHHHH", 1, type_, 0, 64, 3, 17, 2, len(body), 0, 1, len(body), 0) + body
-
-
 def _reason(payload: bytes) -> str | None:
     try:
         codec.decode(payload)
@@ -73,18 +69,11 @@ def _reason(payload: bytes) -> str | None:
 
 def test_free_numbers_are_unknown_frame_types() -> None:
     for number in (0, 6, 18, 255):
-        assert _reason(_frame(number, b"")) == "bad_type"
+        assert _reason(payload_of(number, b"")) == "bad_type"
 
 
 def _tlvs(payload: bytes) -> list[bytes]:
-    """The TLVs of the body of a frame, found without the codec."""
-    body = payload[32 : 32 + int.from_bytes(payload[28:30], "big")]
-    parts, at = [], 0
-    while at < len(body):
-        end = at + 5 + int.from_bytes(body[at + 1 : at + 5], "big")
-        parts.append(body[at:end])
-        at = end
-    return parts
+    return tlvs_in(payload[32 : 32 + int.from_bytes(payload[28:30], "big")])
 
 
 #: The shortest TLV of each type in the golden vectors.
@@ -116,16 +105,16 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
         elif row.type is FrameType.PUB:
             before = _EXAMPLES[Tlv.DESTINATIONS] + before
         once, twice = before + _EXAMPLES[tlv] + after, before + _EXAMPLES[tlv] * 2 + after
-        assert _reason(_frame(row.type, once)) == (None if occurs else "bad_tlv")
+        assert _reason(payload_of(row.type, once)) == (None if occurs else "bad_tlv")
         if occurs in (Occurs.ONCE, Occurs.OPTIONAL):
-            assert _reason(_frame(row.type, twice)) == "bad_tlv"
+            assert _reason(payload_of(row.type, twice)) == "bad_tlv"
         elif occurs is Occurs.ANY_NUMBER:
             # A second attribute, neighbour or entry is refused for its content, not for its place.
-            assert _reason(_frame(row.type, twice)) in (None, "duplicate_attribute", "duplicate_entry")
+            assert _reason(payload_of(row.type, twice)) in (None, "duplicate_attribute", "duplicate_entry")
     required = any(occurs is Occurs.ONCE for _, occurs in row.tlvs)
     # A PUB must have one of two TLVs.
-    assert _reason(_frame(row.type, b"")) == ("bad_tlv" if required else None)
-    assert _reason(_frame(row.type, b"\xff\0\0\0\0")) == ("bad_tlv" if required else None)
+    assert _reason(payload_of(row.type, b"")) == ("bad_tlv" if required else None)
+    assert _reason(payload_of(row.type, b"\xff\0\0\0\0")) == ("bad_tlv" if required else None)
 
 
 def test_descriptions_have_the_fields_of_the_table() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from router.predicates.model import Message
@@ -11,33 +9,10 @@ from router.wire import codec
 from router.wire.frames import Frame, FrameType
 from router.wire.header import HEADER, DecodeError, decode_header
 from router.wire.intake import FRAGMENT_OVERHEAD, Reassembler, frame_key
-from tests.vectors.wire_vectors import FRAGMENTED, WHOLE, Fragmented, Whole
 
 
 def long_message(seq: int = 1, text: str = "x", hop_limit: int = 9) -> Frame:
     return Frame(FrameType.MSG, 3, seq, 1, hop_limit, Message({"text": text * 500}))
-
-
-@pytest.mark.parametrize("vector", WHOLE, ids=lambda vector: vector.name)
-def test_whole_frames_pass_straight_through(vector: Whole) -> None:
-    reassembler = Reassembler()
-    whole = reassembler.add("n", vector.payload, 0.0)
-    assert whole is not None
-    assert codec.read_frame(*whole) == vector.frame
-    assert len(reassembler) == 0
-
-
-@pytest.mark.parametrize("vector", FRAGMENTED, ids=lambda vector: vector.name)
-def test_any_order_makes_the_frame(vector: Fragmented) -> None:
-    for seed in range(6):
-        payloads = list(vector.payloads)
-        random.Random(seed).shuffle(payloads)
-        reassembler = Reassembler()
-        results = [reassembler.add("n", payload + b"padding", 0.0) for payload in payloads]
-        assert results[:-1] == [None] * (len(payloads) - 1)
-        assert results[-1] is not None
-        assert codec.read_frame(*results[-1]) == vector.frame
-        assert (len(reassembler), reassembler.used_bytes, reassembler.next_deadline()) == (0, 0, None)
 
 
 def test_repeated_fragments_are_harmless() -> None:
@@ -168,18 +143,6 @@ def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
     for payload in one[0], two[0], one[1], three[0]:
         reassembler.add("n", payload, 0.0)
     assert [bool(reassembler.held(("n", FrameType.MSG, 3, seq))) for seq in range(3)] == [True, False, True]
-
-
-def test_memory_is_bounded() -> None:
-    limit = 10_000
-    reassembler = Reassembler(max_bytes=limit)
-    for seq in range(200):
-        for payload in codec.fragment(long_message(seq), 132)[:-1]:
-            reassembler.add(seq % 7, payload, 0.0)
-            assert reassembler.used_bytes <= limit
-    assert reassembler.evicted > 150
-    assert reassembler.expire(100.0) == len(range(200)) - reassembler.evicted
-    assert reassembler.used_bytes == 0
 
 
 def test_a_frame_that_could_never_fit_is_refused() -> None:
