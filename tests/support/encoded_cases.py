@@ -10,15 +10,14 @@ from router.predicates.encoded.model import BloomPredicate, Suite
 from router.predicates.model import (
     INTEGER_MAX,
     INTEGER_MIN,
-    STRING_ONLY,
     Constraint,
     Filter,
     Message,
-    Operator,
     Predicate,
     Type,
     Value,
 )
+from tests.support.predicate_worlds import constraints_of
 
 KEY = bytes(range(32))
 SECRET = bytes(range(32, 64))
@@ -49,17 +48,7 @@ VALUES: dict[Type, st.SearchStrategy[Value]] = {
 TYPES = st.sampled_from(Type)
 
 
-@st.composite
-def _constraints(draw: st.DrawFn) -> Constraint:
-    type_ = draw(TYPES)
-    operator = draw(
-        st.sampled_from([each for each in Operator if type_ is Type.STRING or each not in STRING_ONLY])
-    )
-    value = None if operator is Operator.ANY else draw(VALUES[type_])
-    return Constraint(draw(NAMES), type_, operator, value)
-
-
-CONSTRAINTS = _constraints()
+CONSTRAINTS = constraints_of(NAMES, VALUES)
 FILTERS = st.lists(CONSTRAINTS, max_size=4).map(lambda chosen: Filter(tuple(chosen)))
 PREDICATES = st.lists(FILTERS, max_size=4).map(lambda chosen: Predicate(tuple(chosen)))
 MESSAGES = st.dictionaries(NAMES, TYPES.flatmap(VALUES.__getitem__), max_size=5).map(Message)

@@ -5,6 +5,7 @@ can have; two sets of values of these constraints differ only if they differ on 
 """
 
 import math
+from collections.abc import Mapping
 from itertools import product
 
 from hypothesis import strategies as st
@@ -40,15 +41,19 @@ CRITICAL: dict[Type, list[Value]] = {
 FEW_STRINGS = ["", "a", "a\0", "ab", "aba", "b", "ba", "baba", "c", "cab"]
 
 
-def constraints(names: str, kinds: list[Type]) -> st.SearchStrategy[Constraint]:
-    @st.composite
-    def build(draw: st.DrawFn) -> Constraint:
-        kind = draw(st.sampled_from(kinds))
-        operator = draw(st.sampled_from([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY]))
-        value = None if operator is Operator.ANY else draw(st.sampled_from(BOUNDS[kind]))
-        return Constraint(draw(st.sampled_from(names)), kind, operator, value)
+@st.composite
+def constraints_of(
+    draw: st.DrawFn, names: st.SearchStrategy[str], values: Mapping[Type, st.SearchStrategy[Value]]
+) -> Constraint:
+    """Constraints of some names and values, with each operator that the type of the value has."""
+    kind = draw(st.sampled_from(sorted(values)))
+    operator = draw(st.sampled_from([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY]))
+    value = None if operator is Operator.ANY else draw(values[kind])
+    return Constraint(draw(names), kind, operator, value)
 
-    return build()
+
+def constraints(names: str, kinds: list[Type]) -> st.SearchStrategy[Constraint]:
+    return constraints_of(st.sampled_from(names), {kind: st.sampled_from(BOUNDS[kind]) for kind in kinds})
 
 
 def conjunctions(names: str, kinds: list[Type], most: int = 4) -> st.SearchStrategy[Filter]:

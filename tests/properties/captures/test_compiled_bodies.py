@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import hypothesis.strategies as st
@@ -15,7 +14,7 @@ from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
 from router.predicates.lexer import KEYWORDS
-from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.model import Filter, Message, Predicate, Type
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
@@ -23,7 +22,7 @@ from router.wire.header import HEADER_LENGTH, node_address
 from router.wire.message import encode_message
 from router.wire.predicate import encode_predicate
 from tests.support.compiled_loops import loops
-from tests.support.mutated_frames import mutated
+from tests.support.predicate_worlds import constraints_of
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
 _ANY = CaptureIdentity("any", None)
@@ -44,16 +43,7 @@ _VALUES: dict[Type, st.SearchStrategy[Any]] = {
 _MESSAGES = st.dictionaries(_NAMES, st.one_of(*_VALUES.values()), max_size=40).map(Message)
 
 
-@st.composite
-def _constraints(draw: st.DrawFn) -> Constraint:
-    kind = draw(st.sampled_from(Type))
-    allowed = [each for each in Operator if kind is Type.STRING or each not in STRING_ONLY]
-    operator = draw(st.sampled_from(allowed))
-    value = None if operator is Operator.ANY else draw(_VALUES[kind])
-    return Constraint(draw(_NAMES), kind, operator, value)
-
-
-_FILTERS = st.lists(_constraints(), max_size=4).map(lambda each: Filter(tuple(each)))
+_FILTERS = st.lists(constraints_of(_NAMES, _VALUES), max_size=4).map(lambda each: Filter(tuple(each)))
 _PREDICATES = st.lists(_FILTERS, max_size=4).map(lambda each: Predicate(tuple(each)))
 _NUMBERS = st.integers(0, 2**32 - 1)
 _BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
@@ -97,13 +87,6 @@ def _assert_equal(payloads: list[bytes], columns: tuple[str, ...] = tuple(SCHEMA
 @given(st.lists(_PAYLOADS, max_size=12))
 def test_well_formed_bodies_have_the_columns_of_the_codec(payloads: list[bytes]) -> None:
     _assert_equal(payloads)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_fuzzed_frames_have_the_columns_of_the_codec(seed: int) -> None:
-    random = Random(seed)
-    _assert_equal([mutated(random) for _ in range(40)])
 
 
 @settings(deadline=None)

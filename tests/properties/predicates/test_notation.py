@@ -8,17 +8,15 @@ from hypothesis import strategies as st
 from router.predicates.model import (
     INTEGER_MAX,
     INTEGER_MIN,
-    STRING_ONLY,
-    Constraint,
     Filter,
     Message,
-    Operator,
     Predicate,
     Type,
     Value,
 )
 from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
+from tests.support.predicate_worlds import constraints_of
 
 TEXT = st.text(max_size=12) | st.sampled_from(
     ["and", "any", "none", "true", "a-1", "-1", ".x", "é", '"', "\\", "//"]
@@ -32,15 +30,7 @@ VALUES: dict[Type, st.SearchStrategy[Value]] = {
 }
 
 
-@st.composite
-def constraints(draw: st.DrawFn) -> Constraint:
-    kind = draw(st.sampled_from(Type))
-    operator = draw(st.sampled_from([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY]))
-    value = None if operator is Operator.ANY else draw(VALUES[kind])
-    return Constraint(draw(NAMES), kind, operator, value)
-
-
-FILTERS = st.lists(constraints(), max_size=4).map(lambda found: Filter(tuple(found)))
+FILTERS = st.lists(constraints_of(NAMES, VALUES), max_size=4).map(lambda found: Filter(tuple(found)))
 PREDICATES = st.lists(FILTERS, max_size=4).map(lambda found: Predicate(tuple(found)))
 MESSAGES = st.dictionaries(NAMES, st.one_of(*VALUES.values()), max_size=5).map(Message)
 
