@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
-import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate, matches
+from router.predicates.model import Message, Predicate
 from router.protocol.options import RouterOptions
-from router.wire.frames import BroadcastTable, FrameType
+from router.wire.frames import BroadcastTable
 from testbed.controller.trees import LAYERS, router_tables
-from tests.support.predicate_cases import SEEDS
-from tests.support.protocol_network import Graph, Network, integer, one, random_graph
+from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
+from tests.support.protocol_network import Graph, Network, links_on_cycles, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 from tests.support.schemes import EXACT_SCHEMES
 from topos.build import LinkSpec, build
 from topos.model import Node
-
-PREDICATES = st.sampled_from(
-    [
-        NOTHING,
-        EVERYTHING,
-        *(one(integer("a", Operator.LT, bound)) for bound in (1, 2, 3)),
-        *(one(integer("a", Operator.EQ, value)) for value in (1, 2)),
-        one(integer("a", Operator.GT, 1)),
-    ]
-)
-MESSAGES = [Message({"a": value}) for value in range(4)]
 
 
 def network_of(layer: str, graph: Graph, seed: int, options: RouterOptions | None = None) -> Network:
@@ -48,31 +35,26 @@ def network_of(layer: str, graph: Graph, seed: int, options: RouterOptions | Non
     return network
 
 
-def expect_exact_delivery(network: Network) -> None:
-    for node in network.routers:
-        for message in MESSAGES:
-            network.frames.clear()
-            sent = network.send(node, message)
-            network.settle()
-            wanted = Counter(n for n, predicate in network.predicates.items() if matches(predicate, message))
-            assert network.delivered[sent] == wanted, (sent, message)
-            # A router sends a message at most once over each of its interfaces, on the tree or not.
-            carried = [n for (_, _, kind), n in network.frames.items() if kind is FrameType.MSG]
-            assert all(count == 1 for count in carried)
-
-
 @pytest.mark.parametrize("layer", LAYERS)
 @settings(max_examples=60, deadline=None)
 @given(
     scheme=st.sampled_from(EXACT_SCHEMES),
-    seed=st.integers(0, 2**32),
+    seed=SEEDS,
     nodes=st.integers(2, 8),
     extra=st.integers(0, 8),
     changes=st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=12),
+    messages=st.lists(MESSAGES, min_size=1, max_size=2),
 )
 def test_every_message_reaches_exactly_its_receivers(
-    layer: str, scheme: str, seed: int, nodes: int, extra: int, changes: list[tuple[int, Predicate]]
+    layer: str,
+    scheme: str,
+    seed: int,
+    nodes: int,
+    extra: int,
+    changes: list[tuple[int, Predicate]],
+    messages: list[Message],
 ) -> None:
+    """At first, and when a link has failed and returned."""
     graph = random_graph(random.Random(seed), nodes, extra)
     network = network_of(layer, graph, seed, RouterOptions(scheme=scheme))
     network.new_epoch()
@@ -80,53 +62,13 @@ def test_every_message_reaches_exactly_its_receivers(
         network.set_predicate(node % nodes, predicate)
         network.some_steps()
     network.settle()
-    expect_exact_delivery(network)
+    expect_exact_delivery(network, messages)
     allowed = {"ra_covered", "reverse_path", "own_frame"} if layer == "rpf" else {"ra_covered"}
     assert set(network.dropped()) <= allowed
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-@settings(max_examples=30, deadline=None)
-@given(
-    scheme=st.sampled_from(EXACT_SCHEMES),
-    seed=st.integers(0, 2**32),
-    nodes=st.integers(3, 7),
-    changes=st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
-)
-def test_and_again_after_a_link_has_failed_and_returned(
-    layer: str, scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]]
-) -> None:
-    graph = random_graph(random.Random(seed), nodes, nodes)
-    network = network_of(layer, graph, seed, RouterOptions(scheme=scheme))
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-        network.some_steps()
-    bridges = {frozenset(link) for link in nx.bridges(graph)}
-    spare = [link for link in graph.edges if frozenset(link) not in bridges]
-    for down in ((network.rng.choice(spare),) if spare else (), ()):
-        network.new_epoch(down)
+    for down in (links_on_cycles(graph)[:1], ()):
+        network.new_epoch(tuple(down))
         network.settle()
-        expect_exact_delivery(network)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    nodes=st.integers(2, 7),
-    changes=st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
-)
-def test_after_a_restart_a_new_epoch_brings_everything_back(
-    seed: int, nodes: int, changes: list[tuple[int, Predicate]]
-) -> None:
-    network = network_of("spt", random_graph(random.Random(seed), nodes, nodes), seed)
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-    network.settle()
-    network.restart(network.rng.randrange(nodes))
-    network.settle()
-    expect_exact_delivery(network)
+        expect_exact_delivery(network, messages)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

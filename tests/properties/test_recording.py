@@ -28,11 +28,14 @@ from router.protocol.events import (
 )
 from router.protocol.options import CONTENTS, SCHEMES, RouterOptions
 from router.protocol.schemes.base import Row
+from router.protocol.services.attention.dissemination import AttentionOptions
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, states_at
 from router.wire.frames import FrameType
+from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork
+from tests.support.attention_network import play as play_attention
 from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import Graph, Network, random_graph
 from tests.support.pull_cases import STEPS, play
@@ -74,7 +77,25 @@ class _Clock(FixedClock):
         return Reading(self._network.now, self._network.wall_ns, RATE)
 
 
-class RecordedNetwork(Network):
+class _Recorded(Network):
+    """A network whose routers are recorded."""
+
+    recorders: dict[int, Recorder]
+
+    def handle(self, node: int, event: Event) -> list[Action]:
+        self.recorders[node].event(event, self.now)
+        actions = super().handle(node, event)
+        self.recorders[node].actions(event, actions)
+        return actions
+
+    def close(self, in_order: bool = True) -> None:
+        for recorder in self.recorders.values():
+            if in_order:
+                recorder.end()
+            recorder.close()
+
+
+class RecordedNetwork(_Recorded):
     """A network whose routers are recorded in `folder`.
 
     Attributes:
@@ -95,18 +116,22 @@ class RecordedNetwork(Network):
         return EPOCH_NS + round(self.now / RATE * 1e9)
 
     def handle(self, node: int, event: Event) -> list[Action]:
-        self.recorders[node].event(event, self.now)
         actions = super().handle(node, event)
-        self.recorders[node].actions(event, actions)
         router = self.routers[node]
         self.history[node].append((self.wall_ns, router.epoch, router.rows()))
         return actions
 
-    def close(self, in_order: bool = True) -> None:
-        for recorder in self.recorders.values():
-            if in_order:
-                recorder.end()
-            recorder.close()
+
+class RecordedAttention(_Recorded, AttentionNetwork):
+    """The same with the attention-limited service, without a history."""
+
+    def __init__(self, graph: Graph, options: AttentionOptions, seed: int, folder: Path) -> None:
+        self.options = RouterOptions(service="attention", service_options=options)
+        self.recorders = {
+            node: Recorder(folder / f"r{node}.rec", Origin(node, self.options, "naive", seed, 1))
+            for node in sorted(graph)
+        }
+        super().__init__(graph, options, seed)
 
 
 @contextmanager
@@ -172,6 +197,25 @@ def test_a_replay_answers_as_the_router_did(
                 # The replay reads the wall clock with the precision of the router's own.
                 epoch, table = past[-1][1:] if past else (0, ())
                 assert (state.epoch, state.table) == (epoch, table)
+
+
+@settings(max_examples=25, deadline=None)
+@given(ANY_OPTIONS, SEEDS)
+def test_a_replay_answers_as_the_router_of_the_attention_limited_service_did(
+    options: AttentionOptions, seed: int
+) -> None:
+    rng = random.Random(seed)
+    with a_folder() as folder:
+        network = RecordedAttention(random_graph(rng, 5, 2), options, seed, folder)
+        network.reordering, network.loss, network.duplication = True, 0.1, 0.1
+        play_attention(network, rng, 50)
+        network.close()
+        for node, router in network.routers.items():
+            path = folder / f"r{node}.rec"
+            assert Recording(path).origin.options == network.options
+            replayed = check(path)
+            assert (replayed.difference, replayed.cut) == (None, None)
+            assert replayed.router.counters == router.counters
 
 
 @pytest.fixture

@@ -10,13 +10,22 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import get_args
+
+from hypothesis import strategies as st
 
 from router.predicates.model import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Event, Send
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention.cache import PublicationId
-from router.protocol.services.attention.dissemination import AttentionOptions
+from router.protocol.services.attention.dissemination import (
+    AttentionOptions,
+    FanOut,
+    PolicyName,
+    Scheduler,
+    StrategyName,
+)
 from router.protocol.services.attention.events import (
     DeliverPublication,
     Index,
@@ -39,6 +48,30 @@ from tests.support.protocol_network import Graph, Network
 _ROUNDING_S = 1e-4
 APP = 1
 Key = tuple[int, int]
+
+
+#: Every option of the service.
+ANY_OPTIONS = st.builds(
+    AttentionOptions,
+    strategy=st.sampled_from(get_args(StrategyName)),
+    remote=st.sampled_from(["pending", "all"]),
+    fan_out=st.sampled_from(get_args(FanOut)),
+    cache_publications=st.sampled_from([1, 2, 5, 1000]),
+    selection=st.sampled_from(get_args(PolicyName)),
+    selection_types=st.booleans(),
+    replacement=st.sampled_from(get_args(PolicyName)),
+    replacement_types=st.sampled_from(["ignored", "pending-first", "disseminated-first"]),
+    en_route=st.booleans(),
+    flushing=st.sampled_from(["off", "neighbour"]),
+    pace_mbps=st.sampled_from([None, 0.01]),
+    scheduler=st.sampled_from(get_args(Scheduler)),
+    queue_publications=st.sampled_from([1, 3, 64]),
+    beta_s=st.sampled_from([0.0, 0.2, 1.0]),
+    top_up_s=st.sampled_from([None, 0.3]),
+    history=st.sampled_from(["none", "exact"]),
+    count_in_transit=st.booleans(),
+    record_caches=st.booleans(),
+)
 
 
 @dataclass

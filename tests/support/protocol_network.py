@@ -57,6 +57,12 @@ def random_graph(rng: random.Random, nodes: int, extra_links: int) -> Graph:
     return graph_of([(u, v, rng.randint(1, 3)) for u, v in ordered])
 
 
+def links_on_cycles(graph: Graph) -> list[tuple[int, int]]:
+    """The links without any one of which the graph is connected."""
+    bridges = {frozenset(link) for link in nx.bridges(graph)}
+    return [link for link in graph.edges if frozenset(link) not in bridges]
+
+
 def interfaces_of(graph: Graph) -> dict[int, dict[int, int]]:
     """Node -> neighbour -> interface, numbered from 1 in order of link index."""
     return {

@@ -13,38 +13,16 @@ from hypothesis import strategies as st
 from router.protocol.services.attention.cache import PublicationId
 from router.protocol.services.attention.dissemination import (
     AttentionOptions,
-    FanOut,
-    PolicyName,
-    Scheduler,
     StrategyName,
 )
 from router.protocol.services.attention.subscriptions import Box
-from tests.support.attention_network import AttentionNetwork, Key, play, predicate_of
+from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
 
-_ANY = st.builds(
-    AttentionOptions,
-    strategy=st.sampled_from(get_args(StrategyName)),
-    remote=st.sampled_from(["pending", "all"]),
-    fan_out=st.sampled_from(get_args(FanOut)),
-    cache_publications=st.sampled_from([1, 2, 5, 1000]),
-    selection=st.sampled_from(get_args(PolicyName)),
-    selection_types=st.booleans(),
-    replacement=st.sampled_from(get_args(PolicyName)),
-    replacement_types=st.sampled_from(["ignored", "pending-first", "disseminated-first"]),
-    en_route=st.booleans(),
-    flushing=st.sampled_from(["off", "neighbour"]),
-    pace_mbps=st.sampled_from([None, 0.01]),
-    scheduler=st.sampled_from(get_args(Scheduler)),
-    queue_publications=st.sampled_from([1, 3, 64]),
-    beta_s=st.sampled_from([0.0, 0.2, 1.0]),
-    top_up_s=st.sampled_from([None, 0.3]),
-    history=st.sampled_from(["none", "exact"]),
-    count_in_transit=st.booleans(),
-    record_caches=st.booleans(),
-)
 #: Half of the networks have caches of one publication, and flush what these replace.
-_OPTIONS = _ANY | _ANY.map(lambda options: replace(options, cache_publications=1, flushing="neighbour"))
+_OPTIONS = ANY_OPTIONS | ANY_OPTIONS.map(
+    lambda options: replace(options, cache_publications=1, flushing="neighbour")
+)
 _LOSS = st.sampled_from([0.0, 0.1])
 _DUPLICATION = st.sampled_from([0.0, 0.2])
 

@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.bloom import Bloom
-from router.predicates.encoded.algebra import union
 from router.predicates.encoded.encoder import Hardening
-from router.predicates.encoded.model import ANY_FILTER, BloomMessage, BloomPredicate
-from router.predicates.encoded.pool import BloomPool
+from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import EVERYTHING, Filter, Message, Predicate, matches
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import EncodingParameters, KeyRing
@@ -127,47 +124,6 @@ def test_rotation_of_the_key_loses_no_message(
             used.add(ring.sending)
     assert len(used) == 2
     assert len(ring.keys) == 1
-
-
-@settings(max_examples=cases(60), deadline=None)
-@given(st.lists(PREDICATES, max_size=6), MESSAGES, st.booleans())
-def test_a_builder_of_the_pool_is_the_union(
-    predicates: list[Predicate], message: Message, everything: bool
-) -> None:
-    encoders = encoder(bits=32, hashes=2), encoder(bits=32, hashes=2, key_id=9)
-    encoded = [encoders[number % 2].predicate(each) for number, each in enumerate(predicates)]
-    encoded += [BloomPredicate((ANY_FILTER,))] * everything
-    content = Bloom()
-    builder = content.builder(content.nothing)
-    whole = BloomPredicate()
-    for each in encoded:
-        covered = builder.covers(each)
-        assert covered == covers(whole, each)
-        assert builder.add(each) is not covered
-        whole = union(whole, each)
-        assert builder.predicate == whole
-    for maker in encoders:
-        sent = BloomMessage(maker.suite, maker.message_bits(message))
-        assert builder.matches(sent) == whole.matches(sent)
-    other = content.builder(union(*encoded[::2]) if encoded[::2] else content.nothing)
-    both = content.builder(members=Bloom.pool.restricted(builder.members, other.members))
-    assert builder.covers(both.predicate)
-    assert other.covers(both.predicate)
-
-
-def test_the_pool_forgets_what_no_table_holds() -> None:
-    class Holder:
-        def __init__(self, members: int) -> None:
-            self.members = members
-
-    pool, maker = BloomPool(), encoder()
-    kept = pool.numbers(BloomPredicate((maker.filter(only("a = 1")), maker.filter(only("b = 1")))))
-    holder = Holder(1 << kept[0])
-    pool.register(holder)
-    pool.sweep()
-    assert len(pool) == 1
-    again = pool.numbers(BloomPredicate((maker.filter(only('a = 1 and b = "x"')),)))
-    assert pool.covers(holder.members, again[0])
 
 
 def only(text: str) -> Filter:

@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 from typing import get_args
 
-import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from router.predicates.model import NOTHING, Message, Operator, Predicate
 from router.protocol.options import RequestPolicyName
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import SEEDS
-from tests.support.protocol_network import Network, graph_of, integer, one, random_graph
+from tests.support.protocol_network import Network, graph_of, integer, links_on_cycles, one, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 
 #: The schemes with SRs that lose no receiver.
@@ -28,42 +27,12 @@ WIDE, NARROW, ELSEWHERE = (
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@settings(max_examples=cases(300), deadline=None)
-@given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS, STEPS, st.booleans())
-def test_one_round_of_requests_makes_every_table_exact(
-    scheme: str,
-    seed: int,
-    nodes: int,
-    extra: int,
-    steps: list[tuple[int, Predicate | None]],
-    later: list[tuple[int, Predicate | None]],
-    reuse: bool,
-) -> None:
-    """After losses and reordering, one quiet round repairs all tables; later changes lose no receiver."""
-    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse)
-    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
-    network.new_epoch()
-    network.loss, network.reordering = 0.2, True
-    play(network, steps)
-    network.settle()
-    network.loss, network.reordering = 0.0, False
-    network.now += options.ur_freshness_s + 0.1
-    for node in network.rng.sample(range(nodes), nodes):
-        network.request_update(node)
-        network.some_steps()
-    network.settle()
-    assert table_errors(network, exact=True) == []
-    play(network, later)
-    network.settle()
-    assert table_errors(network, exact=False) == []
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(250), deadline=None)
 @given(
     SEEDS,
     st.integers(2, 8),
     st.integers(0, 6),
+    STEPS,
     STEPS,
     st.booleans(),
     st.sampled_from(get_args(RequestPolicyName)),
@@ -74,12 +43,14 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     nodes: int,
     extra: int,
     steps: list[tuple[int, Predicate | None]],
+    later: list[tuple[int, Predicate | None]],
     reuse: bool,
     policy: RequestPolicyName,
 ) -> None:
     """Links fail and return, parts are cut off, frames are lost and overtake each other.
 
-    Once it is quiet, one SR of each router makes every table exact, in the network as it then is.
+    Once it is quiet, one SR of each router makes every table exact, in the network as it then is; later
+    changes lose no receiver.
     """
     options = replace(
         OPTIONS,
@@ -116,6 +87,10 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
         network.some_steps()
     network.settle()
     assert table_errors(network, exact=True) == []
+    network.background = None
+    play(network, later)
+    network.settle()
+    assert table_errors(network, exact=False) == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -143,8 +118,7 @@ def test_requests_while_trees_change_lose_nobody(scheme: str, seed: int, nodes: 
             network.step()
 
     network.background = something
-    bridges = {frozenset(link) for link in nx.bridges(graph)}
-    cycles = [link for link in graph.edges if frozenset(link) not in bridges]
+    cycles = links_on_cycles(graph)
     failing = (rng.choice(cycles),) if cycles else ()
     for down in (failing, ()):
         network.new_epoch(down)
