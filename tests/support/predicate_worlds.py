@@ -76,7 +76,6 @@ def messages(names: str, kinds: list[Type]) -> list[Message]:
 
 INTEGER_AND_BOOLEAN = [Type.INTEGER, Type.BOOLEAN]
 MIXED = [Type.STRING, Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]
-SMALL_WORLD = messages("xy", INTEGER_AND_BOOLEAN)
 MIXED_WORLD = messages("xy", MIXED)
 
 

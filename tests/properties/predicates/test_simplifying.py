@@ -251,10 +251,6 @@ def test_one_filter_less_on_one_attribute_closes_one_gap(sides: list[tuple[int, 
     assert more in [list(range(*gap)) for gap in gaps]
 
 
-def test_nothing_is_oversimplified_to_nothing() -> None:
-    assert oversimplify(NOTHING, 1) == NOTHING
-
-
 class _Measure:
     """The widening that `router.predicates.covering.widening` states, for filters on integers."""
 

@@ -89,12 +89,6 @@ def test_incomparable(a: str, b: str) -> None:
     assert not covers_filter(one(b), one(a))
 
 
-def test_single_constraints_cover() -> None:
-    assert covers_filter(one("x < 5"), one("x <= 4"))
-    assert covers_filter(one("x <= 4"), one("x < 5"))
-    assert not covers_filter(one("x <= 4"), one("x <= 5"))
-
-
 @pytest.mark.parametrize(
     ("p", "q"),
     [
@@ -180,24 +174,6 @@ def test_simplification(text: str, expected: str) -> None:
     simple = simplify(parse_predicate(text))
     assert format_predicate(simple) == expected
     assert simplify(simple) is simple
-
-
-def test_disjoin_gives_back_a_simplified_predicate_that_covers() -> None:
-    p = simplify(parse_predicate('price < 400 or dest = "ORD"'))
-    assert disjoin(p, parse_predicate("price < 300 and price > 7")) is p
-    assert disjoin(p, p) is p
-    assert disjoin(NOTHING, p) == p
-    assert disjoin(p, EVERYTHING) == EVERYTHING
-
-
-def test_a_table_does_not_depend_on_the_order_of_its_filters() -> None:
-    texts = ["x = 1", 'dest = "ORD" and price < 400', "x = 2", "y any string", "price > 7"]
-    forward, backward = NOTHING, NOTHING
-    for text in texts:
-        forward = disjoin(forward, parse_predicate(text))
-    for text in reversed(texts):
-        backward = disjoin(backward, parse_predicate(text))
-    assert forward == backward
 
 
 def test_many_filters_are_kept_apart_and_found() -> None:

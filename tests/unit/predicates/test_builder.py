@@ -4,35 +4,9 @@ import pytest
 
 from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin, simplify
 from router.predicates.covering.pool import FilterPool
-from router.predicates.covering.relations import BOXES_MAX
-from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
+from router.predicates.model import EVERYTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-
-
-def test_it_starts_with_nothing_or_with_a_predicate() -> None:
-    assert PredicateBuilder().predicate == NOTHING
-    assert not PredicateBuilder().covers(parse_predicate("x = 1"))
-    assert PredicateBuilder().covers(parse_predicate("x = 1 and x = 2"))
-    assert format_predicate(PredicateBuilder(parse_predicate("y = 2 or x = 1")).predicate) == "x = 1 or y = 2"
-
-
-def test_the_example_of_the_paper() -> None:
-    """Section 3.5.6: p_i <- p_i or p'."""
-    builder = PredicateBuilder(parse_predicate("price > 50 and price < 200"))
-    assert builder.add(parse_predicate("price < 100"))
-    assert format_predicate(builder.predicate) == "price < 200"
-
-
-def test_the_view_changes_only_when_something_is_added() -> None:
-    builder = PredicateBuilder(parse_predicate("price < 400"))
-    view = builder.predicate
-    assert not builder.add(parse_predicate("price < 300 and x = 1"))
-    assert builder.predicate is view
-    assert builder.add(parse_predicate("price < 500"))
-    assert format_predicate(view) == "price < 400"
-    assert format_predicate(builder.predicate) == "price < 500"
-    assert len(builder) == 1
 
 
 def test_a_copy_goes_its_own_way() -> None:
@@ -56,18 +30,6 @@ def grid(sides: int, *, hole: bool) -> Predicate:
     return parse_predicate(" or ".join(cells))
 
 
-def test_covering_by_many_boxes_is_found_within_the_bound() -> None:
-    square = parse_predicate("x >= 0 and x < 60 and y >= 0 and y < 60")
-    assert BOXES_MAX > 36
-    assert covers(grid(6, hole=False), square)
-    assert not covers(grid(6, hole=True), square)
-
-
-def test_beyond_the_bound_the_answer_is_no() -> None:
-    square = parse_predicate("x >= 0 and x < 300 and y >= 0 and y < 300")
-    assert not covers(grid(30, hole=False), square), "true, but it takes too many cuts to see"
-
-
 @pytest.mark.parametrize(("sides", "hole", "undecided"), [(6, False, 0), (6, True, 0), (30, False, 1)])
 def test_searches_that_were_cut_off_are_counted(sides: int, hole: bool, undecided: int) -> None:
     pool = FilterPool()
@@ -77,13 +39,6 @@ def test_searches_that_were_cut_off_are_counted(sides: int, hole: bool, undecide
     before = pool.undecided
     assert builder.covers(square) == (sides == 6 and not hole)
     assert pool.undecided - before == undecided
-
-
-def test_an_empty_filter_takes_in_all_others() -> None:
-    builder = PredicateBuilder(parse_predicate('x = 1 or s *= "a" and y > 2.0'))
-    assert builder.add(Predicate((Filter(),)))
-    assert builder.predicate == EVERYTHING
-    assert not builder.add(parse_predicate("x = 1"))
 
 
 def test_what_a_table_was_before_it_grew_is_not_kept() -> None:
