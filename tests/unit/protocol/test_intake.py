@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from router.options import options_of
 from router.predicates.covering.algebra import covers
 from router.predicates.covering.bitset import numbers_in
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
@@ -23,7 +22,7 @@ from router.protocol.events import (
     SetPredicate,
     Tick,
 )
-from router.protocol.options import ChosenOptions, RouterOptions
+from router.protocol.options import RouterOptions
 from router.protocol.schemes.per_interface import PerInterface
 from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame, whole_frame
@@ -267,14 +266,6 @@ def test_ras_without_filters_count_too() -> None:
         frame = Frame(FrameType.RA, 11, FIRST + number, 1, 9, NOTHING, Flags.IDENTIFIED)
         router.handle(FrameReceived(11, frame), 0.0)
         assert router.counters.predicates_widened == max(0, number - 9)
-
-
-def test_the_bounds_are_keys_of_an_experiment_file() -> None:
-    names = {each.key for each in options_of(ChosenOptions)}
-    assert names >= {
-        *("filter_weight", "predicate_weight", "predicate_filters"),
-        *("predicate_burst", "predicate_rate", "table_filters"),
-    }
 
 
 def test_what_an_issuer_sends_by_several_neighbours_counts_in_sum() -> None:

@@ -16,7 +16,7 @@ from router.protocol.options import SCHEMES, RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.schemes.base import Flooding
 from router.wire.frames import Frame, FrameType, SenderRequest
-from tests.support.one_router import control, msg, received, set_up
+from tests.support.one_router import msg, received, set_up
 
 
 class _Beacon(Part):
@@ -108,14 +108,6 @@ def test_each_frame_of_a_router_and_each_event_has_a_row() -> None:
     """Types to the controller have none, nor has RECEIPT, which a layer takes."""
     assert set(FrameType) - FRAMES.keys() == {FrameType.HELLO, FrameType.ACK, FrameType.RECEIPT}
     assert set(get_args(Event)) - {ServiceEvent} <= EVENTS.keys()
-
-
-def test_frames_from_where_they_may_not_come() -> None:
-    router = set_up()
-    received(router, 11, Frame(FrameType.HELLO, 11, 1, 1, 9, SenderRequest(0)))
-    control(router, FrameType.MSG, 1, msg(11, x=1).body)
-    control(router, FrameType.COMMIT, 1, msg(11, x=1).body)
-    assert router.counters.dropped == {"not_from_controller": 1, "not_from_router": 1, "malformed": 1}
 
 
 class _Due(Part):

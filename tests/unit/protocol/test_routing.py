@@ -114,13 +114,6 @@ def test_p0_is_exact_for_as_long_as_its_different_filters_are_within_the_bounds(
     assert routing.local == PredicateBuilder(_points(2, 32)).predicate
 
 
-def test_bounds_that_a_router_refuses() -> None:
-    with pytest.raises(ValueError, match="max_filters: 0 is not valid; expected an integer, 1 or more"):
-        RouterOptions(max_filters=0)
-    with pytest.raises(ValueError, match='max_filters: excludes the scheme "pif-strict"'):
-        RouterOptions(max_filters=5, scheme="pif-strict")
-
-
 @pytest.mark.parametrize("max_filters", [None, 6])
 def test_every_engine_follows_the_table(max_filters: int | None) -> None:
     """Entries grow, are replaced and forgotten; numbers of filters that nobody holds are given again."""
