@@ -10,8 +10,6 @@ from random import Random
 from threading import Thread
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.fuzz import bounds
 from tests.fuzz.bounds import OverBoundError, checked
@@ -45,28 +43,6 @@ def test_some_mutations_of_kept_inputs_pass_too(target: str) -> None:
         data = mutated(random, inputs)
         assert len(data) <= LONGEST
         checked(run, data)
-
-
-def _spliced(data: bytes, cuts: list[tuple[int, int, bytes]]) -> bytes:
-    """An input in which bytes were replaced by others: at a place, so many, by these."""
-    for at, length, by in cuts:
-        start = at % (len(data) + 1)
-        data = data[:start] + by + data[start + length :]
-    return data[:LONGEST]
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_inputs_of_hypothesis_pass_too(target: str) -> None:
-    run, inputs = _warm(target), kept(target)
-    cut = st.tuples(st.integers(0, LONGEST), st.integers(0, 16), st.binary(max_size=16))
-    spliced = st.builds(_spliced, st.sampled_from(inputs), st.lists(cut, max_size=6))
-
-    @settings(max_examples=40, deadline=None)
-    @given(st.binary(max_size=256) | spliced)
-    def pass_within_bounds(data: bytes) -> None:
-        checked(run, data)
-
-    pass_within_bounds()
 
 
 def test_an_input_that_takes_too_long_breaks_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:

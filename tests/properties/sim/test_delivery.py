@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
-from rich.console import Console
 
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
@@ -16,27 +15,25 @@ from router.wire.header import HOST_PORT
 from testbed.experiments.config.model import Experiment
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.applications import application_events
 from tests.support.fuzz import cases
 from tests.support.random_experiments import _WINDOW_S, experiments
+from tests.support.simulated import simulated
 from topos.model import Topology
 
 
 @settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(experiments())
 def test_deliveries_are_those_of_the_oracle_and_every_frame_is_counted(experiment: Experiment) -> None:
-    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "output").open("w") as output:
-        run_dir = simulate(experiment, Path(folder), Progress(Console(file=output)))
-        _check_deliveries(run_dir)
-        _check_counters(run_dir, experiment.topology)
+    with tempfile.TemporaryDirectory() as folder:
+        run = simulated(experiment, Path(folder))
+        _check_deliveries(run)
+        _check_counters(run, experiment.topology)
 
 
-def _check_deliveries(run_dir: Path) -> None:
-    run = RunLayout(run_dir)
+def _check_deliveries(run: RunLayout) -> None:
     judged = {(j["source"], j["seq"], j["node"]): j for j in judge(read_history(run), _WINDOW_S)}
-    lines = application_events(run_dir)
+    lines = application_events(run.path)
     made = Counter(
         (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"
     )
@@ -45,8 +42,7 @@ def _check_deliveries(run_dir: Path) -> None:
     assert made.keys() <= judged.keys()
 
 
-def _check_counters(run_dir: Path, topology: Topology) -> None:
-    run = RunLayout(run_dir)
+def _check_counters(run: RunLayout, topology: Topology) -> None:
     captured = {
         path.stem: Counter(record.data[6:12] for record in PcapReader(path).records())
         for path in run.captures_folder.iterdir()

@@ -7,16 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.model import Experiment, PrivacyOptions
 from testbed.results.conclude import judge_run
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.plaintext import captured_bytes, plain_forms
+from tests.support.simulated import simulated
 from topos.generators import grid, ring
 
 _CASES = {
@@ -29,7 +27,7 @@ _CASES = {
 
 def played(experiment: Experiment, folder: Path) -> tuple[set[tuple[int, ...]], set[str], RunLayout]:
     """The deliveries that applications kept, the causes of those that they discarded, and the run folder."""
-    run = RunLayout(simulate(experiment, folder, Progress(Console(quiet=True))))
+    run = simulated(experiment, folder)
     lines = [json.loads(line) for line in run.simulated_applications.read_text().splitlines()]
     kept: set[tuple[int, ...]] = {
         (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"

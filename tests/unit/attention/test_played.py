@@ -7,19 +7,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.rundir.counters import read_routers_counters
-from captures.rundir.layout import RunLayout
 from testbed.controller.trees import spt_trees
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import AttentionWorkload
 from testbed.experiments.config.schema import ExperimentError, dump_experiment
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.generate import generate
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.exhaustive_cost import cost_of
+from tests.support.simulated import simulated
 
 _FILE = """
 seed = 3
@@ -76,9 +73,7 @@ def test_items_are_generated_in_order_at_each_iteration(tmp_path: Path) -> None:
 def test_exhaustive_service_has_the_traffic_of_the_baseline(tmp_path: Path) -> None:
     """A simulated network with minimal delivery crosses the links that the baseline counts."""
     experiment = load_experiment(_file(tmp_path))
-    with (tmp_path / "output").open("w") as output:
-        run = simulate(experiment, tmp_path / "runs", Progress(Console(file=output)), "none")
-    counters = read_routers_counters(RunLayout(run))
+    counters = read_routers_counters(simulated(experiment, tmp_path, "none"))
     received = sum(each["frames_received"].get("MSG", 0) for each in counters.values())
     cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology), 12)
     assert received == cost.publication_crossings > 500

@@ -380,16 +380,6 @@ def test_periodic_advertisements_obey_the_least_interval() -> None:
     assert at == [10, 20, 30]
 
 
-def test_a_narrower_entry_elsewhere_reopens_the_filter() -> None:
-    router = set_up()
-    received(router, 12, ra(12, "x > 1"))
-    received(router, 11, sr(11))
-    received(router, 12, ur(11, "x > 5"))
-    # Before, "x > 1" was known to everybody below; now "x > 5" is.
-    assert received(router, 12, ra(12, "x > 6", seq=2)) == []
-    assert received(router, 12, ra(12, "x > 1", seq=3)) == [({1}, ra(12, "x > 1", hop_limit=8, seq=3))]
-
-
 _TIMED = pytest.mark.parametrize(
     "options",
     [

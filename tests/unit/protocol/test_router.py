@@ -322,17 +322,6 @@ def acknowledged(actions: list[Action]) -> int:
     return epoch
 
 
-def test_a_late_commit_keeps_what_was_learnt_in_a_newer_epoch() -> None:
-    router = set_up()
-    control(router, FrameType.TABLE, 2, NEXT_TABLE)
-    control(router, FrameType.TABLE, 3, TABLE)
-    # Interface 3 leads to node 13 in epochs 1 and 3. Epoch 2 was abandoned; its COMMIT comes late.
-    router.handle(FrameReceived(13, ra(13, "y > 2", epoch=3)), 0.0)
-    control(router, FrameType.COMMIT, 2, Commit(1))
-    control(router, FrameType.COMMIT, 3, Commit(1))
-    assert predicates_of(router) == {3: parse_predicate("y > 2")}
-
-
 def test_periodic_advertisements() -> None:
     router = new_router(RouterOptions(ra_on_change=False, ra_period_s=10.0))
     control(router, FrameType.TABLE, 1, TABLE, 100.0)

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.verdict import HOLDS
-from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
@@ -25,9 +23,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item
-from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
-from testbed.terminal.progress import Progress
 from tests.support import limited_service
 from tests.support.applications import application_events
 from tests.support.attention_experiment import experiment
@@ -35,6 +31,7 @@ from tests.support.evidence import judged
 from tests.support.limited_service import NAME, QUOTA, WINDOW, SetQuota
 from tests.support.one_router import msg, received, set_up
 from tests.support.protocol_network import Network, random_graph
+from tests.support.simulated import simulated
 
 
 @pytest.fixture(autouse=True)
@@ -152,9 +149,7 @@ def test_an_experiment_names_it_and_the_simulator_runs_it(tmp_path: Path) -> Non
     path.write_text(_EXPERIMENT)
     experiment = load_experiment(path, {"workload": "false"})
     assert experiment.service.kind == NAME
-    with (tmp_path / "output").open("w") as output:
-        run_dir = simulate(experiment, tmp_path, Progress(Console(file=output)))
-    lines = application_events(run_dir)
+    lines = application_events(simulated(experiment, tmp_path).path)
     sent = [line["seq"] for line in lines if line["event"] == "send_message"]
     assert len(sent) == 4
     assert [line["seq"] for line in lines if line["event"] == "deliver"] == sent[:QUOTA]
@@ -209,7 +204,6 @@ def test_a_service_that_extends_the_attention_limited_service_is_judged(tmp_path
     try:
         path = experiment(tmp_path / "mine.toml", "eon", 1)
         path.write_text(path.read_text().replace('kind = "attention"', 'kind = "mine"'))
-        run = simulate(load_experiment(path), tmp_path / "run", Progress(Console(quiet=True)))
-        assert judged(RunLayout(run)) == (HOLDS, [])
+        assert judged(simulated(path, tmp_path / "run")) == (HOLDS, [])
     finally:
         SERVICES.unregister("mine")

@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from captures.accounting.account import account
 from captures.rundir.capture_list import Kept
-from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.oracle.decide import write_oracle
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import simulated
 
 pytestmark = pytest.mark.spark
 #: Of the machine, not of the experiment.
@@ -33,12 +30,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def _accounted(session: SparkSession, folder: Path, captures: Kept = "all") -> dict[str, Any]:
-    folder.mkdir()
-    with (folder / "output").open("w") as output:
-        experiment = load_experiment(find_experiment("ring5"))
-        run_dir = simulate(experiment, folder, Progress(Console(file=output)), captures)
-    write_oracle(RunLayout(run_dir), experiment.oracle.in_flight_window_s)
-    summary = account(run_dir, spark=session)
+    experiment = load_experiment(find_experiment("ring5"))
+    run = simulated(experiment, folder, captures)
+    write_oracle(run, experiment.oracle.in_flight_window_s)
+    summary = account(run.path, spark=session)
     return {key: value for key, value in summary.items() if key not in _WALL}
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.direct import Direct, flat
 from captures.rundir.applications import read_attention
@@ -26,10 +25,9 @@ from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import traffic_of_table_1
 from testbed.results.conclude import judge_run, starvation_expected
 from testbed.results.trace import publications
-from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
-from testbed.terminal.progress import Progress
 from tests.support.exhaustive_cost import cost_of
+from tests.support.simulated import simulated
 
 #: A fifth of `diallo-small`.
 _SMALL = {
@@ -49,8 +47,7 @@ def _experiment(**overrides: str) -> Experiment:
 
 
 def _run(folder: Path, experiment: Experiment) -> RunLayout:
-    with (folder / "output").open("w") as output:
-        run = RunLayout(simulate(experiment, folder / "runs", Progress(Console(file=output))))
+    run = simulated(experiment, folder / "runs")
     judge_run(run, experiment)
     return run
 

@@ -6,21 +6,17 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from rich.console import Console
 
 from router.protocol.services.attention.dissemination import StrategyName
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records
+from tests.support.simulated import simulated
 
 
 @pytest.mark.parametrize("strategy", get_args(StrategyName))
 def test_a_simulation_plays_the_events_of_the_service(tmp_path: Path, strategy: StrategyName) -> None:
-    loaded = load_experiment(experiment(tmp_path / "e.toml", strategy, 3))
-    with (tmp_path / "output").open("w") as output:
-        run_dir = simulate(loaded, tmp_path / "runs", Progress(Console(file=output)), "none")
+    run_dir = simulated(experiment(tmp_path / "e.toml", strategy, 3), tmp_path / "runs", "none").path
     assert deliveries(run_dir) == DELIVERIES
     assert outcomes(run_dir) == [
         (0, 0, "satisfied", 3),

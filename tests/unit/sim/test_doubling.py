@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.direct import Direct
-from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import load_experiment
 from testbed.results.oracle.decide import write_oracle
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import simulated
 
 _RING = """
 duration_s = 60
@@ -37,7 +33,7 @@ def test_copies_of_frames_on_links_that_double_them_are_no_fault(tmp_path: Path,
     path = tmp_path / "doubling.toml"
     path.write_text(_RING + doubling)
     experiment = load_experiment(path)
-    run = RunLayout(simulate(experiment, tmp_path / "runs", Progress(Console(file=io.StringIO()))))
+    run = simulated(experiment, tmp_path / "runs")
     write_oracle(run, experiment.oracle.in_flight_window_s)
     with Direct(run.path) as direct:
         summary = direct.summary()

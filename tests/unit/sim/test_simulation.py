@@ -31,6 +31,7 @@ from testbed.support.errors import RunError
 from testbed.terminal.progress import Progress
 from tests.support.applications import application_events
 from tests.support.paths import ROOT
+from tests.support.simulated import simulated
 
 RING = """
 seed = 5
@@ -67,13 +68,10 @@ class _Interrupted(Progress):
 def test_a_simulation_that_is_interrupted_names_what_it_leaves(tmp_path: Path) -> None:
     (tmp_path / "experiment.toml").write_text(RING)
     experiment = load_experiment(tmp_path / "experiment.toml")
-    with (
-        (tmp_path / "output").open("w") as output,
-        pytest.raises(
-            KeyboardInterrupt, match=r"^interrupted; .*/runs/.* cannot be accounted for$"
-        ) as raised,
-    ):
-        simulate(experiment, tmp_path / "runs", _Interrupted(Console(file=output)))
+    with pytest.raises(
+        KeyboardInterrupt, match=r"^interrupted; .*/runs/.* cannot be accounted for$"
+    ) as raised:
+        simulate(experiment, tmp_path / "runs", _Interrupted(Console(quiet=True)))
     (left,) = (tmp_path / "runs").iterdir()
     assert str(left) in str(raised.value)
 
@@ -82,8 +80,7 @@ def _simulate(folder: Path, text: str) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / "experiment.toml"
     path.write_text(text)
-    with (folder / "output").open("w") as output:
-        return simulate(load_experiment(path), folder / "runs", Progress(Console(file=output)))
+    return simulated(path, folder / "runs").path
 
 
 def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:

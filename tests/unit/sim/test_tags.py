@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
@@ -18,11 +17,9 @@ from router.wire.codec import decode
 from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags
 from router.wire.frames import FrameType
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address, sender_of
-from testbed.experiments.config.load import load_experiment
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.applications import application_events
 from tests.support.guarded import guard, opened
+from tests.support.simulated import simulated
 
 EXPERIMENT = """
 seed = 5
@@ -47,8 +44,7 @@ def _simulate(folder: Path, mode: str, more: str = "") -> RunLayout:
     path = folder / "experiment.toml"
     experiment = EXPERIMENT if '"drp"' not in more and '"ips"' not in more else WITHOUT_REQUESTS
     path.write_text(experiment + f'[security]\nmode = "{mode}"\n{more}')
-    with (folder / "output").open("w") as output:
-        return RunLayout(simulate(load_experiment(path), folder / "runs", Progress(Console(file=output))))
+    return simulated(path, folder / "runs")
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +136,7 @@ def test_every_copy_of_a_fragment_is_a_replay(tmp_path: Path) -> None:
             for at_s in (4, 5, 6)
         )
     )
-    with (tmp_path / "output").open("w") as output:
-        run = RunLayout(simulate(load_experiment(path), tmp_path / "runs", Progress(Console(file=output))))
+    run = simulated(path, tmp_path / "runs")
     assert len(_deliveries(run)) == 3
     records = PcapReader(run.capture("host-1")).records()
     copies = {data: seen - 1 for data, seen in Counter(bytes(each.data) for each in records).items()}
