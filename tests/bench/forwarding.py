@@ -32,14 +32,13 @@ from router.predicates.parser import parse_predicate
 from router.records.json_file import write_json
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
-from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
-from router.wire.header import node_address, port_addresses
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
+from tests.support.packets import ethernet
 from tests.support.paths import ROOT
 from tests.support.polling import wait_for
-from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
+from tests.support.runtime_wire import Wire
 from tests.support.tree_entries import TreeEntry, table_of
 
 _DEFAULT = ROOT / "testbed" / "experiments" / "shipped" / "default.toml"
@@ -63,7 +62,7 @@ def main(engines: list[str], messages: int, rounds: int) -> None:
     """Prints medians: microseconds of CPU a message, and messages a second of CPU, beside the bare loop's."""
     predicates, contents = _workload()
     frames = [
-        _ethernet(Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)]), 1)[0]
+        ethernet(Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)]), 1)[0]
         for number in range(messages)
     ]
     results: dict[str, list[tuple[float, float]]] = {}
@@ -163,15 +162,10 @@ def _router(engine: str, number: int) -> Iterator[tuple[Wire, Client, int]]:
             wire.down()
 
 
-def _ethernet(frame: Frame, sender: int) -> list[bytes]:
-    head = port_addresses([1])[0] + node_address(sender) + ETHERTYPE_BYTES
-    return [head + payload for payload in fragment(frame)]
-
-
 def _advertise(wire: Wire, client: Client, predicates: list[Predicate]) -> None:
     for number, predicate in enumerate(predicates, start=1):
         neighbour = 1 + number % _INTERFACES
-        for data in _ethernet(Frame(FrameType.RA, neighbour, number, 1, 9, predicate), neighbour):
+        for data in ethernet(Frame(FrameType.RA, neighbour, number, 1, 9, predicate), neighbour):
             wire.inject(0, data)
     wait_for(lambda: _missing(client, "ras_received", len(predicates)))
 

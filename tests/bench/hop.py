@@ -36,7 +36,8 @@ from router.runtime.commands import send_message
 from router.runtime.loop import RouterLoop
 from router.runtime.process import RouterSpec
 from router.wire.frames import Commit, Frame, FrameType, SenderRequest
-from tests.bench.forwarding import _INTERFACES, _advertise, _ethernet, _table, _workload
+from tests.bench.forwarding import _INTERFACES, _advertise, _table, _workload
+from tests.support.packets import ethernet
 from tests.support.paths import ROOT
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
@@ -83,23 +84,23 @@ def main(frames: int, type: str, deliver: bool) -> None:
 def _messages(contents: Sequence[Message]) -> Iterator[bytes]:
     for number in count():
         message = Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)])
-        yield _ethernet(message, 1)[0]
+        yield ethernet(message, 1)[0]
 
 
 def _advertisements(_contents: Sequence[Message]) -> Iterator[bytes]:
     for number in count(1):
         predicate = parse_predicate(f"x{number % 7} = {number} or y < {number}")
-        yield _ethernet(Frame(FrameType.RA, 1, _LATER + number, 1, 9, predicate), 1)[0]
+        yield ethernet(Frame(FrameType.RA, 1, _LATER + number, 1, 9, predicate), 1)[0]
 
 
 def _requests(_contents: Sequence[Message]) -> Iterator[bytes]:
     """An SR of neighbour 1, then the UR of each other neighbour."""
     for number in count(1):
         request = SenderRequest(_TIMEOUT_US)
-        yield _ethernet(Frame(FrameType.SR, 1, number, 1, 9, request), 1)[0]
+        yield ethernet(Frame(FrameType.SR, 1, number, 1, 9, request), 1)[0]
         for neighbour in range(2, _INTERFACES + 1):
             predicate = parse_predicate(f"x{neighbour} = {number} or y < {neighbour}")
-            yield _ethernet(Frame(FrameType.UR, 1, number, 1, 9, predicate), neighbour)[0]
+            yield ethernet(Frame(FrameType.UR, 1, number, 1, 9, predicate), neighbour)[0]
 
 
 _FRAMES: dict[str, Callable[[Sequence[Message]], Iterator[bytes]]] = {

@@ -11,8 +11,19 @@ from typing import Any
 from router.records.json_file import write_json
 from router.runtime.process import RouterSpec
 from tests.support.polling import TIMEOUT
+from tests.support.runtime_wire import Wire
 
 PARENT = [sys.executable, "-m", "router.runtime.parent"]
+
+
+def spec_of(wire: Wire, folder: Path, node: int, **more: Any) -> RouterSpec:
+    """A router on one side of a wire, whose files are in a folder; `more` are other fields."""
+    files = {
+        f"{name}_path": str(folder / f"r{node}.{ending}")
+        for name, ending in (("socket", "sock"), ("counters", "json"), ("log", "log"), ("recording", "rec"))
+    }
+    place = {"device": wire.devices[node % 2], "namespace": str(wire.namespaces[node % 2])}
+    return RouterSpec(**({"node": node} | place | files | more))
 
 
 class Routers:

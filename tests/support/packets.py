@@ -9,7 +9,7 @@ from router.wire import codec
 from router.wire.authentication import HEAD, is_tagged
 from router.wire.format import TAG_BYTES
 from router.wire.frames import Frame
-from router.wire.header import decode_header, length_with_signature
+from router.wire.header import ETHERTYPE, decode_header, length_with_signature, node_address, port_addresses
 from router.wire.layers import CBCB
 
 
@@ -20,6 +20,12 @@ def to_frame(packet: Any) -> Frame:
         DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
     """
     return codec.decode(bytes(packet[CBCB]))
+
+
+def ethernet(frame: Frame, sender: int, mtu: int = 1500) -> list[bytes]:
+    """The Ethernet frames by which the router of node `sender` sends a frame to its first port."""
+    head = port_addresses([1])[0] + node_address(sender) + ETHERTYPE.to_bytes(2, "big")
+    return [head + payload for payload in codec.fragment(frame, mtu)]
 
 
 def payload_of(kind: int, body: bytes) -> bytes:

@@ -19,6 +19,7 @@ from router.wire.codec import decode, fragment
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from tests.support import tree_entries
+from tests.support.packets import ethernet
 from tests.support.polling import wait_for
 
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
@@ -145,6 +146,11 @@ class Wire:
 
         wait_for(missing)
 
+    def pass_on(self, node: int, frame: Frame, sender: int = 1) -> None:
+        """Puts a frame of a router, by which it reaches the router of `node`, on the wire."""
+        for data in ethernet(frame, sender):
+            self.inject(node, data)
+
     def control(self, node: int, frame: Frame) -> None:
         """Sends a frame of the controller to the present start of the router, whose HELLO is awaited."""
         wait_for(lambda: None if self._incarnation(node) is not None else f"node {node}: no HELLO")
@@ -153,10 +159,10 @@ class Wire:
         frame = replace(frame, seq=incarnation << COUNTER_BITS | frame.seq)
         header = ROUTER_DESTINATION + CONTROLLER_SOURCE + ETHERTYPE_BYTES
         if self.guard is None:
-            ethernet = [header + payload for payload in fragment(frame, 1400)]
+            sent = [header + payload for payload in fragment(frame, 1400)]
         else:
-            ethernet = self.guard.frames(header, self.guard.signed(frame), [node_address(node)], 1400)
-        for data in ethernet:
+            sent = self.guard.frames(header, self.guard.signed(frame), [node_address(node)], 1400)
+        for data in sent:
             self.inject(node, data)
 
     def _incarnation(self, node: int) -> int | None:

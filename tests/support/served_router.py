@@ -28,6 +28,25 @@ OUTPUT_LIMIT = 256 * 1024
 ALONE = table_of((), (TreeEntry(4, 0, (), 0),))
 
 
+def in_first_epoch(router: Router, table: BroadcastTable = ALONE) -> Router:
+    """A router of node 4 that has committed epoch 1."""
+    for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
+        router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
+    return router
+
+
+def unserved(folder: Path, selector: selectors.BaseSelector) -> tuple[Router, Applications]:
+    """A router and its applications, which the test serves."""
+    router = in_first_epoch(Router(4, RouterOptions(), factory("counting"), 1))
+    applications = Applications(
+        *(4, folder / "r4.sock", selector, router.session),
+        lambda event: router.handle(event, 0.0),
+        lambda _tables: {"node": 4},
+        records_in(folder, 4),
+    )
+    return router, applications
+
+
 def arrived(client: Client) -> list[Delivery]:
     """The deliveries of everything that the router had answered before: it serves requests one by one."""
     client.status()
@@ -55,9 +74,8 @@ class Node:
         records = records_in(path.parent, 4)
         if privacy != "off":
             records = ConnectionRecords(RunLayout(path.parent).applications_of(4), failed)
-        self.router = Router(4, RouterOptions(scheme=scheme, service=service, privacy=privacy), engine, 1)
-        for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
-            self.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
+        options = RouterOptions(scheme=scheme, service=service, privacy=privacy)
+        self.router = in_first_epoch(Router(4, options, engine, 1), table)
         self.selector = selectors.DefaultSelector()
         self.applications = Applications(
             4,

@@ -17,18 +17,11 @@ from router.protocol.options import RouterOptions
 from router.recording.actions import encode_actions, encode_delivery
 from router.recording.file import Origin, Recorder
 from router.wire.codec import WholeFrame, forwarded_frame, fragment
-from router.wire.frames import Frame
 from router.wire.header import CONTROLLER, ETHERTYPE, node_address, port_addresses
 from router.wire.intake import FrameIntake
 
 MTU = 400
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
-
-
-def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
-    """The Ethernet frames by which the router of node `sender` sends a frame to its first port."""
-    head = port_addresses([1])[0] + node_address(sender) + _ETHERTYPE
-    return [head + payload for payload in fragment(frame, mtu)]
 
 
 class _Clock(FixedClock):

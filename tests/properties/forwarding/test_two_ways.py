@@ -8,6 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,9 +29,10 @@ from router.wire.frames import Body, Commit, Frame, FrameType, SenderRequest
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION
 from tests.support.fuzz import cases
 from tests.support.mutated_frames import mutated
+from tests.support.packets import ethernet
 from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import random_graph, shortest_path_tables
-from tests.support.two_ways import MTU, CompiledRouter, CoreRouter, ethernet
+from tests.support.two_ways import MTU, CompiledRouter, CoreRouter
 
 NODE, NODES = 0, 7
 #: Applications of the router.
@@ -63,6 +65,26 @@ VALUES = (
     "é",
 )
 Play = Callable[[CoreRouter, float], None]
+#: Ethernet frames of five messages of node 1.
+MESSAGES = [
+    ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1)[0] for number in range(1, 6)
+]
+
+
+@contextmanager
+def _sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The device of a router, and its other end."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    near.setblocking(False)
+    with near, far:
+        yield near, far
+
+
+def _begin(router: CoreRouter, *plays: Play) -> None:
+    """Lets a router of two commit epoch 1; then come `plays`."""
+    table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
+    for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), *plays):
+        play(router, 0.0)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
@@ -98,16 +120,12 @@ def test_compiled_forwarding_equals_the_core(
 @given(st.lists(st.tuples(st.floats(0, 3), st.sampled_from([0.5, 1.0, 90.0])), min_size=2, max_size=9))
 def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[float, float]]) -> None:
     """Each step: experiment seconds since the message before, and the rate at which this message comes."""
-    table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
-    message = ethernet(Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1})), 1)
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    near.setblocking(False)
-    with near, far, tempfile.TemporaryDirectory() as folder:
+    message = MESSAGES[:1]
+    with _sockets() as (near, far), tempfile.TemporaryDirectory() as folder:
         alone = CoreRouter(NODE, RouterOptions(), Path(folder) / "core")
         compiled = CompiledRouter(NODE, RouterOptions(), Path(folder) / "compiled", near.fileno())
         for router in (alone, compiled):
-            for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _frames(message)):
-                play(router, 0.0)
+            _begin(router, _frames(message))
 
         def arrivals() -> Iterator[list[tuple[int, int]]]:
             for since, rate in steps:
@@ -129,19 +147,14 @@ def test_records_of_one_wait_follow_the_rate_of_the_clock(steps: list[tuple[floa
 
 def test_an_application_that_leaves_with_a_message_gets_none_of_the_batch_behind_it(tmp_path: Path) -> None:
     """Its predicate is withdrawn between two records that compiled code writes."""
-    table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
-    message = [
-        ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1)[0] for number in range(1, 6)
-    ]
     alone = CoreRouter(NODE, RouterOptions(), tmp_path / "core")
     compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled")
     for router in (alone, compiled):
-        for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _event(SetPredicate(1, EVERYTHING))):
-            play(router, 0.0)
+        _begin(router, _event(SetPredicate(1, EVERYTHING)))
         # The first message is the core's, which gives the predicate to the engine.
-        router.frames(message[:1], 0.0)
+        router.frames(MESSAGES[:1], 0.0)
         router.after_delivery = partial(router.handle, SetPredicate(1, NOTHING), 1.0)
-        router.frames(message[1:], 1.0)
+        router.frames(MESSAGES[1:], 1.0)
         router.recorder.close()
     assert compiled.actions == alone.actions
     assert compiled.counters() == alone.counters()
@@ -153,19 +166,11 @@ def test_an_application_that_leaves_with_a_message_gets_none_of_the_batch_behind
 
 def test_a_wait_ends_when_what_a_delivery_has_left_is_due(tmp_path: Path) -> None:
     """Records of deliveries wait in memory for a while."""
-    first, second = (
-        ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1) for number in (1, 2)
-    )
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    near.setblocking(False)
-    with near, far:
+    with _sockets() as (near, far):
         compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled", near.fileno())
-        table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
-        for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _event(SetPredicate(1, EVERYTHING))):
-            play(compiled, 0.0)
-        compiled.frames(first, 0.0)
+        _begin(compiled, _event(SetPredicate(1, EVERYTHING)), _frames(MESSAGES[:1]))
         compiled.due = time.monotonic()
-        far.send(second[0])
+        far.send(MESSAGES[1])
         timeouts: list[float | None] = []
 
         def poll(timeout: float | None, _most: int) -> list[tuple[int, int]]:
@@ -181,17 +186,11 @@ def test_a_wait_ends_when_what_a_delivery_has_left_is_due(tmp_path: Path) -> Non
 
 def test_a_batch_of_deliveries_ends_with_the_turn_and_the_core_gets_the_rest(tmp_path: Path) -> None:
     """The turn is over behind the first delivery; its CPU time is measured."""
-    batch = [ethernet(Frame(FrameType.MSG, 1, number, 1, 9, Message({"x": 1})), 1)[0] for number in range(5)]
-    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    near.setblocking(False)
-    with near, far:
+    with _sockets() as (near, far):
         compiled = CompiledRouter(NODE, RouterOptions(), tmp_path / "compiled", near.fileno(), turn_s=0.0)
-        table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
-        for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), _event(SetPredicate(1, EVERYTHING))):
-            play(compiled, 0.0)
         # The first message is the core's, which gives the predicate to the engine.
-        compiled.frames(batch[:1], 0.0)
-        for frame in batch[1:]:
+        _begin(compiled, _event(SetPredicate(1, EVERYTHING)), _frames(MESSAGES[:1]))
+        for frame in MESSAGES[1:]:
             far.send(frame)
         meter, ready = Meter(), [(near.fileno(), select.EPOLLIN)]
         compiled.plane.wait(cast(select.epoll, SimpleNamespace(poll=lambda *_: ready)), None, meter)
@@ -199,9 +198,9 @@ def test_a_batch_of_deliveries_ends_with_the_turn_and_the_core_gets_the_rest(tmp
         assert compiled.counters()["messages_delivered"] == 2
         assert meter.measured().turn_cpu_s > 0
         left = compiled.plane.receive(hold=True)
-        assert left == batch[2]
+        assert left == MESSAGES[2]
         compiled.take(left, 0.0)
-        assert compiled.plane.take_rest() == batch[3:]
+        assert compiled.plane.take_rest() == MESSAGES[3:]
         assert compiled.counters()["messages_delivered"] == 3
         compiled.recorder.close()
 
@@ -303,7 +302,7 @@ def _frames(batch: list[bytes]) -> Play:
 def _advertisement(rng: random.Random, neighbours: list[int], epoch: int, predicate: Predicate) -> bytes:
     sender, issuer = rng.choice(neighbours), rng.randrange(NODES)
     frame = Frame(FrameType.RA, issuer, rng.randrange(9), epoch, rng.randint(1, 9), predicate)
-    return ethernet(frame, sender)[0]
+    return ethernet(frame, sender, MTU)[0]
 
 
 def _message(rng: random.Random, neighbours: list[int], epoch: int, long: bool) -> bytes:
@@ -320,7 +319,7 @@ def _frame(rng: random.Random, neighbours: list[int], epoch: int, long: bool) ->
     frame = Frame(FrameType.MSG, issuer, rng.choice([rng.randrange(99), 2**64 - 1]), of_epoch, hops, message)
     if rng.random() < 0.03:
         frame = replace(frame, type=FrameType.SR, body=SenderRequest(1_000_000))
-    data = rng.choice(ethernet(frame, sender))
+    data = rng.choice(ethernet(frame, sender, MTU))
     choice = rng.random()
     if choice < 0.05:
         return data[:14] + mutated(rng)

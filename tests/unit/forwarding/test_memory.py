@@ -11,7 +11,7 @@ from router.forwarding.plane import DataPlane
 from router.predicates.model import Message
 from router.wire.frames import Frame
 from tests.support.one_router import msg, ra, received, set_up
-from tests.support.two_ways import ethernet
+from tests.support.packets import ethernet
 
 MTU = 20_000
 

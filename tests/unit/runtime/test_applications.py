@@ -15,24 +15,15 @@ from typing import Any
 
 import pytest
 
-from router.content.base import Plain
-from router.matching.engines import factory
 from router.predicates.model import Message, Predicate, Value
 from router.predicates.parser import parse_predicate
-from router.protocol.core.router import Router
-from router.protocol.events import ControllerFrame
-from router.protocol.options import RouterOptions
 from router.protocol.services.exhaustive import ExhaustiveSession
-from router.records.applications import ApplicationRecords
 from router.runtime import commands
-from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
-from router.wire.frames import Commit, Frame, FrameType
-from tests.support.applications import records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
-from tests.support.served_router import ALONE, OUTPUT_LIMIT, Node, arrived
+from tests.support.served_router import OUTPUT_LIMIT, Node, arrived, unserved
 from tests.support.tree_entries import TreeEntry, table_of
 
 
@@ -441,18 +432,9 @@ def test_an_answer_longer_than_what_may_wait_is_sent(node: Node) -> None:
 
 def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path) -> None:
     selector = selectors.DefaultSelector()
-    path = tmp_path / "r4.sock"
-    applications = Applications(
-        4,
-        path,
-        selector,
-        lambda number: ExhaustiveSession(number, Plain()),
-        lambda _event: [],
-        lambda _tables: {},
-        ApplicationRecords(os.devnull, print),
-    )
+    _, applications = unserved(tmp_path, selector)
     waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    waiting.connect(str(path))
+    waiting.connect(str(tmp_path / "r4.sock"))
     free = os.dup(0)
     os.close(free)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -483,16 +465,7 @@ def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) 
     """Each call of `serve` that has no time serves one request; those of one application keep their order."""
     served: list[int] = []
     with selectors.DefaultSelector() as selector:
-        router = Router(4, RouterOptions(), factory("counting"), 1)
-        applications = Applications(
-            4,
-            tmp_path / "r4.sock",
-            selector,
-            router.session,
-            lambda event: router.handle(event, 0.0),
-            lambda tables: {"node": 4, "tables": tables},
-            records_in(tmp_path, 4),
-        )
+        _, applications = unserved(tmp_path, selector)
         with ExitStack() as stack:
             stack.callback(applications.close)
             peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3)]
@@ -521,21 +494,7 @@ def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) 
 
 def test_requests_behind_the_one_that_finds_the_application_gone_are_not_served(tmp_path: Path) -> None:
     with selectors.DefaultSelector() as selector:
-        router = Router(4, RouterOptions(), factory("counting"), 1)
-        for kind, body in (
-            (FrameType.TABLE, ALONE),
-            (FrameType.COMMIT, Commit(1)),
-        ):
-            router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
-        applications = Applications(
-            4,
-            tmp_path / "r4.sock",
-            selector,
-            router.session,
-            lambda event: router.handle(event, 0.0),
-            lambda _tables: {"node": 4},
-            records_in(tmp_path, 4),
-        )
+        router, applications = unserved(tmp_path, selector)
 
         def serve() -> None:
             for key, mask in selector.select(TIMEOUT):

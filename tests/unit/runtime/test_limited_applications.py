@@ -95,6 +95,8 @@ def test_sub_refreshes_subscriptions(capsys: pytest.CaptureFixture[str]) -> None
         f"cbcb: subscription {number + 1}, round 0 satisfied: 1 messages",
         f"cbcb: subscription {number + 2}, round 0 satisfied: 1 messages",
     ]
+    with pytest.raises(InputError, match="expected all three, or none"):
+        _subscribed("x = 1", "--lifetime", "60", "--freshness", "300")
     with pytest.raises(InputError, match="--refresh: expected --max, --lifetime and --freshness beside it"):
         _subscribed("x = 1", "--refresh")
 
@@ -125,16 +127,3 @@ def test_sub_says_that_a_lifetime_is_over(
     subscription = f"cbcb: subscription {1 << 32 | 1}"
     expected = [", round 0: x = 1", ", round 0 expired: 1 messages", *rounds]
     assert err.splitlines() == [subscription + each for each in expected]
-
-
-@pytest.mark.usefixtures("on_limited")
-def test_sub_and_pub_serve_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert applications.pub_command(Namespace(message=["x = 1", "x = 1"])) == 0
-    options = {"count": None, "timeout_s": TIMEOUT, "refresh": False, "lifetime": 60.0, "freshness": 300.0}
-    options["key_file"] = None
-    assert applications.sub_command(Namespace(predicate=["x = 1"], max=1, **options)) == 0
-    out, err = capsys.readouterr()
-    assert out.splitlines()[-1].endswith("x = 1")
-    assert "round 0 satisfied: 1 messages" in err
-    with pytest.raises(InputError, match="expected all three, or none"):
-        applications.sub_command(Namespace(predicate=["x = 1"], max=None, **options))

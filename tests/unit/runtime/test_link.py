@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -11,14 +12,14 @@ import pytest
 from router.predicates.model import Message
 from router.runtime.link import Link
 from router.runtime.packet_socket import BATCH, PacketSockets
-from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Publication, SenderRequest
-from router.wire.header import node_address, port_addresses
+from tests.support.packets import ethernet
 from tests.support.polling import TIMEOUT, wait_for
-from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, ip
+from tests.support.runtime_wire import Wire, ip
 
 pytestmark = pytest.mark.root
 FRAMES = 200
+Log = Callable[[str, dict[str, Any]], None]
 PORTS = frozenset({1})
 
 
@@ -40,10 +41,18 @@ def wire() -> Iterator[Wire]:
         made.down()
 
 
-def link_of(wire: Wire, log: list[tuple[str, dict[str, Any]]], queue: int) -> Link:
-    with wire.inside(0):
-        sockets = PacketSockets(wire.devices[0])
-    return Link(0, sockets, lambda event, fields: log.append((event, fields)), queue)
+@pytest.fixture
+def link_of(wire: Wire) -> Iterator[Callable[..., Link]]:
+    """Makes links on the wire: of a queue of some frames, which log what they drop."""
+    with ExitStack() as made:
+
+        def make(queue: int = 10, log: Log | None = None) -> Link:
+            with wire.inside(0):
+                sockets = PacketSockets(wire.devices[0])
+            made.callback(sockets.close)
+            return Link(0, sockets, log or (lambda *_: None), queue)
+
+        yield make
 
 
 def message(seq: int) -> Frame:
@@ -66,8 +75,8 @@ def drain(wire: Wire, link: Link) -> None:
     wait_for(difference)
 
 
-def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire) -> None:
-    link = link_of(wire, [], queue=FRAMES)
+def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire, link_of: Callable[..., Link]) -> None:
+    link = link_of(FRAMES)
     for seq in range(FRAMES):
         link.send(PORTS, message(seq), time.monotonic())
     assert not link.idle
@@ -78,12 +87,11 @@ def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire) -> None:
     assert link.frames_sent == {"MSG": FRAMES}
     assert link.bytes_sent == sum(len(data) for data in wire.received[1])
     assert not +link.dropped()
-    link.sockets.close()
 
 
-def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire) -> None:
+def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire, link_of: Callable[..., Link]) -> None:
     log: list[tuple[str, dict[str, Any]]] = []
-    link = link_of(wire, log, queue=10)
+    link = link_of(log=lambda event, fields: log.append((event, fields)))
     for seq in range(FRAMES):
         link.send(PORTS, message(seq), time.monotonic())
     drain(wire, link)
@@ -91,11 +99,12 @@ def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire) -> None:
     assert dropped > 100
     assert link.frames_sent["MSG"] == FRAMES - dropped
     assert log[0] == ("dropped", {"reason": "send_queue_full", "type": "MSG"})
-    link.sockets.close()
 
 
-def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire) -> None:
-    link = link_of(wire, [], queue=10)
+def test_a_device_that_is_down_costs_frames_but_not_the_router(
+    wire: Wire, link_of: Callable[..., Link]
+) -> None:
+    link = link_of()
     ip("-n", wire.names[0], "link", "set", wire.devices[0], "down")
     link.send(PORTS, message(1), time.monotonic())
     assert link.dropped()["send_failed"] == 1
@@ -106,23 +115,19 @@ def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire) -> No
     while not link.frames_sent:
         assert time.monotonic() < deadline
         link.send(PORTS, message(2), time.monotonic())
-    link.sockets.close()
-
-
-def inject(wire: Wire, frame: Frame) -> None:
-    (payload,) = fragment(frame)
-    wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
 
 
 def request(seq: int) -> Frame:
     return Frame(FrameType.SR, 1, seq, 1, 9, SenderRequest(1_000_000))
 
 
-def test_control_frames_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
+def test_control_frames_that_a_turn_leaves_come_with_the_next(
+    wire: Wire, link_of: Callable[..., Link]
+) -> None:
     """A turn that has lasted too long stops handling them; the next one goes on where it stopped."""
-    link = link_of(wire, [], queue=10)
+    link = link_of()
     for seq in range(5):
-        inject(wire, request(seq))
+        wire.pass_on(0, request(seq))
     seen: list[int] = []
 
     def difference() -> str | None:
@@ -134,13 +139,12 @@ def test_control_frames_that_a_turn_leaves_come_with_the_next(wire: Wire) -> Non
 
     wait_for(difference)
     assert seen == list(range(5))
-    link.sockets.close()
 
 
-def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
-    link = link_of(wire, [], queue=10)
+def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire, link_of: Callable[..., Link]) -> None:
+    link = link_of()
     for seq in range(5):
-        inject(wire, message(seq))
+        wire.pass_on(0, message(seq))
     seen: list[int] = []
 
     def difference() -> str | None:
@@ -154,14 +158,14 @@ def test_messages_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
     wait_for(difference)
     assert seen == list(range(5))
     assert not link.messages_behind
-    link.sockets.close()
 
 
-def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(wire: Wire) -> None:
-    link = link_of(wire, [], queue=10)
-    head = port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES
-    first, *_ = fragment(Frame(FrameType.MSG, 1, 1, 1, 9, Message({"text": "x" * 2000})), 1400)
-    wire.inject(0, head + first)
+def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(
+    wire: Wire, link_of: Callable[..., Link]
+) -> None:
+    link = link_of()
+    first, *_ = ethernet(Frame(FrameType.MSG, 1, 1, 1, 9, Message({"text": "x" * 2000})), 1, 1400)
+    wire.inject(0, first)
     now = time.monotonic()
 
     def missing() -> str | None:
@@ -180,7 +184,6 @@ def test_a_frame_in_part_is_awaited_for_a_while_and_counted_at_the_end(wire: Wir
     assert not +link.dropped()
     link.give_up_partial()
     assert +link.dropped() == {"reassembly_timeout": 1}
-    link.sockets.close()
 
 
 def publication(seq: int) -> Frame:
@@ -189,22 +192,25 @@ def publication(seq: int) -> Frame:
 
 
 @pytest.mark.parametrize("made", [message, publication])
-def test_control_frames_do_not_wait_behind_messages(wire: Wire, made: Callable[[int], Frame]) -> None:
-    link = link_of(wire, [], queue=10)
+def test_control_frames_do_not_wait_behind_messages(
+    wire: Wire, link_of: Callable[..., Link], made: Callable[[int], Frame]
+) -> None:
+    link = link_of()
     for seq in range(FRAMES):
-        inject(wire, made(seq))
-    inject(wire, request(7))
+        wire.pass_on(0, made(seq))
+    wire.pass_on(0, request(7))
     (event,) = (event for event, _ in link.receive_control(time.monotonic()))
     assert event.frame == request(7)
     messages = list(link.receive_messages(time.monotonic()))
     assert [event.frame.seq for event, _ in messages] == list(range(len(messages)))
     assert len(messages) == BATCH
-    link.sockets.close()
 
 
 @pytest.mark.parametrize("made", [message, publication])
-def test_control_frames_are_sent_before_messages_that_wait(wire: Wire, made: Callable[[int], Frame]) -> None:
-    link = link_of(wire, [], queue=FRAMES)
+def test_control_frames_are_sent_before_messages_that_wait(
+    wire: Wire, link_of: Callable[..., Link], made: Callable[[int], Frame]
+) -> None:
+    link = link_of(FRAMES)
     for seq in range(FRAMES):
         link.send(PORTS, made(seq), time.monotonic())
     link.send(PORTS, request(7), time.monotonic())
@@ -213,13 +219,14 @@ def test_control_frames_are_sent_before_messages_that_wait(wire: Wire, made: Cal
     place = [frame.type for frame in wire.frames_of(0)].index(FrameType.SR)
     assert place < FRAMES / 2
     assert not +link.dropped()
-    link.sockets.close()
 
 
-def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(wire: Wire) -> None:
+def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(
+    wire: Wire, link_of: Callable[..., Link]
+) -> None:
     """The core may answer a message by an SR, which a full device does not take."""
-    link = link_of(wire, [], queue=FRAMES)
-    inject(wire, message(1))
+    link = link_of(FRAMES)
+    wire.pass_on(0, message(1))
     for _ in link.receive_messages(time.monotonic()):
         for seq in range(FRAMES):
             link.send(PORTS, request(seq), time.monotonic())
@@ -229,11 +236,12 @@ def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(wi
     # Compiled code leaves messages to the link, where they wait behind it.
     assert not link.messages.waiting
     assert link.holds
-    link.sockets.close()
 
 
-def test_a_socket_knows_how_long_its_oldest_frame_has_waited(wire: Wire) -> None:
-    link = link_of(wire, [], queue=10)
+def test_a_socket_knows_how_long_its_oldest_frame_has_waited(
+    wire: Wire, link_of: Callable[..., Link]
+) -> None:
+    link = link_of()
     socket = link.sockets.messages
     assert socket.waited_s() == 0.0
 
@@ -243,24 +251,23 @@ def test_a_socket_knows_how_long_its_oldest_frame_has_waited(wire: Wire) -> None
         if min(socket.waited_s() for _ in range(5)) > 0.001:
             return None
         socket.receive()
-        inject(wire, message(0))
+        wire.pass_on(0, message(0))
         return "no frame has a stamp"
 
     wait_for(unstamped)
     socket.receive()
     assert socket.waited_s() == 0.0
     sent = time.monotonic()
-    inject(wire, message(1))
+    wire.pass_on(0, message(1))
     arrived = time.monotonic()
     wait_for(lambda: None if socket.waited_s() > 0.2 else "it has waited for less")
     asked = time.monotonic()
     waited = socket.waited_s()
     answered = time.monotonic()
-    inject(wire, message(2))
+    wire.pass_on(0, message(2))
     # The stamps are of the wall clock, whose rate may be adjusted meanwhile.
     assert asked - arrived - 0.01 < waited < answered - sent + 0.01
     # A second frame, which came just now, is not the oldest.
     assert socket.waited_s() >= waited
     assert [event.frame.seq for event, _ in link.receive_messages(time.monotonic())] == [1, 2]
     assert socket.waited_s() == 0.0
-    link.sockets.close()

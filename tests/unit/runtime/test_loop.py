@@ -28,12 +28,11 @@ from router.records.applications import ApplicationRecords
 from router.runtime import loop as module
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import BATCH, PacketSockets
-from router.wire.codec import WholeFrame, fragment
+from router.wire.codec import WholeFrame
 from router.wire.frames import Commit, Frame, FrameType
-from router.wire.header import node_address, port_addresses
-from tests.support.one_router import TABLE, control, msg, new_router, ra, received
+from tests.support.one_router import TABLE, control, in_first_epoch, msg, new_router, ra, received
 from tests.support.polling import TIMEOUT, wait_for
-from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
+from tests.support.runtime_wire import Wire
 
 pytestmark = pytest.mark.root
 
@@ -144,9 +143,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
     """No event is recorded behind messages that compiled code has forwarded without a record."""
     recorder = FullDisk(tmp_path / "r.rec", ORIGIN)
     loop = loops.of(ORIGIN.router().core, recorder)
-    frame = Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1}))
-    (payload,) = fragment(frame)
-    wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+    wire.pass_on(0, Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1})))
     loop.stop()
     loop.run()
     assert recorder.reserved == 1
@@ -186,8 +183,7 @@ def test_connections_that_pipeline_requests_do_not_silence_the_link(
         served.append(sum(loop.counters()["dropped"].values()))
         # In the middle of the requests of a connection, which are served together without the bound.
         if len(served) == 51:
-            (payload,) = fragment(Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
-            wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+            wire.pass_on(0, Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
         if len(served) == 1_000:
             loop.stop()
         return {}
@@ -206,16 +202,14 @@ def test_compiled_code_sends_no_messages_while_a_full_device_keeps_control_frame
     wire: Wire, loops: Loops
 ) -> None:
     router = new_router(RouterOptions(), COMPILED)
-    control(router, FrameType.TABLE, 1, TABLE)
-    control(router, FrameType.COMMIT, 1, Commit(1))
+    in_first_epoch(router)
     loop = loops.of(router)
     plane = loop._plane
     assert plane is not None
-    (payload,) = fragment(Frame(FrameType.MSG, 11, 1, 1, 9, Message({"x": 1})))
 
     def forwarded() -> bool:
         """Whether compiled code decided the message before the turn."""
-        wire.inject(0, port_addresses([1])[0] + node_address(11) + ETHERTYPE_BYTES + payload)
+        wire.pass_on(0, msg(11, x=1), 11)
         before = plane.collect(router.counters)
         loop._wait(0.05)
         decided = plane.collect(router.counters)[0] > 0
@@ -258,14 +252,12 @@ def test_turns_are_measured_in_wall_and_in_cpu_time(loops: Loops, monkeypatch: p
 
 def test_turns_in_compiled_code_are_measured(wire: Wire, loops: Loops) -> None:
     router = new_router(RouterOptions(), COMPILED)
-    control(router, FrameType.TABLE, 1, TABLE)
-    control(router, FrameType.COMMIT, 1, Commit(1))
+    in_first_epoch(router)
     loops.meter = meter = Turns()
     loop = loops.of(router)
 
     def difference() -> str | None:
-        (payload,) = fragment(Frame(FrameType.MSG, 11, 1, 1, 9, Message({"x": 1})))
-        wire.inject(0, port_addresses([1])[0] + node_address(11) + ETHERTYPE_BYTES + payload)
+        wire.pass_on(0, msg(11, x=1), 11)
         loop._turn(0.05)
         return None if meter.compiled else "no message was forwarded before the turn ended"
 
@@ -285,8 +277,7 @@ def test_a_turn_begins_with_control_frames(wire: Wire, loops: Loops, monkeypatch
 
     def inject(kind: FrameType, seq: int) -> None:
         body = NOTHING if kind is FrameType.RA else Message({"x": 1})
-        (payload,) = fragment(Frame(kind, 1, seq, 1, 9, body))
-        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+        wire.pass_on(0, Frame(kind, 1, seq, 1, 9, body))
 
     def noted(event: Event, *arguments: Any) -> None:
         if isinstance(event, FrameReceived):
@@ -315,11 +306,7 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
     loop = loops.of(ORIGIN.router().core)
     handled: list[list[int]] = []
     turn, handle = loop._turn, loop._handle
-    frames = [
-        port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload
-        for seq in range(10)
-        for payload in fragment(Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})))
-    ]
+    frames = [Frame(FrameType.MSG, 1, seq, 1, 9, Message({"x": 1})) for seq in range(10)]
     deadline = time.monotonic() + TIMEOUT
 
     def noted(event: Event, *arguments: Any) -> None:
@@ -334,7 +321,7 @@ def test_messages_that_take_long_leave_the_others_to_the_next_turns(
         # A router without work reads them in compiled code, and leaves them to the turn.
         if timeout != 0:
             while frames:
-                wire.inject(0, frames.pop(0))
+                wire.pass_on(0, frames.pop(0))
         # A loop that has lost them has nothing to wake up for.
         if time.monotonic() > deadline:
             loop.stop()

@@ -28,15 +28,6 @@ def test_a_router_that_is_started_later_has_known_fields_alone() -> None:
         Parent()._request({"start": {**_JSON, "colour": 1}})
 
 
-def test_the_parent_holds_only_what_routers_need() -> None:
-    program = "import router.runtime.parent, sys; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    packages = {name.split(".")[0] for name in loaded.stdout.split()}
-    assert "router" in packages
-    unwanted = {"scapy", "pyspark", "mininet", "pandas", "numba", "pyarrow", "networkx", "ryu", "asyncio"}
-    assert not packages & (unwanted | {"testbed", "topos", "captures"})
-
-
 def test_specs_survive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "specs.json"
     path.write_text(json.dumps([_JSON]))

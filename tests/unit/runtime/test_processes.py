@@ -37,7 +37,7 @@ from router.wire.header import (
     port_addresses,
 )
 from tests.support import live_routers
-from tests.support.live_routers import PARENT, Routers
+from tests.support.live_routers import PARENT, Routers, spec_of
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
@@ -45,18 +45,9 @@ pytestmark = pytest.mark.root
 
 
 def _specs(wire: Wire, tmp_path: Path) -> list[RouterSpec]:
+    options = RouterOptions(hello_interval_s=0.05)
     return [
-        RouterSpec(
-            node=node,
-            device=wire.devices[node],
-            namespace=str(wire.namespaces[node]),
-            socket_path=str(tmp_path / f"r{node}.sock"),
-            counters_path=str(tmp_path / f"r{node}.json"),
-            log_path=str(tmp_path / f"r{node}.log"),
-            records_path=str(tmp_path / f"r{node}.jsonl"),
-            options=RouterOptions(hello_interval_s=0.05),
-            recording_path=str(tmp_path / f"r{node}.rec"),
-        )
+        spec_of(wire, tmp_path, node, options=options, records_path=str(tmp_path / f"r{node}.jsonl"))
         for node in (0, 1)
     ]
 
@@ -137,29 +128,6 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
     assert counters[1]["messages_delivered"] == 2
 
 
-def test_messages_reach_the_application_of_another_live_router(wire: Wire, tmp_path: Path) -> None:
-    made = Routers(_specs(wire, tmp_path), tmp_path)
-    try:
-        wire.set_up_routers()
-        with (
-            Client(made.specs[0].socket_path, "sender") as sender,
-            Client(made.specs[1].socket_path, "receiver") as receiver,
-        ):
-            receiver.set_predicate("x >= 20")
-            wait_for(lambda: None if _has_heard(sender) else str(sender.status()))
-            sent = [sender.send_message(f"x = {x}") for x in range(40)]
-            got = [next(receiver.deliveries(TIMEOUT)) for _ in sent[20:]]
-            assert [(each.source, each.seq, each.attributes) for each in got] == [
-                (*sent[x], {"x": x}) for x in range(20, 40)
-            ]
-        counters = made.stop()
-    finally:
-        made.kill()
-    assert counters[1]["messages_received"] == counters[1]["messages_delivered"] == len(got)
-    for spec in made.specs:
-        assert check(Path(str(spec.recording_path))).difference is None
-
-
 def test_a_large_predicate_crosses_in_fragments(wire: Wire, routers: Routers) -> None:
     wire.set_up_routers()
     wanted = Predicate(
@@ -238,15 +206,7 @@ def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers)
 
 
 def test_a_recording_that_cannot_begin_is_given_up(wire: Wire, tmp_path: Path) -> None:
-    spec = RouterSpec(
-        node=0,
-        device=wire.devices[0],
-        namespace=str(wire.namespaces[0]),
-        socket_path=str(tmp_path / "r.sock"),
-        counters_path=str(tmp_path / "r.json"),
-        log_path=str(tmp_path / "r.log"),
-        recording_path="/dev/full",
-    )
+    spec = spec_of(wire, tmp_path, 0, recording_path="/dev/full")
     routers = Routers([spec], tmp_path)
     try:
         with Client(spec.socket_path) as client:
@@ -360,18 +320,7 @@ def _lives(pid: int) -> bool:
 
 def test_routers_share_no_socket_with_others_nor_with_their_parent(wire: Wire, tmp_path: Path) -> None:
     # More than the parent makes before it forks the first.
-    specs = [
-        RouterSpec(
-            node=node,
-            device=wire.devices[node % 2],
-            namespace=str(wire.namespaces[node % 2]),
-            socket_path=str(tmp_path / f"{node}.sock"),
-            counters_path=str(tmp_path / f"{node}.json"),
-            log_path=str(tmp_path / f"{node}.log"),
-            recording_path=str(tmp_path / f"{node}.rec"),
-        )
-        for node in range(56)
-    ]
+    specs = [spec_of(wire, tmp_path, node) for node in range(56)]
     routers = Routers(specs, tmp_path)
     try:
         of_routers = [_open_files(pid) for pid in routers.pids.values()]
@@ -400,14 +349,7 @@ def _open_files(pid: int) -> set[str]:
 
 
 def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> None:
-    spec = RouterSpec(
-        node=3,
-        device="nosuch0",
-        namespace=str(wire.namespaces[0]),
-        socket_path=str(tmp_path / "r.sock"),
-        counters_path=str(tmp_path / "r.json"),
-        log_path=str(tmp_path / "r.log"),
-    )
+    spec = spec_of(wire, tmp_path, 0, device="nosuch0")
     path = tmp_path / "specs.json"
     write_json(path, [spec])
     ended = subprocess.run(
@@ -415,7 +357,7 @@ def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> Non
     )
     assert json.loads(ended.stdout)["status"] == 1
     assert ended.returncode == 1
-    assert "device nosuch0" in (tmp_path / "r.log").read_text()
+    assert "device nosuch0" in Path(spec.log_path).read_text()
 
 
 def test_a_router_that_is_killed_on_request_is_started_again(routers: Routers) -> None:

@@ -20,7 +20,7 @@ from router.wire.format import Flags
 from router.wire.frames import Frame, FrameType
 from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
 from tests.support.guarded import INCARNATION, RING, guard, head, private_key
-from tests.support.live_routers import Routers
+from tests.support.live_routers import Routers, spec_of
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
 
@@ -38,15 +38,9 @@ def specs(wire: Wire, tmp_path: Path, request: pytest.FixtureRequest) -> list[Ro
     make_signing_keys(signing_keys, 2, lambda _: next(private))
     wire.guard = guard(CONTROLLER_SOURCE, signs=signs)
     return [
-        RouterSpec(
-            node=node,
-            device=wire.devices[node],
-            namespace=str(wire.namespaces[node]),
-            socket_path=str(tmp_path / f"r{node}.sock"),
-            counters_path=str(tmp_path / f"r{node}.json"),
-            log_path=str(tmp_path / f"r{node}.log"),
+        spec_of(
+            *(wire, tmp_path, node),
             options=RouterOptions(hello_interval_s=0.05),
-            recording_path=str(tmp_path / f"r{node}.rec"),
             incarnation=INCARNATION,
             security=request.param,
             network_keys_path=str(keys),
