@@ -10,29 +10,11 @@ from hypothesis import strategies as st
 
 from router.predicates.model import Message, Predicate
 from router.protocol.options import RouterOptions
-from router.wire.frames import BroadcastTable
-from testbed.controller.trees import LAYERS, router_tables
+from testbed.controller.trees import LAYERS
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
-from tests.support.protocol_network import Graph, Network, links_on_cycles, random_graph
+from tests.support.protocol_network import Network, links_on_cycles, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 from tests.support.schemes import EXACT_SCHEMES
-from topos.build import LinkSpec, build
-from topos.model import Node
-
-
-def network_of(layer: str, graph: Graph, seed: int, options: RouterOptions | None = None) -> Network:
-    """A network whose tables come from the controller's `layer`."""
-    ordered = sorted(graph.edges(data=True), key=lambda edge: edge[2]["index"])
-    links = [LinkSpec(u, v, cost=data["cost"]) for u, v, data in ordered]
-    topology = build("drawn", [Node(node) for node in sorted(graph)], links)
-
-    def tables_of(_full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
-        down = frozenset(link.index for link in topology.links if not alive.has_edge(link.u, link.v))
-        return router_tables(topology, LAYERS[layer](topology, down, frozenset()), subtrees=True)
-
-    network = Network(graph, options or RouterOptions(), seed)
-    network.tables_of = tables_of
-    return network
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -56,7 +38,8 @@ def test_every_message_reaches_exactly_its_receivers(
 ) -> None:
     """At first, and when a link has failed and returned."""
     graph = random_graph(random.Random(seed), nodes, extra)
-    network = network_of(layer, graph, seed, RouterOptions(scheme=scheme))
+    network = Network(graph, RouterOptions(scheme=scheme), seed)
+    network.layer = layer
     network.new_epoch()
     for node, predicate in changes:
         network.set_predicate(node % nodes, predicate)
@@ -78,7 +61,8 @@ def test_one_round_of_requests_makes_every_table_exact(
     layer: str, seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]]
 ) -> None:
     """With the controller's tables of reusable replies and of pruned children."""
-    network = network_of(layer, random_graph(random.Random(seed), nodes, extra), seed, OPTIONS)
+    network = Network(random_graph(random.Random(seed), nodes, extra), OPTIONS, seed)
+    network.layer = layer
     network.new_epoch()
     play(network, steps)
     network.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from captures.rundir.controller import CONTROLLER_EVENTS
 from captures.rundir.files import check
 from router.records.forms import fields as record_fields
+from router.security.signatures import PublicKeys
 from router.wire.frames import Ack, Frame, FrameType, Hello
 from router.wire.header import HOST_PORT
 from testbed.controller.distribution import Distribution, Timing
@@ -32,9 +33,11 @@ TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, pati
 class Network:
     """A topology whose switches perform all actions, and whose routers acknowledge all frames."""
 
-    def __init__(self, topology: Topology, timing: Timing = TIMING) -> None:
+    def __init__(
+        self, topology: Topology, timing: Timing = TIMING, verifier: PublicKeys | None = None
+    ) -> None:
         self.topology = topology
-        self.machine = Distribution(topology, timing)
+        self.machine = Distribution(topology, timing, verifier=verifier)
         self.now = 0.0
         self.deaf: set[int] = set()
         #: Routers that are in an epoch of which this controller knows nothing.
@@ -86,6 +89,10 @@ class Network:
         """Returns the nodes to which a frame of a type and epoch was sent, in order."""
         return [sent.node for sent in self.sent if (sent.frame.type, sent.frame.epoch) == (kind, epoch)]
 
+    def answers(self, node: int, frame: Frame) -> list[Event]:
+        """What comes from a router that is not deaf when it gets a frame."""
+        return [acknowledgement(frame, self.ahead.get(node, 0))]
+
     def _answer(self, action: Action) -> list[Event]:
         match action:
             case InstallPipeline(node):
@@ -95,7 +102,7 @@ class Network:
                 return [TablesComputed(epoch, tables)]
             case SendFrame(node, frame):
                 self.sent.append(action)
-                return [] if node in self.deaf else [acknowledgement(frame, self.ahead.get(node, 0))]
+                return [] if node in self.deaf else self.answers(node, frame)
             case Bequeath(legacy):
                 self.legacies.append(legacy)
             case Log(event, fields):
@@ -106,11 +113,14 @@ class Network:
         return []
 
 
-def acknowledgement(frame: Frame, own_epoch: int = 0) -> FrameReceived:
+def ack(frame: Frame, own_epoch: int = 0) -> Frame:
     """The ACK of a router that had tables up to `own_epoch` before the frame came."""
     epoch = max(frame.epoch, own_epoch)
-    ack = Frame(FrameType.ACK, frame.issuer, frame.seq, epoch, 1, Ack(frame.type))
-    return FrameReceived(frame.issuer, ack)
+    return Frame(FrameType.ACK, frame.issuer, frame.seq, epoch, 1, Ack(frame.type))
+
+
+def acknowledgement(frame: Frame, own_epoch: int = 0) -> FrameReceived:
+    return FrameReceived(frame.issuer, ack(frame, own_epoch))
 
 
 def brought_up(topology: Topology, timing: Timing = TIMING) -> Network:

@@ -29,12 +29,12 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions, content_of
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
-from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
+from testbed.controller.trees import LAYERS, router_tables
+from tests.support.tree_entries import entries_of
+from topos.model import Link, Node, Topology
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
 Graph: TypeAlias = nx.Graph
-#: (the full graph, the links and nodes that are up) -> the table of each node.
-TablesOf: TypeAlias = Callable[[Graph, Graph], dict[int, BroadcastTable]]
 
 
 def graph_of(links: list[tuple[int, int, int]]) -> Graph:
@@ -76,64 +76,21 @@ def interfaces_of(graph: Graph) -> dict[int, dict[int, int]]:
     }
 
 
-def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
-    """Every node's part in the shortest-path trees of `alive`; ties as in `testbed.controller.trees`.
+def tables_of(layer: str, full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
+    """Every node's part in the trees of `alive`, as a controller with this broadcast layer computes it.
 
     Interfaces keep the numbers that they have in the full graph.
     """
-    links = full.number_of_edges()
-    interfaces = interfaces_of(full)
-    weighted = nx.Graph()
-    weighted.add_nodes_from(alive)
-    for u, v, data in alive.edges(data=True):
-        weighted.add_edge(u, v, weight=data["cost"] << links | 1 << data["index"])
-    trees = {source: _shortest_path_tree(weighted, source) for source in sorted(full)}
-    # (root, child) -> the nodes from the child on, on the root's own tree.
-    own = {
-        (root, child): _with_descendants(trees[root], child)
-        for root in trees
-        for child in trees[root].successors(root)
-    }
-    entries: dict[int, list[TreeEntry]] = {node: [] for node in full}
-    numbers: dict[int, dict[tuple[int, frozenset[int]], int]] = {node: {} for node in full}
-    subtrees: dict[int, dict[int, frozenset[int]]] = {node: {} for node in full}
-    for source, tree in trees.items():
-        for node in tree:
-            parent = next(iter(tree.predecessors(node)), None)
-            parent_interface = 0 if parent is None else interfaces[node][parent]
-            below = frozenset(nx.descendants(tree, node))
-            subtrees[node][source] = below | {node}
-            number = numbers[node].setdefault((parent_interface, below), len(numbers[node]))
-            children = tuple(sorted(interfaces[node][child] for child in tree.successors(node)))
-            reusable = tuple(
-                sorted(
-                    interfaces[node][child]
-                    for child in tree.successors(node)
-                    if _with_descendants(tree, child) == own[node, child]
-                )
-            )
-            entries[node].append(TreeEntry(source, parent_interface, children, number, reusable))
-    return {
-        node: with_subtrees(
-            table_of(
-                tuple(sorted((interfaces[node][other], other) for other in alive[node])), tuple(entries[node])
-            ),
-            subtrees[node],
-        )
-        for node in full
-    }
-
-
-def _shortest_path_tree(weighted: nx.Graph, source: int) -> nx.DiGraph:
-    tree = nx.DiGraph()
-    tree.add_node(source)
-    for path in nx.single_source_dijkstra_path(weighted, source).values():
-        nx.add_path(tree, path)
-    return tree
-
-
-def _with_descendants(tree: nx.DiGraph, node: int) -> frozenset[int]:
-    return frozenset({node, *nx.descendants(tree, node)})
+    ports = interfaces_of(full)
+    ordered = sorted(full.edges(data=True), key=lambda edge: edge[2]["index"])
+    links = tuple(
+        Link(index, u, v, ports[u][v], ports[v][u], data["cost"])
+        for index, (u, v, data) in enumerate(ordered)
+    )
+    topology = Topology("graph", tuple(Node(node) for node in range(max(full) + 1)), links)
+    down = frozenset(link.index for link in links if not alive.has_edge(link.u, link.v))
+    missing = frozenset(node.id for node in topology.nodes) - set(full)
+    return router_tables(topology, LAYERS[layer](topology, down, missing), subtrees=True)
 
 
 class Network:
@@ -145,7 +102,7 @@ class Network:
         options: of every router.
         reordering: frames of one link overtake each other at random.
         delivered: (source, seq) -> node -> number of deliveries of the message.
-        tables_of: the broadcast layer: (full graph, what is up) -> each node's table.
+        layer: name of the broadcast layer.
         down: links that are down.
         frames: frames that crossed each directed link, by type.
     """
@@ -171,7 +128,7 @@ class Network:
         self.background: Callable[[], None] | None = None
         self.loss = 0.0
         self.reordering = False
-        self.tables_of: TablesOf = shortest_path_tables
+        self.layer = "spt"
         self.down: tuple[tuple[int, int], ...] = ()
         self._alive = graph.copy()
         self._neighbour = {
@@ -264,7 +221,7 @@ class Network:
             self._queues.pop((u, v), None)
             self._queues.pop((v, u), None)
         self.epoch += 1
-        self.tables = self._tables_of_epoch[self.epoch] = self.tables_of(self.graph, self._alive)
+        self.tables = self._tables_of_epoch[self.epoch] = tables_of(self.layer, self.graph, self._alive)
 
     def tell(self, node: int, kind: FrameType, epoch: int, oldest: int | None = None) -> bool:
         """Hands a router the TABLE or COMMIT of an epoch.

@@ -9,36 +9,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from captures.rundir.epochs import epochs
-from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.frames import COUNTER_BITS, BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import HOST_PORT
-from testbed.controller.distribution import Distribution
+from testbed.controller.distribution import Timing
 from testbed.controller.events import (
-    ComputeTables,
+    Action,
     Event,
     FrameReceived,
-    InstallPipeline,
     Log,
-    PipelineInstalled,
     PortChanged,
-    SendFrame,
     SwitchConnected,
     SwitchDisconnected,
-    TablesComputed,
     Tick,
 )
 from testbed.controller.trees import broadcast_tables, spt_trees
+from tests.support.controller_network import Network, acknowledgement
 from topos.generators import ring
 
 TOPOLOGY = ring(5)
 NODES = [node.id for node in TOPOLOGY.nodes]
 
 
-class LossyNetwork:
+class LossyNetwork(Network):
     """Routers behind links to the controller that lose frames, both ways."""
 
     def __init__(self, seed: int, loss: float) -> None:
-        self.machine = Distribution(TOPOLOGY)
-        self.now = 0.0
+        super().__init__(TOPOLOGY, Timing())
         self.loss = loss
         self.random = random.Random(seed)
         self.incarnation = dict.fromkeys(NODES, 1)
@@ -46,27 +42,16 @@ class LossyNetwork:
         self.had_table: dict[int, set[int]] = {}  # by epoch
         self.committed = dict.fromkeys(NODES, 0)
         self.connected: set[int] = set()
-        self.deaf: set[int] = set()
         self.cut: set[int] = set()
         self.log: list[dict[str, Any]] = []
 
-    def tell(self, *events: Event) -> None:
-        queue = list(events)
-        while queue:
-            for action in self.machine.handle(queue.pop(0), self.now):
-                match action:
-                    case InstallPipeline(node):
-                        queue.append(PipelineInstalled(node))
-                    case ComputeTables(epoch, links, nodes):
-                        tables = broadcast_tables(TOPOLOGY, spt_trees(TOPOLOGY, links, nodes))
-                        queue.append(TablesComputed(epoch, tables))
-                    case SendFrame(node, frame):
-                        queue += self.deliver(node, frame)
-                    case Log(name, fields):
-                        self.log.append({"t_ns": round(self.now * 1e9), "event": name, **fields})
+    def _answer(self, action: Action) -> list[Event]:
+        if isinstance(action, Log):
+            self.log.append({"t_ns": round(self.now * 1e9), "event": action.event, **action.fields})
+        return super()._answer(action)
 
-    def deliver(self, node: int, frame: Frame) -> list[Event]:
-        if node not in self.connected or node in self.deaf | self.cut or self.random.random() < self.loss:
+    def answers(self, node: int, frame: Frame) -> list[Event]:
+        if node not in self.connected or node in self.cut or self.random.random() < self.loss:
             return []
         if frame.seq >> COUNTER_BITS != self.incarnation[node]:
             hello = Frame(FrameType.HELLO, node, 0, 0, 1, Hello(self.incarnation[node]))
@@ -82,19 +67,17 @@ class LossyNetwork:
             assert sources <= self.had_table[frame.epoch]
             assert frame.body.oldest_epoch <= frame.epoch
             self.committed[node] = frame.epoch
-        ack = Frame(FrameType.ACK, node, frame.seq, frame.epoch, 1, Ack(frame.type))
-        return [] if self.random.random() < self.loss else [FrameReceived(node, ack)]
+        return [] if self.random.random() < self.loss else [acknowledgement(frame)]
 
-    def hello(self, node: int, ago: int = 0) -> None:
+    def say_hello(self, node: int, ago: int = 0) -> None:
         """A HELLO comes, of the present start or of one before it."""
         if node in self.connected - self.cut and self.random.random() >= self.loss:
-            body = Hello(max(1, self.incarnation[node] - ago))
-            self.tell(FrameReceived(node, Frame(FrameType.HELLO, node, 0, 0, 1, body)))
+            self.hello(node, max(1, self.incarnation[node] - ago))
 
-    def connect(self, node: int) -> None:
+    def connect_switch(self, node: int) -> None:
         self.connected.add(node)
         self.cut.discard(node)  # a switch that connects describes all its ports as up
-        self.tell(SwitchConnected(node, frozenset({HOST_PORT, *TOPOLOGY.neighbours(node)})))
+        self.tell(SwitchConnected(node, self.ports(node)))
 
     def set_node(self, node: int, up: bool) -> None:
         """Disconnects a router from its switch or connects it."""
@@ -109,7 +92,7 @@ class LossyNetwork:
             self.tell(Tick())
             for node in NODES:
                 if not self.tables[node]:
-                    self.hello(node)
+                    self.say_hello(node)
 
 
 STEPS = st.lists(
@@ -134,7 +117,7 @@ def test_every_live_router_ends_in_the_same_right_epoch(
 ) -> None:
     network = LossyNetwork(seed, loss)
     for node in NODES:
-        network.connect(node)
+        network.connect_switch(node)
     down_links: set[int] = set()
     in_use = 0  # the newest epoch that any router was using at a restart
     for kind, number, up in steps:
@@ -143,7 +126,7 @@ def test_every_live_router_ends_in_the_same_right_epoch(
             (down_links.discard if up else down_links.add)(number)
             network.tell(PortChanged(link.u, link.u_port, up))
         elif kind == "switch" and up and number not in network.connected:
-            network.connect(number)
+            network.connect_switch(number)
             link = next(link for link in TOPOLOGY.links if link.u == number)
             down_links.discard(link.index)  # a switch that connects describes all its ports as up
         elif kind == "switch" and not up:
@@ -157,14 +140,14 @@ def test_every_live_router_ends_in_the_same_right_epoch(
         elif kind == "node" and number in network.connected:
             network.set_node(number, up)
         elif kind == "replay":
-            network.hello(number, 1 + up)
+            network.say_hello(number, 1 + up)
         elif kind == "hears":
             (network.deaf.discard if up else network.deaf.add)(number)
         else:
             network.advance(number / 4)
     for node in NODES:
         if node not in network.connected:
-            network.connect(node)
+            network.connect_switch(node)
             down_links -= {link.index for link in TOPOLOGY.links if link.u == node}
     network.loss = 0.0
     network.deaf.clear()

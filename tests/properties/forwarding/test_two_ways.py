@@ -31,7 +31,7 @@ from tests.support.fuzz import cases
 from tests.support.mutated_frames import mutated
 from tests.support.packets import ethernet
 from tests.support.predicate_cases import PREDICATES, SEEDS
-from tests.support.protocol_network import random_graph, shortest_path_tables
+from tests.support.protocol_network import random_graph, tables_of
 from tests.support.two_ways import MTU, CompiledRouter, CoreRouter
 
 NODE, NODES = 0, 7
@@ -82,7 +82,7 @@ def _sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def _begin(router: CoreRouter, *plays: Play) -> None:
     """Lets a router of two commit epoch 1; then come `plays`."""
-    table = _control(FrameType.TABLE, 1, shortest_path_tables(PATH, PATH)[NODE])
+    table = _control(FrameType.TABLE, 1, tables_of("spt", PATH, PATH)[NODE])
     for play in (table, _control(FrameType.COMMIT, 1, Commit(1)), *plays):
         play(router, 0.0)
 
@@ -228,7 +228,7 @@ def test_an_outstanding_sr_leaves_messages_to_compiled_code(options: str) -> Non
     given = replace(OPTIONS[options], sr_timeout_s=4.0)
     with tempfile.TemporaryDirectory() as folder:
         router = CompiledRouter(NODE, given, Path(folder) / "compiled")
-        steps = [_control(FrameType.TABLE, 1, shortest_path_tables(full, full)[NODE])]
+        steps = [_control(FrameType.TABLE, 1, tables_of("spt", full, full)[NODE])]
         steps.append(_control(FrameType.COMMIT, 1, Commit(1)))
         for issuer in range(1, NODES):
             frame = Frame(FrameType.RA, issuer, 1, 1, 9, EVERYTHING)
@@ -260,7 +260,7 @@ def _story(rng: random.Random, predicates: list[Predicate]) -> Iterator[Play]:
             alive = full.copy()
             if epoch > 1 and len(neighbours) > 1:
                 alive.remove_edge(NODE, rng.choice(neighbours))
-            table = shortest_path_tables(full, alive)[NODE]
+            table = tables_of("spt", full, alive)[NODE]
             yield _control(FrameType.TABLE, epoch, table)
             if rng.random() < 0.9:
                 yield _control(FrameType.COMMIT, epoch, Commit(max(1, epoch - 1)))

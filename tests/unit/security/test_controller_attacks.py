@@ -16,24 +16,15 @@ from router.security.guard import make_guard
 from router.security.signatures import PublicKeys, Signer
 from router.wire.authentication import covered
 from router.wire.codec import encode, read_frame
-from router.wire.frames import COUNTER_BITS, Ack, Frame, FrameType, Hello
-from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, HOST_PORT, node_address
+from router.wire.frames import COUNTER_BITS, Frame, FrameType, Hello
+from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from router.wire.intake import FrameIntake, RefusedError
-from testbed.controller.distribution import Distribution, Timing
 from testbed.controller.events import (
-    ComputeTables,
     Event,
     FrameReceived,
-    InstallPipeline,
-    Log,
-    PipelineInstalled,
     PortChanged,
-    SendFrame,
-    SwitchConnected,
-    TablesComputed,
-    Tick,
 )
-from testbed.controller.trees import broadcast_tables, spt_trees
+from tests.support.controller_network import TIMING, Network, ack
 from tests.support.guarded import (
     INCARNATION,
     RING,
@@ -50,77 +41,50 @@ from topos.generators import line
 
 MODES = ("off", "mac", "signed")
 VICTIM, ROGUE = 2, 1
-TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, patience_s=5.0)
 
 
-class Court:
+class Court(Network):
     """A controller of three routers behind the intake of its frames; routers that are not deaf answer."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
         signs = mode == "signed"
-        floor = INCARNATION << COUNTER_BITS
-        verifier = PublicKeys(public_keys(), floor) if signs else None
-        self.topology = line(3)
-        self.machine = Distribution(self.topology, TIMING, verifier=verifier)
+        verifier = PublicKeys(public_keys(), INCARNATION << COUNTER_BITS) if signs else None
+        super().__init__(line(3), verifier=verifier)
         self.receiver = None if mode == "off" else guard(CONTROLLER_SOURCE)
         self.intake = FrameIntake(read_frame, guard=self.receiver)
         self._routers = [router_guard(node, signs=signs) for node in range(3)]
         #: The incarnations of the routers, which answer a frame that names another with a HELLO.
         self.starts = dict.fromkeys(range(3), INCARNATION)
         self.hellos = 100
-        self.now = 0.0
-        self.deaf: set[int] = set()
-        self.sent: list[Frame] = []
-        self.logged: list[Log] = []
-        for node in range(3):
-            ports = frozenset({HOST_PORT, *self.topology.neighbours(node)})
-            self.handle(SwitchConnected(node, ports))
-        self.advance(1.0)
-        for node in range(3):
-            self.say(node, hello(node, INCARNATION, 1))
+        self.bring_up()
         assert self.epochs() == [1]
 
-    def handle(self, event: Event) -> None:
-        for action in self.machine.handle(event, self.now):
-            match action:
-                case InstallPipeline(node):
-                    self.handle(PipelineInstalled(node))
-                case ComputeTables(epoch, links, nodes):
-                    trees = spt_trees(self.topology, links, nodes)
-                    self.handle(TablesComputed(epoch, broadcast_tables(self.topology, trees)))
-                case SendFrame(node, frame):
-                    self.sent.append(frame)
-                    if node in self.deaf:
-                        continue
-                    if frame.seq >> COUNTER_BITS == self.starts[node]:
-                        self.say(node, ack(frame))
-                    else:
-                        self.hellos += 1
-                        self.say(node, hello(node, self.starts[node], self.hellos))
-                case Log():
-                    self.logged.append(action)
+    def hello(self, node: int, incarnation: int = INCARNATION) -> None:
+        self.say(node, hello(node, incarnation, 1))
 
-    def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        while (due := self.machine.next_deadline()) is not None and due <= end:
-            self.now = due
-            self.handle(Tick())
-        self.now = end
+    def answers(self, node: int, frame: Frame) -> list[Event]:
+        if frame.seq >> COUNTER_BITS == self.starts[node]:
+            return self._said(node, ack(frame))
+        self.hellos += 1
+        return self._said(node, hello(node, self.starts[node], self.hellos))
 
     def say(self, node: int, frame: Frame) -> None:
         """A router sends the controller a frame of its own."""
+        self.tell(*self._said(node, frame))
+
+    def _said(self, node: int, frame: Frame) -> list[Event]:
         address = node_address(node)
         if self.mode == "off":
-            self._take(node, head(CONTROLLER_DESTINATION, address) + encode(frame))
-            return
+            return self._taken(node, head(CONTROLLER_DESTINATION, address) + encode(frame))
         sender = self._routers[node]
-        for data in sealed(sender, CONTROLLER_DESTINATION, address, frame, [CONTROLLER_SOURCE]):
-            self._take(node, data)
+        sent = sealed(sender, CONTROLLER_DESTINATION, address, frame, [CONTROLLER_SOURCE])
+        return [event for data in sent for event in self._taken(node, data)]
 
     def outside(self, frame: Frame) -> None:
         """An outsider sends a frame in the name of the victim."""
-        self._take(VICTIM, head(CONTROLLER_DESTINATION, node_address(VICTIM)) + encode(frame))
+        data = head(CONTROLLER_DESTINATION, node_address(VICTIM)) + encode(frame)
+        self.tell(*self._taken(VICTIM, data))
 
     def inside(self, frame: Frame) -> None:
         """An insider sends a frame, signed or not, in the name of the victim."""
@@ -130,23 +94,23 @@ class Court:
         header = head(CONTROLLER_DESTINATION, node_address(VICTIM))
         # It derives the key of the victim, and counts on as the victim does.
         for data in self._routers[VICTIM].frames(header, frame, [CONTROLLER_SOURCE], 1500):
-            self._take(VICTIM, data)
+            self.tell(*self._taken(VICTIM, data))
 
-    def _take(self, node: int, data: bytes) -> None:
+    def _taken(self, node: int, data: bytes) -> list[Event]:
         taken = self.intake.take(data, self.now, expected=node)
-        if taken is not None:
-            self.handle(FrameReceived(node, taken[1]))
+        return [] if taken is None else [FrameReceived(node, taken[1])]
+
+    def last(self, node: int) -> Frame:
+        """The last frame that the controller has sent a router."""
+        return [sent.frame for sent in self.sent if sent.node == node][-1]
 
     def break_link(self) -> None:
         """A link goes down, which makes an epoch."""
-        self.handle(PortChanged(0, next(iter(self.topology.neighbours(0))), up=False))
+        self.tell(PortChanged(0, next(iter(self.topology.neighbours(0))), up=False))
         self.advance(1.0)
 
     def epochs(self) -> list[object]:
-        return [log.fields["epoch"] for log in self.logged if log.event == "committed"]
-
-    def events(self, name: str) -> int:
-        return sum(log.event == name for log in self.logged)
+        return [each["epoch"] for each in self.events("committed")]
 
     def counted(self) -> dict[str, int]:
         return {**self.intake.dropped, **self.machine.rejected}
@@ -163,11 +127,6 @@ def hello(node: int, incarnation: int, number: int) -> Frame:
     return Frame(FrameType.HELLO, node, number, 0, 1, Hello(incarnation))
 
 
-def ack(frame: Frame) -> Frame:
-    """The ACK of a router that takes a frame of the controller."""
-    return Frame(FrameType.ACK, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type))
-
-
 def rogue_signed(frame: Frame) -> Frame:
     return replace(frame, signature=Signer(ROGUE, private_key(ROGUE))._key.sign(covered(frame)))
 
@@ -182,7 +141,7 @@ def forge_acks(court: Court, *, inside: bool, signs: bool) -> None:
     court.deaf = {VICTIM}
     court.break_link()
     for _ in range(2):
-        forged = ack([frame for frame in court.sent if frame.issuer == VICTIM][-1])
+        forged = ack(court.last(VICTIM))
         forged = rogue_signed(forged) if signs else forged
         (court.inside if inside else court.outside)(forged)
     court.advance(0.5)
@@ -228,7 +187,7 @@ def test_a_hello_in_the_name_of_another_router(mode: str, signs: bool) -> None:
     court.inside(rogue_signed(forged) if signs else forged)
     court.break_link()
     court.advance(2 * TIMING.settle_s)
-    assert (court.epochs(), court.events("router_unresponsive")) == ([1, 2], 0)
+    assert (court.epochs(), len(court.events("router_unresponsive"))) == ([1, 2], 0)
     reason = "bad_signature" if signs else "unsigned"
     if signs:
         hold("forged HELLO", "insider", mode, False, court.counted())
@@ -243,13 +202,16 @@ def test_a_router_whose_start_was_forged_and_answered_for_is_brought_back(mode: 
     court = Court(mode)
     court.deaf = {VICTIM}
     court.inside(rogue_signed(hello(VICTIM, INCARNATION + 5, 1)))
-    court.inside(rogue_signed(ack(court.sent[-1])))
+    court.inside(rogue_signed(ack(court.sent[-1].frame)))
     court.deaf = set()
     court.break_link()
     court.advance(1.0)
-    assert (court.events("router_unresponsive"), court.events("hello")) == (0, 3 if mode == "signed" else 5)
+    assert (len(court.events("router_unresponsive")), len(court.events("hello"))) == (
+        0,
+        3 if mode == "signed" else 5,
+    )
     hold("answered HELLO", "insider", mode, court.epochs()[-1] == 3, court.counted())
-    assert court.sent[-1].seq >> COUNTER_BITS == INCARNATION
+    assert court.sent[-1].frame.seq >> COUNTER_BITS == INCARNATION
 
 
 @pytest.mark.attack("one frame in a while")
@@ -259,11 +221,11 @@ def test_a_rogue_that_answers_now_and_then_lets_the_others_be_repaired(mode: str
     court.deaf = {ROGUE}
     for up in (False, True) * 10:
         before = len(court.epochs())
-        court.handle(PortChanged(0, 1, up))
+        court.tell(PortChanged(0, 1, up))
         court.advance(TIMING.patience_s + 3 * TIMING.settle_s)
         assert len(court.epochs()) > before
         court.advance(30.0)
-        court.say(ROGUE, ack([frame for frame in court.sent if frame.issuer == ROGUE][-1]))
+        court.say(ROGUE, ack(court.last(ROGUE)))
     hold("one frame in a while", "insider", mode, True)
 
 
@@ -296,7 +258,7 @@ def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
     court.starts[VICTIM] += 3
     court.deaf = {VICTIM}
     court.say(VICTIM, hello(VICTIM, INCARNATION + 3, 1))
-    question = court.sent[-1]
+    question = court.sent[-1].frame
     court.inside(kept(mode, hello(VICTIM, INCARNATION, 2)))
     court.say(VICTIM, ack(question))
     court.deaf = set()
@@ -316,20 +278,20 @@ def test_a_hello_of_before_a_restart_that_an_insider_repeats(mode: str) -> None:
 def test_an_acknowledgement_that_is_repeated_brings_nobody_back(mode: str) -> None:
     """The victim was given up; its ACK of an earlier frame says nothing of the present."""
     court = Court(mode)
-    old = genuine(ack([frame for frame in court.sent if frame.issuer == VICTIM][-1]))
+    old = genuine(ack(court.last(VICTIM)))
     court.deaf = {VICTIM}
     court.break_link()
     court.advance(15.0)
-    assert court.events("router_unresponsive") == 1
+    assert len(court.events("router_unresponsive")) == 1
     before = court.epochs()
     for _ in range(100):
         court.inside(old if mode == "signed" else replace(old, signature=b"", received=None))
         court.advance(0.5)
-    assert court.events("router_responsive") == 0
+    assert len(court.events("router_responsive")) == 0
     hold("repeated ACK", "insider", mode, court.epochs() != before, court.counted())
     court.deaf = set()
     court.advance(5.0)
-    assert court.events("router_responsive") == 1
+    assert len(court.events("router_responsive")) == 1
 
 
 @pytest.mark.attack("forged HELLO")
