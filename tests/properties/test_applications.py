@@ -12,8 +12,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.services.exhaustive import FEW_FILTERS, ApplicationPredicates, Subscriptions
-from tests.support.predicate_cases import PREDICATES
-from tests.support.pull_cases import selected
+from tests.support.network_cases import PREDICATES, selected
 
 #: Application; then a predicate to declare, one to subscribe to, or which of its subscriptions to revoke.
 STEPS = st.lists(

@@ -36,9 +36,8 @@ from router.recording.replay import check, describe, states_at
 from router.wire.frames import FrameType
 from tests.support.attention_network import ANY_OPTIONS, AttentionNetwork
 from tests.support.attention_network import play as play_attention
-from tests.support.predicate_cases import PREDICATES, SEEDS
+from tests.support.network_cases import PREDICATES, SEEDS, STEPS, Steps, World, play, worlds
 from tests.support.protocol_network import Graph, Network, random_graph
-from tests.support.pull_cases import STEPS, play
 from tests.support.router_tables import predicates_of
 
 EPOCH_NS = 10**18
@@ -142,24 +141,11 @@ def a_folder() -> Iterator[Path]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    SEEDS,
-    st.integers(2, 7),
-    st.integers(0, 6),
-    STEPS,
-    PREDICATES,
-    st.booleans(),
-    st.sampled_from(VARIANTS),
-)
+@given(worlds(most=7, extra=6), STEPS, PREDICATES, st.booleans(), st.sampled_from(VARIANTS))
 def test_a_replay_answers_as_the_router_did(
-    seed: int,
-    nodes: int,
-    extra: int,
-    steps: list[tuple[int, Predicate | None]],
-    held: Predicate,
-    ends: bool,
-    options: RouterOptions,
+    world: World, steps: Steps, held: Predicate, ends: bool, options: RouterOptions
 ) -> None:
+    seed, nodes, extra = world
     rng = random.Random(seed)
     graph = random_graph(rng, nodes, extra)
     with a_folder() as folder:

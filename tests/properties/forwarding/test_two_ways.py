@@ -29,8 +29,8 @@ from router.wire.frames import Body, Commit, Frame, FrameType, SenderRequest
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION
 from tests.support.fuzz import cases
 from tests.support.mutated_frames import mutated
+from tests.support.network_cases import PREDICATES, SEEDS
 from tests.support.packets import ethernet
-from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import random_graph, tables_of
 from tests.support.two_ways import MTU, CompiledRouter, CoreRouter
 

@@ -14,8 +14,8 @@ from router.wire.frames import FrameType
 from tests.bench import adversary
 from tests.support.adversary import attack, first_wrong_delivery, random_predicate
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import SEEDS
-from tests.support.protocol_network import Network, graph_of, integer, one, random_graph
+from tests.support.network_cases import SEEDS, World, worlds
+from tests.support.protocol_network import Network, graph_of, integer, one
 from tests.support.schemes import EXACT_SCHEMES
 
 
@@ -55,14 +55,11 @@ def test_an_advertisement_overtaken_on_another_epoch_s_tree_is_not_missed_on_its
 
 
 @settings(max_examples=cases(300), deadline=None)
-@given(SEEDS, st.integers(3, 9), st.integers(0, 3), st.integers(1, 5), st.booleans())
-def test_every_receiver_within_the_hop_limit_is_reached(
-    seed: int, nodes: int, extra: int, hop_limit: int, asks: bool
-) -> None:
+@given(worlds(3, 9, 3), st.integers(1, 5), st.booleans())
+def test_every_receiver_within_the_hop_limit_is_reached(world: World, hop_limit: int, asks: bool) -> None:
     """Few predicates, so that advertisements of near and far receivers cover each other."""
-    rng = random.Random(seed)
-    network = Network(random_graph(rng, nodes, extra), RouterOptions(hop_limit=hop_limit), seed)
-    network.new_epoch()
+    rng, nodes = random.Random(world.seed), world.nodes
+    network = world.network(RouterOptions(hop_limit=hop_limit))
     predicates = [random_predicate(rng) for _ in range(2)]
     for _ in range(2 * nodes):
         network.set_predicate(rng.randrange(nodes), rng.choice(predicates))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,36 +11,33 @@ from router.predicates.model import Filter, Message, Predicate, matches
 from router.protocol.options import CONTENTS, RouterOptions
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
-from tests.support.protocol_network import Network, random_graph
-from tests.support.pull_cases import OPTIONS, STEPS, behind, play
+from tests.support.network_cases import (
+    CHANGES,
+    MESSAGE_LISTS,
+    MESSAGES,
+    OPTIONS,
+    PREDICATES,
+    STEPS,
+    Steps,
+    World,
+    ask_once,
+    behind,
+    expect_exact_delivery,
+    settled,
+    worlds,
+)
+from tests.support.protocol_network import Network
 from tests.support.router_tables import predicates_of
-
-CHANGES = st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=12)
 
 
 @settings(max_examples=cases(60), deadline=None)
-@given(SEEDS, st.integers(2, 8), st.integers(0, 6), CHANGES, st.lists(MESSAGES, min_size=1, max_size=3))
+@given(worlds(extra=6), CHANGES, MESSAGE_LISTS)
 def test_deliveries_are_the_same_under_every_content(
-    seed: int,
-    nodes: int,
-    extra: int,
-    changes: list[tuple[int, Predicate]],
-    messages: list[Message],
+    world: World, changes: Steps, messages: list[Message]
 ) -> None:
     delivered = []
     for covering in CONTENTS:
-        network = Network(
-            random_graph(random.Random(seed), nodes, extra),
-            RouterOptions(covering=covering),
-            seed,
-            "counting",
-        )
-        network.new_epoch()
-        for node, predicate in changes:
-            network.set_predicate(node % nodes, predicate)
-            network.some_steps()
-        network.settle()
+        network = settled(world.network(RouterOptions(covering=covering), "counting"), changes)
         expect_exact_delivery(network, messages)
         delivered.append(network.delivered)
     assert all(each == delivered[0] for each in delivered)
@@ -67,36 +64,19 @@ def expect_declared_filters(network: Network) -> None:
 
 
 @settings(max_examples=cases(80), deadline=None)
-@given(SEEDS, st.integers(2, 8), st.integers(0, 6), st.lists(PREDICATES, min_size=8, max_size=8))
+@given(worlds(extra=6), st.lists(PREDICATES, min_size=8, max_size=8))
 def test_advertisements_alone_leave_exactly_the_declared_filters(
-    seed: int, nodes: int, extra: int, predicates: list[Predicate]
+    world: World, predicates: list[Predicate]
 ) -> None:
-    network = Network(random_graph(random.Random(seed), nodes, extra), RouterOptions(covering="none"), seed)
-    network.new_epoch()
-    for node, predicate in zip(range(nodes), predicates, strict=False):
-        network.set_predicate(node, predicate)
-        network.some_steps()
-    network.settle()
-    expect_declared_filters(network)
+    network = world.network(RouterOptions(covering="none"))
+    expect_declared_filters(settled(network, list(enumerate(predicates[: world.nodes]))))
 
 
 @settings(max_examples=cases(80), deadline=None)
-@given(SEEDS, st.integers(2, 8), st.integers(0, 6), STEPS)
-def test_a_round_of_requests_leaves_exactly_the_declared_filters(
-    seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]]
-) -> None:
-    options = RouterOptions(
-        sr_timeout_s=OPTIONS.sr_timeout_s, ur_freshness_s=OPTIONS.ur_freshness_s, covering="none"
-    )
-    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
-    network.new_epoch()
-    play(network, steps)
-    network.settle()
-    network.now += OPTIONS.ur_freshness_s + 0.1
-    for node in network.rng.sample(range(nodes), nodes):
-        network.request_update(node)
-        network.some_steps()
-    network.settle()
+@given(worlds(extra=6), STEPS)
+def test_a_round_of_requests_leaves_exactly_the_declared_filters(world: World, steps: Steps) -> None:
+    network = settled(world.network(replace(OPTIONS, covering="none")), steps)
+    ask_once(network)
     expect_declared_filters(network)
 
 

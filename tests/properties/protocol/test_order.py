@@ -20,9 +20,8 @@ from router.protocol.schemes.identified import Identified
 from router.wire.frames import Frame
 from tests.support.adversary import first_wrong_delivery, random_predicate
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import SEEDS
+from tests.support.network_cases import OPTIONS, SEEDS, play, table_errors
 from tests.support.protocol_network import Network, random_graph
-from tests.support.pull_cases import OPTIONS, play, table_errors
 from tests.support.schemes import EXACT_SCHEMES
 
 #: The schemes whose tables have predicates by interface, which RAs widen and URs replace.

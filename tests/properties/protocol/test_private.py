@@ -21,11 +21,10 @@ from router.wire.frames import Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.encoded_cases import covers, encoder
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS
+from tests.support.network_cases import CHANGES, MESSAGES, World, worlds
 from tests.support.protocol_network import Network, random_graph
 from tests.support.schemes import EXACT_SCHEMES
 
-CHANGES = st.lists(st.tuples(st.integers(0, 5), PREDICATES), max_size=8)
 #: Small sets, so that there are false positives.
 PARAMETERS = (
     EncodingParameters(),
@@ -41,9 +40,8 @@ class PrivateNetwork(Network):
         opened: the deliveries that members accepted: (source, seq) -> nodes.
     """
 
-    def __init__(
-        self, seed: int, nodes: int, extra: int, scheme: str, parameters: EncodingParameters
-    ) -> None:
+    def __init__(self, world: World, scheme: str, parameters: EncodingParameters) -> None:
+        seed, nodes, extra = world
         rng = random.Random(seed)
         ring = KeyRing.new(parameters, rng.randbytes)
         self.ring = ring
@@ -51,6 +49,7 @@ class PrivateNetwork(Network):
         self.opened: dict[tuple[int, int], set[int]] = {}
         options = RouterOptions(scheme=scheme, privacy="bloom")
         super().__init__(random_graph(random.Random(seed), nodes, extra), options, seed)
+        self.new_epoch()
 
     def declare(self, node: int, predicate: Predicate) -> None:
         self.set_predicate(node, self.members[node].set_predicate(predicate))
@@ -73,18 +72,15 @@ class PrivateNetwork(Network):
 
 @pytest.mark.parametrize("scheme", EXACT_SCHEMES)
 @settings(max_examples=cases(12), deadline=None)
-@given(SEEDS, st.integers(2, 6), st.integers(0, 4), st.sampled_from(PARAMETERS), CHANGES, MESSAGES)
+@given(worlds(most=6, extra=4), st.sampled_from(PARAMETERS), CHANGES, MESSAGES)
 def test_members_accept_what_a_plain_network_delivers(
     scheme: str,
-    seed: int,
-    nodes: int,
-    extra: int,
+    world: World,
     parameters: EncodingParameters,
     changes: list[tuple[int, Predicate]],
     message: Message,
 ) -> None:
-    network = PrivateNetwork(seed, nodes, extra, scheme, parameters)
-    network.new_epoch()
+    nodes, network = world.nodes, PrivateNetwork(world, scheme, parameters)
     predicates: dict[int, Predicate] = {}
     for node, predicate in changes:
         predicates[node % nodes] = predicate
@@ -99,13 +95,12 @@ def test_members_accept_what_a_plain_network_delivers(
 
 
 @settings(max_examples=cases(25), deadline=None)
-@given(SEEDS, st.integers(2, 6), st.integers(0, 4), CHANGES, MESSAGES)
+@given(worlds(most=6, extra=4), CHANGES, MESSAGES)
 def test_rotation_of_the_key_loses_no_message(
-    seed: int, nodes: int, extra: int, changes: list[tuple[int, Predicate]], message: Message
+    world: World, changes: list[tuple[int, Predicate]], message: Message
 ) -> None:
     """Members get each key file one after the other, in any order; messages go out all the time."""
-    network = PrivateNetwork(seed, nodes, extra, "pif", EncodingParameters(bits=64, hashes=3))
-    network.new_epoch()
+    nodes, network = world.nodes, PrivateNetwork(world, "pif", EncodingParameters(bits=64, hashes=3))
     predicates = {node % nodes: predicate for node, predicate in changes}
     for node, predicate in predicates.items():
         network.declare(node, predicate)
@@ -132,8 +127,7 @@ def only(text: str) -> Filter:
 
 
 def network_of_two() -> PrivateNetwork:
-    network = PrivateNetwork(1, 2, 0, "pif", EncodingParameters())
-    network.new_epoch()
+    network = PrivateNetwork(World(1, 2, 0), "pif", EncodingParameters())
     network.settle()
     return network
 
@@ -160,8 +154,7 @@ def test_a_message_of_too_many_bits_is_dropped_on_its_way() -> None:
 
 
 def test_routers_of_a_plain_network_drop_and_count_private_frames() -> None:
-    network = Network(random_graph(random.Random(1), 2, 0), RouterOptions(), 1)
-    network.new_epoch()
+    network = World(1, 2, 0).network(RouterOptions())
     maker = encoder()
     frame = Frame(FrameType.XRA, 0, 1 << 32, network.epoch, 8, BloomPredicate((maker.filter(only("a = 1")),)))
     assert decode(encode(frame)) == frame
@@ -171,8 +164,7 @@ def test_routers_of_a_plain_network_drop_and_count_private_frames() -> None:
 
 def test_a_heavy_predicate_is_widened_and_loses_nobody() -> None:
     options = RouterOptions(privacy="bloom", predicate_filters=3)
-    network = Network(random_graph(random.Random(1), 2, 0), options, 1)
-    network.new_epoch()
+    network = World(1, 2, 0).network(options)
     maker = encoder()
     wide = BloomPredicate(maker.filter(only(f"a = 1 and b = {number}")) for number in range(10))
     # Its own router would refuse an application so wide a predicate; a rogue's neighbour gets it anyway.

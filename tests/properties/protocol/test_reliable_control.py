@@ -9,11 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message, Operator, Predicate, matches
+from router.predicates.model import Message, Operator, matches
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
+from tests.support.network_cases import (
+    CHANGES,
+    MESSAGE_LISTS,
+    OPTIONS,
+    STEPS,
+    Steps,
+    World,
+    expect_exact_delivery,
+    play,
+    settled,
+    table_errors,
+    worlds,
+)
 from tests.support.protocol_network import Network, integer, one, random_graph
-from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 from tests.support.schemes import EXACT_SCHEMES
 
 _RATES = (0.05, 0.1, 0.2)
@@ -23,55 +34,29 @@ _RELIABLE = replace(OPTIONS, reliable_control=True)
 
 @pytest.mark.parametrize("scheme", ["pif", "pif-classes"])
 @settings(max_examples=cases(100), deadline=None)
-@given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS, _LOSSES, st.booleans())
+@given(worlds(), STEPS, _LOSSES, st.booleans())
 def test_no_receiver_is_missing_from_a_table_after_losses(
-    scheme: str,
-    seed: int,
-    nodes: int,
-    extra: int,
-    steps: list[tuple[int, Predicate | None]],
-    loss: float,
-    reuse: bool,
+    scheme: str, world: World, steps: Steps, loss: float, reuse: bool
 ) -> None:
     """Predicates change and routers ask, while frames and RECEIPTs are lost and overtake each other."""
-    options = replace(_RELIABLE, scheme=scheme, ur_reuse=reuse)
-    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network = world.network(replace(_RELIABLE, scheme=scheme, ur_reuse=reuse))
     network.loss, network.reordering = loss, True
-    network.new_epoch()
-    play(network, steps)
-    network.settle()
-    assert table_errors(network, exact=False) == []
+    assert table_errors(settled(network, steps), exact=False) == []
 
 
 @pytest.mark.parametrize("scheme", EXACT_SCHEMES)
 @settings(max_examples=cases(30), deadline=None)
-@given(
-    SEEDS,
-    st.integers(2, 7),
-    st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
-    st.lists(MESSAGES, min_size=1, max_size=2),
-    _LOSSES,
-)
+@given(worlds(most=7), CHANGES, CHANGES, MESSAGE_LISTS, _LOSSES)
 def test_every_receiver_gets_messages_after_losses_and_changes_of_the_network(
-    scheme: str,
-    seed: int,
-    nodes: int,
-    changes: list[tuple[int, Predicate]],
-    messages: list[Message],
-    loss: float,
+    scheme: str, world: World, changes: Steps, later: Steps, messages: list[Message], loss: float
 ) -> None:
     """A link fails and returns and a router restarts while a part of the control frames is lost."""
-    options = replace(_RELIABLE, scheme=scheme)
-    network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
+    network = world.network(replace(_RELIABLE, scheme=scheme))
     network.loss = loss
-    network.new_epoch()
-    link = network.rng.choice(sorted(network.graph.edges))
-    for number, (node, predicate) in enumerate(changes):
-        network.set_predicate(node % nodes, predicate)
-        network.some_steps()
-        if number == len(changes) // 2:
-            network.new_epoch((link,))
-            network.restart(network.rng.randrange(nodes))
+    play(network, changes)
+    network.new_epoch((network.rng.choice(sorted(network.graph.edges)),))
+    network.restart(network.rng.randrange(world.nodes))
+    play(network, later)
     network.new_epoch()
     network.settle()
     network.loss = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -15,13 +16,20 @@ from router.protocol.options import RouterOptions
 from router.protocol.schemes.base import TablePart
 from router.wire.frames import FrameType
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS
-from tests.support.protocol_network import Graph, Network, graph_of, integer, one, random_graph
+from tests.support.network_cases import (
+    CHANGES,
+    MESSAGES,
+    OPTIONS,
+    Steps,
+    World,
+    ask_once,
+    play,
+    settled,
+    worlds,
+)
+from tests.support.protocol_network import Graph, Network, graph_of, integer, one
 
 MINIMAL = ("psf", "ips", "drp")
-CHANGES = st.lists(st.tuples(st.integers(0, 7), PREDICATES), min_size=1, max_size=12)
-
-
 #: More links than any network of these tests has.
 LINKS = 64
 
@@ -56,83 +64,61 @@ def expect_minimal(network: Network, message: Message) -> None:
 
 @pytest.mark.parametrize("scheme", MINIMAL)
 @settings(max_examples=cases(40), deadline=None)
-@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES)
+@given(worlds(3), CHANGES, MESSAGES)
 def test_a_message_crosses_the_paths_to_its_receivers_and_no_other_link(
-    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message
+    scheme: str, world: World, changes: Steps, message: Message
 ) -> None:
     """Also when predicates were narrowed and withdrawn, without SRs, and on the trees of another epoch."""
-    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-        network.some_steps()
+    network = world.network(RouterOptions(scheme=scheme))
+    for change in changes:
+        play(network, [change])
         if network.rng.random() < 0.3:
-            network.send(network.rng.randrange(nodes), message)
-    network.settle()
-    expect_minimal(network, message)
-    network.new_epoch(down=(network.rng.choice(sorted(network.graph.edges)),))
-    network.settle()
-    expect_minimal(network, message)
-    network.new_epoch()
-    network.settle()
-    expect_minimal(network, message)
+            network.send(network.rng.randrange(world.nodes), message)
+    for down in (None, (network.rng.choice(sorted(network.graph.edges)),), ()):
+        if down is not None:
+            network.new_epoch(down)
+        network.settle()
+        expect_minimal(network, message)
 
 
 @settings(max_examples=cases(40), deadline=None)
-@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES, st.booleans())
+@given(worlds(3), CHANGES, MESSAGES, st.booleans())
 def test_pif_classes_is_minimal_when_urs_have_replaced_what_ras_widened(
-    seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message, reuse: bool
+    world: World, changes: Steps, message: Message, reuse: bool
 ) -> None:
-    options = RouterOptions(scheme="pif-classes", ur_reuse=reuse, sr_timeout_s=1.0)
-    network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-        network.some_steps()
-    network.settle()
-    for down in ((), (network.rng.choice(sorted(network.graph.edges)),)):
-        if down:
-            network.new_epoch(down=down)
+    options = replace(OPTIONS, scheme="pif-classes", ur_reuse=reuse)
+    network = settled(world.network(options), changes)
+    for down in (None, (network.rng.choice(sorted(network.graph.edges)),)):
+        if down is not None:
+            network.new_epoch(down)
             network.settle()
-        network.now += options.ur_freshness_s + 0.1
-        for node in network.routers:
-            network.request_update(node)
-            network.settle()
+        ask_once(network)
         expect_minimal(network, message)
 
 
 @pytest.mark.parametrize("scheme", MINIMAL)
 @settings(max_examples=cases(20), deadline=None)
-@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES)
+@given(worlds(3), CHANGES, MESSAGES)
 def test_a_restarted_router_withdraws_what_it_advertised_before(
-    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message
+    scheme: str, world: World, changes: Steps, message: Message
 ) -> None:
-    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-    network.settle()
-    network.restart(network.rng.randrange(nodes))
+    network = settled(world.network(RouterOptions(scheme=scheme)), changes)
+    network.restart(network.rng.randrange(world.nodes))
     network.settle()
     expect_minimal(network, message)
 
 
 @pytest.mark.parametrize("scheme", MINIMAL)
 @settings(max_examples=cases(20), deadline=None)
-@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES, st.sampled_from([0.3, 1.0]))
+@given(worlds(3), CHANGES, CHANGES, MESSAGES, st.sampled_from([0.3, 1.0]))
 def test_the_next_epoch_repairs_what_was_lost(
-    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message, loss: float
+    scheme: str, world: World, changes: Steps, later: Steps, message: Message, loss: float
 ) -> None:
     """Also the withdrawal of a restarted router, which advertises nothing else."""
-    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
-    network.new_epoch()
-    for number, (node, predicate) in enumerate(changes):
-        if number == len(changes) // 2:
-            network.settle()
-            network.loss, network.reordering = loss, True
-        network.set_predicate(node % nodes, predicate)
-        network.some_steps()
-    network.restart(network.rng.randrange(nodes))
+    network = settled(world.network(RouterOptions(scheme=scheme)), changes)
+    network.loss, network.reordering = loss, True
+    play(network, later)
+    network.restart(network.rng.randrange(world.nodes))
     network.settle()
     network.loss, network.reordering = 0.0, False
     network.new_epoch()
@@ -159,13 +145,12 @@ def _copies(own: tuple[int, ...] | None, copies: bool, sources: Collection[int])
 
 
 @st.composite
-def settled(draw: st.DrawFn, scheme: str) -> tuple[Network, dict[int, int], list[int]]:
+def declared(draw: st.DrawFn, scheme: str) -> tuple[Network, dict[int, int], list[int]]:
     """A network without covering, the number of filters of each receiver, all different, and the senders."""
-    seed, nodes = draw(SEEDS), draw(st.integers(2, 8))
-    rng = random.Random(seed)
-    graph = random_graph(rng, nodes, draw(st.integers(0, 8)))
-    network = Network(graph, RouterOptions(scheme=scheme, covering="none"), seed)
-    network.new_epoch()
+    world = draw(worlds())
+    rng = random.Random(world.seed)
+    network = world.network(RouterOptions(scheme=scheme, covering="none"))
+    graph = network.graph
     filters = {node: rng.randint(1, 3) for node in sorted(graph) if rng.random() < 0.7}
     for node, count in filters.items():
         own = [one(integer("x", Operator.EQ, 10 * node + k)).filters[0] for k in range(count)]
@@ -191,7 +176,7 @@ def receivers_below(
 @given(st.data())
 def test_psf_holds_a_predicate_for_each_hop_from_a_source_to_a_receiver(data: st.DataObject) -> None:
     """M(PSF) = sum over v in S, x in R of M(pred(x)) distance(v, x)."""
-    network, filters, senders = data.draw(settled("psf"))
+    network, filters, senders = data.draw(declared("psf"))
     for sources in (senders, list(network.routers)):
         expected = sum(
             count * (len(path(network.graph, source, receiver)) - 1)
@@ -204,7 +189,7 @@ def test_psf_holds_a_predicate_for_each_hop_from_a_source_to_a_receiver(data: st
 @settings(max_examples=cases(30), deadline=None)
 @given(st.data())
 def test_ips_holds_one_predicate_for_sources_with_the_same_receivers_below(data: st.DataObject) -> None:
-    network, filters, senders = data.draw(settled("ips"))
+    network, filters, senders = data.draw(declared("ips"))
     for sources in (senders, list(network.routers)):
         shared = {place[1:] for place in receivers_below(network.graph, filters, sources)}
         expected = sum(filters[receiver] for _, _, receivers in shared for receiver in receivers)
@@ -216,7 +201,7 @@ def test_ips_holds_one_predicate_for_sources_with_the_same_receivers_below(data:
 @given(data=st.data())
 def test_pif_holds_each_receiver_once_at_every_other_router(scheme: str, data: st.DataObject) -> None:
     """n r M_p (n - 1) / n, and not the slides' n^2 r M_p; also if it keeps classes of receivers apart."""
-    network, filters, _ = data.draw(settled(scheme))
+    network, filters, _ = data.draw(declared(scheme))
     expected = sum(filters.values()) * (len(network.routers) - 1)
     assert filters_held(network, TablePart.FORWARDING, list(network.routers)) == expected
 
@@ -225,7 +210,7 @@ def test_pif_holds_each_receiver_once_at_every_other_router(scheme: str, data: s
 @given(st.data())
 def test_drp_holds_each_receiver_once_at_every_sender(data: st.DataObject) -> None:
     """s r M_p, with p0 of the senders that are receivers themselves."""
-    network, filters, senders = data.draw(settled("drp"))
+    network, filters, senders = data.draw(declared("drp"))
     forwarding = filters_held(network, TablePart.FORWARDING, senders)
     own = sum(filters.get(sender, 0) for sender in senders)
     assert forwarding + own == len(senders) * sum(filters.values())
@@ -235,7 +220,7 @@ def test_drp_holds_each_receiver_once_at_every_sender(data: st.DataObject) -> No
 @settings(max_examples=cases(20), deadline=None)
 @given(data=st.data())
 def test_the_predicates_of_all_nodes_are_kept_beside_the_table(scheme: str, data: st.DataObject) -> None:
-    network, filters, _ = data.draw(settled(scheme))
+    network, filters, _ = data.draw(declared(scheme))
     for node, router in network.routers.items():
         rows = [row for row in router.rows() if row.part is TablePart.RIB]
         others = {receiver: count for receiver, count in filters.items() if receiver != node}
@@ -257,18 +242,14 @@ def test_an_entry_of_many_receivers_is_simplified_as_one_of_few(scheme: str) -> 
 
 
 @settings(max_examples=cases(30), deadline=None)
-@given(SEEDS, st.integers(2, 8), CHANGES)
+@given(worlds(), CHANGES)
 def test_pif_holds_no_more_than_ips_and_ips_no_more_than_psf(
-    seed: int, nodes: int, changes: list[tuple[int, Predicate]]
+    world: World, changes: list[tuple[int, Predicate]]
 ) -> None:
-    graph = random_graph(random.Random(seed), nodes, nodes)
+    last = {node % world.nodes: predicate for node, predicate in changes}
     held = []
     for scheme in ("pif", "ips", "psf"):
-        network = Network(graph, RouterOptions(scheme=scheme, covering="none"), seed)
-        network.new_epoch()
-        for node, predicate in {node % nodes: predicate for node, predicate in changes}.items():
-            if predicate != NOTHING:
-                network.set_predicate(node, predicate)
-        network.settle()
+        network = world.network(RouterOptions(scheme=scheme, covering="none"))
+        settled(network, [each for each in last.items() if each[1] != NOTHING])
         held.append(filters_held(network, TablePart.FORWARDING, list(network.routers)))
     assert held == sorted(held)

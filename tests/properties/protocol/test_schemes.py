@@ -8,54 +8,53 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message, Operator, Predicate
-from router.protocol.events import RequestUpdate
+from router.predicates.model import Message, Operator
 from router.protocol.options import SCHEMES, RouterOptions
 from router.wire.frames import FrameType
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
+from tests.support.network_cases import (
+    CHANGES,
+    MESSAGE_LISTS,
+    MESSAGES,
+    STEPS,
+    Steps,
+    World,
+    expect_exact_delivery,
+    play,
+    settled,
+    worlds,
+)
 from tests.support.protocol_network import Network, graph_of, integer, one, random_graph
 from tests.support.router_tables import predicates_of
 from tests.support.schemes import EXACT_SCHEMES
 
-CHANGES = st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=12)
-
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(40), deadline=None)
-@given(SEEDS, st.integers(2, 8), CHANGES, st.lists(MESSAGES, min_size=1, max_size=3))
+@given(worlds(extra=0), CHANGES, MESSAGE_LISTS)
 def test_on_a_tree_every_scheme_delivers_exactly(
-    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], messages: list[Message]
+    scheme: str, world: World, changes: Steps, messages: list[Message]
 ) -> None:
-    network = Network(random_graph(random.Random(seed), nodes, 0), RouterOptions(scheme=scheme), seed)
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-        network.some_steps()
-    network.settle()
+    network = settled(world.network(RouterOptions(scheme=scheme)), changes)
     expect_exact_delivery(network, messages)
 
 
 @pytest.mark.parametrize("scheme", EXACT_SCHEMES)
 @settings(max_examples=cases(40), deadline=None)
-@given(SEEDS, st.integers(3, 8), CHANGES, st.lists(MESSAGES, min_size=1, max_size=3), st.booleans())
+@given(worlds(3), CHANGES, MESSAGE_LISTS, st.booleans())
 def test_on_cycles_and_after_a_new_epoch_and_a_restart(
-    scheme: str,
-    seed: int,
-    nodes: int,
-    changes: list[tuple[int, Predicate]],
-    messages: list[Message],
-    restarts: bool,
+    scheme: str, world: World, changes: Steps, messages: list[Message], restarts: bool
 ) -> None:
-    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
+    """Predicates are set before there is an epoch."""
+    graph = random_graph(random.Random(world.seed), world.nodes, world.extra)
+    network = Network(graph, RouterOptions(scheme=scheme), world.seed)
+    play(network, changes)
     network.new_epoch()
     network.settle()
     expect_exact_delivery(network, messages)
     if restarts:
-        network.restart(network.rng.randrange(nodes))
+        network.restart(network.rng.randrange(world.nodes))
     else:
         network.new_epoch()
     network.settle()
@@ -63,18 +62,12 @@ def test_on_cycles_and_after_a_new_epoch_and_a_restart(
 
 
 @settings(max_examples=cases(40), deadline=None)
-@given(SEEDS, st.integers(2, 8), CHANGES, MESSAGES)
+@given(worlds(), STEPS, MESSAGES)
 def test_flooding_crosses_every_edge_of_the_tree_once_and_advertises_nothing(
-    seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message
+    world: World, steps: Steps, message: Message
 ) -> None:
-    graph = random_graph(random.Random(seed), nodes, nodes)
-    network = Network(graph, RouterOptions(scheme="flooding"), seed)
-    network.new_epoch()
-    for node, predicate in changes:
-        network.set_predicate(node % nodes, predicate)
-        network.handle(node % nodes, RequestUpdate())
-        network.some_steps()
-    network.settle()
+    nodes = world.nodes
+    network = settled(world.network(RouterOptions(scheme="flooding")), steps)
     assert not network.frames
     source = network.rng.randrange(nodes)
     network.send(source, message)
@@ -113,18 +106,13 @@ def test_the_filter_of_the_paper_loses_a_receiver_on_a_cycle(scheme: str, reache
 
 
 @settings(max_examples=cases(60), deadline=None)
-@given(SEEDS, st.integers(2, 8), CHANGES)
-def test_on_a_tree_both_filters_do_the_same(
-    seed: int, nodes: int, changes: list[tuple[int, Predicate]]
-) -> None:
+@given(worlds(extra=0), CHANGES)
+def test_on_a_tree_both_filters_do_the_same(world: World, changes: Steps) -> None:
     tables = []
     for scheme in ("pif", "pif-strict"):
-        options = RouterOptions(scheme=scheme)
-        network = Network(random_graph(random.Random(seed), nodes, 0), options, seed)
-        network.new_epoch()
-        for node, predicate in changes:
-            network.set_predicate(node % nodes, predicate)
-            network.settle()
+        network = world.network(RouterOptions(scheme=scheme))
+        for change in changes:
+            settled(network, [change])
         tables.append(
             (
                 {node: predicates_of(router) for node, router in network.routers.items()},

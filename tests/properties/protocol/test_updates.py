@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import get_args
 
@@ -10,12 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import NOTHING, Message, Operator, Predicate
+from router.predicates.model import NOTHING, Message, Operator
 from router.protocol.options import RequestPolicyName
 from tests.support.fuzz import cases
-from tests.support.predicate_cases import SEEDS
-from tests.support.protocol_network import Network, graph_of, integer, links_on_cycles, one, random_graph
-from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
+from tests.support.network_cases import (
+    OPTIONS,
+    STEPS,
+    Steps,
+    World,
+    ask_once,
+    play,
+    settled,
+    table_errors,
+    worlds,
+)
+from tests.support.protocol_network import Network, graph_of, integer, links_on_cycles, one
 
 #: The schemes with SRs that lose no receiver.
 SCHEMES = ("pif", "pif-classes")
@@ -28,24 +36,9 @@ WIDE, NARROW, ELSEWHERE = (
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(250), deadline=None)
-@given(
-    SEEDS,
-    st.integers(2, 8),
-    st.integers(0, 6),
-    STEPS,
-    STEPS,
-    st.booleans(),
-    st.sampled_from(get_args(RequestPolicyName)),
-)
+@given(worlds(extra=6), STEPS, STEPS, st.booleans(), st.sampled_from(get_args(RequestPolicyName)))
 def test_one_round_mends_losses_reordering_and_changes_of_the_network(
-    scheme: str,
-    seed: int,
-    nodes: int,
-    extra: int,
-    steps: list[tuple[int, Predicate | None]],
-    later: list[tuple[int, Predicate | None]],
-    reuse: bool,
-    policy: RequestPolicyName,
+    scheme: str, world: World, steps: Steps, later: Steps, reuse: bool, policy: RequestPolicyName
 ) -> None:
     """Links fail and return, parts are cut off, frames are lost and overtake each other.
 
@@ -61,15 +54,14 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
         sr_period_s=2.0,
         sr_threshold=1,
     )
-    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
-    network.new_epoch()
+    network = world.network(options)
     network.loss, network.reordering = 0.2, True
     rng = network.rng
     links = list(network.graph.edges)
 
     def something() -> None:
         if rng.random() < 0.2:
-            network.send(rng.randrange(nodes), Message({"a": rng.randrange(4)}))
+            network.send(rng.randrange(world.nodes), Message({"a": rng.randrange(4)}))
         network.wait(rng.choice((0.0, 0.01, 0.1)))
         network.some_steps()
 
@@ -81,27 +73,18 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
             network.new_epoch(tuple(rng.sample(links, rng.randrange(min(3, len(links) + 1)))))
     network.settle_all()
     network.loss, network.reordering = 0.0, False
-    network.now += options.ur_freshness_s + 0.1
-    for node in rng.sample(range(nodes), nodes):
-        network.request_update(node)
-        network.some_steps()
-    network.settle()
+    ask_once(network)
     assert table_errors(network, exact=True) == []
-    network.background = None
-    play(network, later)
-    network.settle()
-    assert table_errors(network, exact=False) == []
+    assert table_errors(settled(network, later), exact=False) == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(400), deadline=None)
-@given(SEEDS, st.integers(3, 7), st.booleans())
-def test_requests_while_trees_change_lose_nobody(scheme: str, seed: int, nodes: int, reuse: bool) -> None:
+@given(worlds(3, 7), st.booleans())
+def test_requests_while_trees_change_lose_nobody(scheme: str, world: World, reuse: bool) -> None:
     """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
-    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse, readvertise_jitter_s=0.02)
-    graph = random_graph(random.Random(seed), nodes, nodes)
-    network = Network(graph, options, seed)
-    network.new_epoch()
+    nodes = world.nodes
+    network = world.network(replace(OPTIONS, scheme=scheme, ur_reuse=reuse, readvertise_jitter_s=0.02))
     rng = network.rng
     for node in range(nodes):
         network.set_predicate(node, rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE)))
@@ -118,9 +101,8 @@ def test_requests_while_trees_change_lose_nobody(scheme: str, seed: int, nodes: 
             network.step()
 
     network.background = something
-    cycles = links_on_cycles(graph)
-    failing = (rng.choice(cycles),) if cycles else ()
-    for down in (failing, ()):
+    cycles = links_on_cycles(network.graph)
+    for down in ((rng.choice(cycles),) if cycles else (), ()):
         network.new_epoch(down)
         network.some_steps()
     network.settle()
@@ -129,19 +111,15 @@ def test_requests_while_trees_change_lose_nobody(scheme: str, seed: int, nodes: 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(500), deadline=None)
-@given(SEEDS, st.integers(3, 7), st.integers(0, 4), st.booleans())
-def test_a_receiver_that_narrows_and_widens_is_never_lost(
-    scheme: str, seed: int, nodes: int, extra: int, reuse: bool
-) -> None:
+@given(worlds(3, 7, 4), st.booleans())
+def test_a_receiver_that_narrows_and_widens_is_never_lost(scheme: str, world: World, reuse: bool) -> None:
     """The hard case: few predicates that cover each other, many SRs, frames in every order."""
-    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse)
-    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
-    network.new_epoch()
+    network = world.network(replace(OPTIONS, scheme=scheme, ur_reuse=reuse))
     rng = network.rng
-    receivers = rng.sample(range(nodes), 2)
+    receivers = rng.sample(range(world.nodes), 2)
     for _ in range(rng.randrange(4, 30)):
         if rng.random() < 0.5:
-            network.request_update(rng.randrange(nodes))
+            network.request_update(rng.randrange(world.nodes))
         else:
             network.set_predicate(rng.choice(receivers), rng.choice((WIDE, NARROW, NARROW, ELSEWHERE)))
         for _ in range(rng.choice((0, 1, 2, 4, 8, 30))):
@@ -152,10 +130,8 @@ def test_a_receiver_that_narrows_and_widens_is_never_lost(
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(200), deadline=None)
-@given(SEEDS, st.integers(2, 7), st.sampled_from(["periodic", "count"]))
-def test_policies_and_schedules_lose_nobody(
-    scheme: str, seed: int, nodes: int, policy: RequestPolicyName
-) -> None:
+@given(worlds(most=7), st.sampled_from(["periodic", "count"]))
+def test_policies_and_schedules_lose_nobody(scheme: str, world: World, policy: RequestPolicyName) -> None:
     """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""
     options = replace(
         OPTIONS,
@@ -167,14 +143,14 @@ def test_policies_and_schedules_lose_nobody(
         sr_threshold=1,
         sr_min_interval_s=0.3,
     )
-    network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
-    network.new_epoch()
+    network = world.network(options)
     rng = network.rng
     for _ in range(rng.randrange(5, 30)):
         if rng.random() < 0.4:
-            network.set_predicate(rng.randrange(nodes), rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE)))
+            predicate = rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE))
+            network.set_predicate(rng.randrange(world.nodes), predicate)
         else:
-            network.send(rng.randrange(nodes), Message({"a": rng.randrange(4)}))
+            network.send(rng.randrange(world.nodes), Message({"a": rng.randrange(4)}))
         network.wait(rng.choice((0.0, 0.05, 0.4)))
         for _ in range(rng.choice((0, 2, 8, 30))):
             network.step()
