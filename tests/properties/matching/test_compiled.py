@@ -6,14 +6,11 @@ import random
 import tracemalloc
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.matching.compiled.engine import CompiledMatcher, warm
-from router.matching.compiled.normal import texts_of
-from router.matching.compiled.segments import united
 from router.matching.engines import NaiveMatcher
 from router.predicates.model import (
     INTEGER_MAX,
@@ -235,17 +232,3 @@ def test_memory_is_counted_with_what_each_interface_costs() -> None:
         tracemalloc.stop()
     assert compiled.match(Message({"x": 7})) == {1007}
     assert 0.7 * taken < compiled.nbytes < 1.4 * taken
-
-
-@given(
-    st.lists(st.lists(st.tuples(st.binary(max_size=2), st.booleans()), max_size=9), min_size=1, max_size=4)
-)
-def test_texts_of_several_segments_are_united_by_their_bytes(drawn: list[list[tuple[bytes, bool]]]) -> None:
-    sources = [list(dict(each).items()) for each in drawn]
-    texts = [texts_of([text for text, _ in source]) for source in sources]
-    used = [np.flatnonzero(np.array([kept for _, kept in source], np.bool_)) for source in sources]
-    both, numbers = united(texts, used)
-    expected = list(dict.fromkeys(text for source in sources for text, kept in source if kept))
-    assert [both[number] for number in range(len(both))] == expected
-    for source, found in zip(sources, numbers, strict=True):
-        assert found.tolist() == [expected.index(text) if kept else -1 for text, kept in source]

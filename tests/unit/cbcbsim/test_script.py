@@ -116,14 +116,6 @@ def test_every_message_survives_the_form(attributes: dict[str, object]) -> None:
     assert SendMessage(1.0, 0, event["message"]).content()["attributes"] == attributes
 
 
-@given(st.text(alphabet='nodelinkset_predicatesend_message 0123456789.;,"<=*|/\\\n', max_size=60))
-def test_no_text_crashes_the_reader(text: str) -> None:
-    try:
-        read_script("t", "node 0 1 2; " + text)
-    except ValueError as error:
-        assert str(error)
-
-
 @pytest.mark.parametrize(
     "item",
     [

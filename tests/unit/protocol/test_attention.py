@@ -57,7 +57,7 @@ from router.wire.frames import (
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.predicate import encode_predicate
 from tests.support.attention_network import AttentionNetwork
-from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, upload
+from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, types, upload
 from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent
 from tests.support.one_router import TABLE as TREES
 from tests.support.protocol_network import random_graph
@@ -67,13 +67,9 @@ def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: flo
     return cache.select(predicate, most, frozenset(Index), oldest_at, lambda _: True)
 
 
-def _types(actions: list[Any]) -> list[str]:
-    return [frame.type.name for _, frame in sent(actions)]
-
-
 def test_a_pending_publication_goes_once_to_a_subscription_that_passes() -> None:
     router = attention_router()
-    assert _types(upload(router, x=1)) == []
+    assert types(upload(router, x=1)) == []
     actions = received(router, 11, sub())
     ((pub_to, pub), (sub_to, onward)) = sent(actions)
     assert (pub_to, sub_to) == ({1}, {2, 3})
@@ -82,7 +78,7 @@ def test_a_pending_publication_goes_once_to_a_subscription_that_passes() -> None
     assert (pub.body.homes, pub.body.flags) == ((11,), PublicationFlags.PENDING)
     assert onward.body.remaining == 1
     # A second subscription of the same home does not get it: it is in OPT now.
-    assert _types(received(router, 11, sub(seq=2))) == ["SUB"]
+    assert types(received(router, 11, sub(seq=2))) == ["SUB"]
     assert [cached.index for cached in state_of(router).cache] == [Index.OPT]
 
 
@@ -90,9 +86,9 @@ def test_a_subscription_that_is_served_here_goes_no_further() -> None:
     router = attention_router()
     for _ in range(3):
         upload(router, x=1)
-    assert _types(received(router, 11, sub())) == ["PUB", "PUB"]
+    assert types(received(router, 11, sub())) == ["PUB", "PUB"]
     # No entry: a further upload stays here.
-    assert _types(upload(router, x=1)) == []
+    assert types(upload(router, x=1)) == []
 
 
 def test_copies_and_old_rounds_of_a_sub_are_dropped() -> None:
@@ -109,26 +105,26 @@ def test_copies_and_old_rounds_of_a_sub_are_dropped() -> None:
 def test_an_overload_ends_a_round_and_leaves_a_newer_one() -> None:
     router = attention_router()
     received(router, 11, sub())
-    assert _types(upload(router, x=1)) == ["PUB"]
-    assert _types(received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))) == ["OVERLOAD"]
-    assert _types(upload(router, x=1)) == []
+    assert types(upload(router, x=1)) == ["PUB"]
+    assert types(received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0)))) == ["OVERLOAD"]
+    assert types(upload(router, x=1)) == []
     newer = Subscription(
         1, 7, 5, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
     )
     received(router, 11, sub(body=newer))
     assert received(router, 11, frame_of(FrameType.OVERLOAD, 11, 1, Overload(0))) == []
     assert router.counters.dropped["overload_late"] == 1
-    assert _types(upload(router, x=1)) == ["PUB"]
+    assert types(upload(router, x=1)) == ["PUB"]
 
 
 def test_pdp_pushes_before_the_deadline_and_no_more_than_is_lacking() -> None:
     router = attention_router(strategy="pdp", beta_s=1.0)
     received(router, 11, sub())
     for _ in range(3):
-        assert _types(upload(router, x=1)) == []
+        assert types(upload(router, x=1)) == []
     assert router.next_deadline() == 9.0
-    assert _types(router.handle(Tick(), 9.0)) == ["PUB", "PUB"]
-    assert _types(router.handle(Tick(), 10.0)) == []
+    assert types(router.handle(Tick(), 9.0)) == ["PUB", "PUB"]
+    assert types(router.handle(Tick(), 10.0)) == []
     assert not len(state_of(router).table)
 
 
@@ -153,7 +149,7 @@ def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
 
     def flush(seq: int, age_us: int) -> list[str]:
         body = Publication(21, seq, age_us, Message({"x": 1}))
-        return _types(received(router, 11, frame_of(FrameType.FLUSH, 11, seq, body), 10.0))
+        return types(received(router, 11, frame_of(FrameType.FLUSH, 11, seq, body), 10.0))
 
     assert [flush(1, 5_000_000), flush(2, 3_000_000)] == [[], []]
     # The oldest is replaced first: this one would be, and the next one replaces the first one.
@@ -285,7 +281,7 @@ def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
     # The room is free again after the deadlines.
     router.handle(Tick(), 11.0)
     router.handle(ApplicationGone(1), 11.0)
-    assert _types(received(router, 11, sub(seq=3), 11.0)) == ["SUB"]
+    assert types(received(router, 11, sub(seq=3), 11.0)) == ["SUB"]
 
 
 def test_the_memory_of_a_subscription_does_not_grow_with_its_subs() -> None:
@@ -473,7 +469,7 @@ def test_one_sub_releases_many_publications() -> None:
     router = attention_router()
     for _ in range(200):
         upload(router, x=1)
-    assert _types(received(router, 11, sub(body=replace(SUB, remaining=150)))) == ["PUB"] * 150
+    assert types(received(router, 11, sub(body=replace(SUB, remaining=150)))) == ["PUB"] * 150
     assert not len(state_of(router).table._active)
     # What is left goes to the next subscription, and the SUB goes on.
     *pubs, (_, onward) = sent(received(router, 11, sub(seq=2, body=replace(SUB, remaining=150))))

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from router.protocol.broadcast import Branch
-from router.protocol.context import Context, Part, Parts
+from router.protocol.context import Context, Part
 from router.protocol.core.dispatch import EVENTS, FRAMES
 from router.protocol.core.intake import on_tree
 from router.protocol.events import Action, Event, RequestUpdate, Send, ServiceEvent, Settle, Tick
@@ -108,27 +108,3 @@ def test_each_frame_of_a_router_and_each_event_has_a_row() -> None:
     """Types to the controller have none, nor has RECEIPT, which a layer takes."""
     assert set(FrameType) - FRAMES.keys() == {FrameType.HELLO, FrameType.ACK, FrameType.RECEIPT}
     assert set(get_args(Event)) - {ServiceEvent} <= EVENTS.keys()
-
-
-class _Due(Part):
-    def __init__(self, at: float | None) -> None:
-        self.at = at
-        self.settled = 0
-
-    def next_deadline(self) -> float | None:
-        return self.at
-
-    def settle(self) -> None:
-        self.settled += 1
-
-
-def test_the_earliest_deadline_of_all_parts_counts_and_all_settle() -> None:
-    parts = Parts()
-    assert parts.next_deadline() is None
-    due = [_Due(None), _Due(3.0), _Due(2.0)]
-    parts.join([Part(), *due])
-    assert parts.next_deadline() == 2.0
-    assert parts.idle
-    parts.settle(Settle(), 5.0)
-    assert [part.settled for part in due] == [1, 1, 1]
-    assert parts.tick(Tick(), 5.0) == parts.epoch_changed(5.0, True) == parts.local_changed(5.0) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
@@ -19,7 +18,6 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.pull.requests import INITIAL_ROUND_TRIP
-from router.protocol.schemes.per_interface import PerInterfaceStrict
 from router.wire.frames import Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
     FIRST,
@@ -111,15 +109,6 @@ def test_what_a_reply_leaves_of_the_entry(strict: bool, heard: bool, partial: bo
         received(router, 11, ra(11, "x > 7", seq=2))
     received(router, 11, ur(NODE, "x > 9", FIRST, partial))
     assert predicates_of(router) == {1: parse_predicate(expected)}
-
-
-def test_a_report_of_the_strict_rules_does_not_grow_with_the_table() -> None:
-    router = set_up(RouterOptions(scheme="pif-strict"))
-    assert isinstance(router._scheme, PerInterfaceStrict)
-    reported = PredicateBuilder(parse_predicate("x > 9"))
-    report = router._scheme.reply_rules().with_advertised({1: reported}, {})
-    report[1].add(parse_predicate("x > 5"))
-    assert reported.predicate == parse_predicate("x > 9")
 
 
 def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:

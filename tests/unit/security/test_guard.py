@@ -133,15 +133,6 @@ def test_a_frame_that_its_receiver_sends_back_is_refused() -> None:
     assert refusal(reflected, 3) == Refusal.BAD_TAG
 
 
-def test_a_replay_is_refused_and_counted_by_its_sender() -> None:
-    receiver, data = router_guard(4), from_three()
-    opened(receiver, data)
-    for _ in range(499):
-        with pytest.raises(RefusedError, match="replayed"):
-            opened(receiver, data)
-    assert receiver.refused_by_sender() == {"3": {"replayed": 499}}
-
-
 def test_frames_of_an_earlier_run_under_the_same_keys_are_replays() -> None:
     assert refusal(from_three(incarnation=INCARNATION - 1)) == Refusal.REPLAYED
 

@@ -173,15 +173,6 @@ def test_a_forged_message_goes_on_and_is_not_delivered(frame: Frame, reason: str
     assert (keys.verified, router.core.counters.refused) == (verified, {("11", reason): 1})
 
 
-def test_a_forged_message_does_not_shut_out_the_message_whose_name_it_has() -> None:
-    router, _ = _counting()
-    for frame, deliveries in ((_FORGED, 0), (signed(_MESSAGE, 21), 1)):
-        actions = router.handle(FrameReceived(11, frame), 1.0)
-        assert sum(isinstance(each, Deliver) for each in actions) == deliveries
-        assert router.core.counters.messages_delivered == deliveries
-    assert router.core.counters.dropped == {"bad_signature": 1}
-
-
 @pytest.mark.parametrize(
     ("kind", "body"),
     [

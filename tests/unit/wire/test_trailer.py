@@ -10,26 +10,11 @@ from scapy.packet import Padding
 
 from router.wire import layers
 from router.wire.codec import decode, encode
-from router.wire.format import Flags
-from router.wire.frames import Frame
 from tests.support.wire_tshark import needs_tshark, rows, write_capture
 from tests.vectors.wire_vectors import TAGGED, WHOLE, Tagged
 
 FIELDS = ("hop_key", "hop_counter", "tag_count", "hop_tag", "padding", "decode_error", "flags.tagged", "seq")
 VECTORS = pytest.mark.parametrize("vector", TAGGED, ids=lambda vector: vector.name)
-
-
-@VECTORS
-def test_the_codec_reads_the_frame_before_the_trailer(vector: Tagged) -> None:
-    frame = decode(vector.ethernet[14:])
-    assert frame.flags == Flags.TAGGED
-    plain = {each.name: each.frame for each in WHOLE}
-    if vector.plain is not None:
-        other = plain[vector.plain]
-        assert isinstance(other, Frame)
-        assert (frame.type, frame.issuer, frame.seq, frame.body) == (
-            *(other.type, other.issuer, other.seq, other.body),
-        )
 
 
 @VECTORS
