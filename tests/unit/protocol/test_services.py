@@ -12,47 +12,59 @@ import pytest
 from captures.accounting.verdict import HOLDS
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.core.router import Router
-from router.protocol.events import Action, Deliver, Event, SendMessage, SetPredicate, Started, Tick
+from router.protocol.context import Context
+from router.protocol.events import Deliver, SendMessage, SetPredicate
 from router.protocol.options import SERVICES, RouterOptions
+from router.protocol.routing import RoutingTable
+from router.protocol.services.attention.events import Upload
 from router.protocol.services.attention.service import Attention
-from router.protocol.services.base import RequestError
-from router.recording.file import Origin, Recorder, Recording
-from router.recording.replay import check, describe
+from router.protocol.services.exhaustive import Exhaustive, ExhaustiveSession
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item
 from testbed.support.errors import InputError
-from tests.support import limited_service
 from tests.support.applications import application_events
 from tests.support.attention_experiment import experiment
 from tests.support.evidence import judged
-from tests.support.limited_service import NAME, QUOTA, WINDOW, SetQuota
 from tests.support.one_router import msg, received, set_up
 from tests.support.protocol_network import Network, random_graph
 from tests.support.simulated import simulated
 
+NAME = "limited"
+#: Messages that an application of the service gets.
+QUOTA = 2
+
+
+class _Limited(Exhaustive):
+    """Each application gets the first messages that its predicate selects, and no more."""
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
+        self._delivered: Counter[int] = Counter()
+
+    def receivers(self, message: Message) -> tuple[int, ...]:
+        apps = tuple(app for app in super().receivers(message) if self._delivered[app] < QUOTA)
+        self._delivered.update(apps)
+        return apps
+
 
 @pytest.fixture(autouse=True)
 def service() -> Iterator[None]:
-    with limited_service.registered():
-        yield
+    SERVICES.register(NAME, _Limited)
+    yield
+    SERVICES.unregister(NAME)
 
 
-def _delivered(router: Router, x: int, now: float = 0.0) -> tuple[int, ...]:
-    actions = router.handle(SendMessage(9, Message({"x": x})), now)
-    return next((action.apps for action in actions if isinstance(action, Deliver)), ())
-
-
-def test_the_service_chooses_who_gets_a_message_and_its_timer_opens_the_next_window() -> None:
+def test_the_service_chooses_who_gets_a_message() -> None:
     router = set_up(RouterOptions(service=NAME))
     for app, text in ((1, "x > 0"), (2, "x > 1")):
         router.handle(SetPredicate(app, parse_predicate(text)), 0.0)
-    assert [_delivered(router, x) for x in (1, 2, 3, 4)] == [(1,), (1, 2), (2,), ()]
-    assert router.next_deadline() == WINDOW
-    router.handle(Tick(), WINDOW)
-    assert _delivered(router, 5, WINDOW) == (1, 2)
+    got = []
+    for x in (1, 2, 3, 4):
+        actions = router.handle(SendMessage(9, Message({"x": x})), 0.0)
+        got.append(next((action.apps for action in actions if isinstance(action, Deliver)), ()))
+    assert got == [(1,), (1, 2), (2,), ()]
 
 
 def test_messages_of_other_nodes_too() -> None:
@@ -63,46 +75,10 @@ def test_messages_of_other_nodes_too() -> None:
     assert router.counters.messages_delivered == QUOTA
 
 
-def test_a_recording_holds_the_events_of_a_service(tmp_path: Path) -> None:
-    origin = Origin(5, RouterOptions(service=NAME), "naive", 1, 1)
-    router, recorder = origin.router(), Recorder(tmp_path / "r5.rec", origin)
-    predicate, message = parse_predicate("x = 1"), Message({"x": 1})
-    events = (Started(), SetPredicate(1, predicate), SetQuota(1, 1), SendMessage(1, message))
-    for event in events:
-        recorder.event(event, 0.0)
-        recorder.actions(event, router.handle(event, 0.0))
-    recorder.end()
-    recorder.close()
-    again = [given.event for given in Recording(tmp_path / "r5.rec").inputs()]
-    assert again == list(events)
-    replayed = check(tmp_path / "r5.rec")
-    assert (replayed.difference, replayed.cut) == (None, None)
-    assert "application 1: quota 1" in " ".join(describe(Recording(tmp_path / "r5.rec")))
-
-
-def test_an_event_and_a_command_of_its_own() -> None:
+def test_a_router_with_another_service_does_not_know_an_event() -> None:
     router = set_up(RouterOptions(service=NAME))
-    session = router.session(1)
-    commands = session.commands()
-
-    def handle(event: Event) -> list[Action]:
-        return router.handle(event, 0.0)
-
-    for request in ("set_predicate", {"predicate": "x = 1"}), ("quota", {"messages": 1}):
-        served = commands[request[0]](request[1], handle)
-        assert isinstance(served, tuple)
-        assert served[0] == {"ok": True}
-    assert [_delivered(router, 1) for _ in range(2)] == [(1,), ()]
-    with pytest.raises(RequestError, match="messages: expected a number of messages, got 'many'"):
-        commands["quota"]({"messages": "many"}, handle)
-    router.handle(SetQuota(1, 5), 0.0)
-    assert _delivered(router, 1) == (1,)
-
-
-def test_a_router_with_another_service_does_not_know_the_event() -> None:
-    router = set_up()
-    assert router.handle(SetQuota(1, 5), 0.0) == []
-    assert "quota" not in router.session(1).commands()
+    assert router.handle(Upload(1, Message({"x": 1})), 0.0) == []
+    assert "publish" not in router.session(1).commands()
 
 
 @pytest.mark.parametrize("scheme", ["pif", "flooding"])
@@ -156,16 +132,12 @@ def test_an_experiment_names_it_and_the_simulator_runs_it(tmp_path: Path) -> Non
 
 
 def test_a_service_that_is_not_registered_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "limited.toml"
-    path.write_text(_EXPERIMENT)
-    SERVICES.unregister(NAME)
-    try:
-        with pytest.raises(ExperimentError, match=r'\[service\] kind: "limited" is not valid; expected "exh'):
-            load_experiment(path)
-        with pytest.raises(ValueError, match='service: "limited" is not valid; expected "exh'):
-            RouterOptions(service=NAME)
-    finally:
-        SERVICES.register(NAME, limited_service.Limited)
+    path = tmp_path / "unknown.toml"
+    path.write_text(_EXPERIMENT.replace(NAME, "unknown"))
+    with pytest.raises(ExperimentError, match=r'\[service\] kind: "unknown" is not valid; expected "exh'):
+        load_experiment(path)
+    with pytest.raises(ValueError, match='service: "unknown" is not valid; expected "exh'):
+        RouterOptions(service="unknown")
 
 
 def _items_of_table_1(tmp_path: Path) -> list[Item]:
@@ -194,7 +166,7 @@ def test_the_workload_of_table_1_takes_the_commands_that_a_service_has(tmp_path:
 def test_a_service_without_the_commands_of_table_1_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited_service.LimitedSession, "commands", lambda _: {"quota": None})
+    monkeypatch.setattr(ExhaustiveSession, "commands", lambda _: {"quota": None})
     with pytest.raises(InputError, match=r'service "limited": cannot serve'):
         _items_of_table_1(tmp_path)
 
