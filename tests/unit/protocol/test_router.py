@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from router.matching.engines import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
+from router.protocol.core.dispatch import EVENTS, FRAMES
 from router.protocol.core.router import Router
 from router.protocol.events import (
     Accepted,
@@ -15,11 +18,13 @@ from router.protocol.events import (
     ApplicationGone,
     ControllerFrame,
     Deliver,
+    Event,
     FrameReceived,
     Refused,
     Send,
     SendMessage,
     SendToController,
+    ServiceEvent,
     SetPredicate,
     Started,
     Tick,
@@ -249,6 +254,12 @@ def test_what_the_controller_cannot_have_meant_is_counted(frame: Frame, reason: 
     assert router.handle(ControllerFrame(frame), 0.0) == ([hello] if reason == "other_run" else [])
     assert router.counters.dropped == {reason: 1}
     assert router.epoch == 1
+
+
+def test_each_frame_of_a_router_and_each_event_has_a_row() -> None:
+    """Types to the controller have none, nor has RECEIPT, which a layer takes."""
+    assert set(FrameType) - FRAMES.keys() == {FrameType.HELLO, FrameType.ACK, FrameType.RECEIPT}
+    assert set(get_args(Event)) - {ServiceEvent} <= EVENTS.keys()
 
 
 @pytest.mark.parametrize("has_epoch", [False, True])
