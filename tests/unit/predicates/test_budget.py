@@ -9,9 +9,7 @@ from random import Random
 
 import pytest
 
-from router.predicates.covering.normal import normalise
 from router.predicates.covering.pool import FilterPool
-from router.predicates.covering.values import ValueSet
 from router.predicates.covering.widening import (
     MERGED_MAX,
     widen,
@@ -75,13 +73,6 @@ def test_the_work_for_a_predicate_does_not_grow_with_its_square(made: Callable[[
         return _calls(lambda: pool.add(0, pool.numbers(predicate)))
 
     assert work(2_000) < 3 * work(1_000)
-
-
-def test_substrings_that_others_contain_are_removed() -> None:
-    (simple,) = (normalise(parse_predicate('s ** "bc" and s ** "abcd" and s ** "x"').filters[0]),)
-    assert simple is not None
-    assert simple.attributes["s"].substrings == ("abcd", "x")
-    assert isinstance(simple.attributes["s"], ValueSet)
 
 
 def test_beyond_its_weight_a_predicate_is_merged_by_attributes() -> None:

@@ -42,26 +42,6 @@ def test_others_of_many_suites_cost_their_own_size() -> None:
     assert grown < 20 * 100_000
 
 
-def test_places_are_used_again_after_a_sweep() -> None:
-    pool, holder, source = BloomPool(), _Holder(), random.Random(2)
-    pool.register(holder)
-    held: dict[int, BloomFilter] = {}
-    for _ in range(5):
-        drawn = [BloomFilter(_SUITE, source.getrandbits(64) & source.getrandbits(64)) for _ in range(40)]
-        held |= dict(zip(pool.numbers(BloomPredicate(drawn)), drawn, strict=True))
-        held = {number: held[number] for number in source.sample(sorted(held), 25)}
-        holder.members = bits_of(held)
-        pool.sweep()
-        assert len(pool) == 25
-        message = BloomMessage(_SUITE, source.getrandbits(64) | source.getrandbits(64))
-        assert list(numbers_in(pool.matching(message))) == sorted(
-            number for number, filter_ in held.items() if filter_.matches(message)
-        )
-        for number, filter_ in held.items():
-            covering = {each for each, other in held.items() if other.covers(filter_)}
-            assert {each for each in held if pool.covers(1 << each, number)} == covering
-
-
 def _drawn(source: random.Random, suite: Suite = _SUITE) -> BloomFilter:
     return BloomFilter(suite, source.getrandbits(64) & source.getrandbits(64) & source.getrandbits(64))
 
