@@ -1,4 +1,4 @@
-"""The compiled engine gives the answers of the naive one: any table, any history, any bytes."""
+"""The compiled engine gives the answers of the naive one; tables survive the way into columns."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import random
 import tracemalloc
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.matching.common.columns import ColumnsBuilder, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.engines import NaiveMatcher
 from router.predicates.model import (
+    EVERYTHING,
     INTEGER_MAX,
     INTEGER_MIN,
     STRING_ONLY,
@@ -28,7 +31,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message
 from tests.support.matching_columns import to_columns
-from tests.support.predicate_worlds import MIXED, constraints_of
+from tests.support.predicate_worlds import MIXED, constraints_of, predicates
 
 _LONG = "ab" * 20_000
 VALUES: dict[Type, list[Value]] = {
@@ -232,3 +235,25 @@ def test_memory_is_counted_with_what_each_interface_costs() -> None:
         tracemalloc.stop()
     assert compiled.match(Message({"x": 7})) == {1007}
     assert 0.7 * taken < compiled.nbytes < 1.4 * taken
+
+
+@given(st.dictionaries(st.integers(0, 5), predicates("xy", MIXED), max_size=4))
+def test_columns_hold_a_table_as_it_is(table: dict[int, Predicate]) -> None:
+    columns = to_columns(table)
+    assert to_predicates(columns) == {i: predicate for i, predicate in table.items() if predicate}
+    assert columns.filters == sum(map(len, table.values()))
+    assert columns.constraints == sum(len(filter_) for predicate in table.values() for filter_ in predicate)
+    assert (np.diff(columns.interface) >= 0).all()
+
+
+def test_filters_without_constraints_have_columns_too() -> None:
+    columns = to_columns({2: EVERYTHING, 1: EVERYTHING})
+    assert columns.start.tolist() == [0, 0, 0]
+    assert to_predicates(columns) == {1: EVERYTHING, 2: EVERYTHING}
+
+
+def test_interfaces_come_in_ascending_order() -> None:
+    builder = ColumnsBuilder()
+    builder.add(3, Filter())
+    with pytest.raises(ValueError, match="interface 2 after 3; expected ascending order"):
+        builder.add(2, Filter())

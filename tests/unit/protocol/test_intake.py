@@ -1,34 +1,57 @@
-"""Predicates of other routers: checked in order, and widened beyond their bounds."""
+"""The bounds on predicates and messages of others: what is widened, refused, or not read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from router.content.base import MOST_ATTRIBUTES
 from router.predicates.covering.algebra import covers
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
-from router.predicates.parser import parse_predicate
+from router.predicates.covering.widening import FILTER_WEIGHT_MAX, weight_of
+from router.predicates.model import (
+    EVERYTHING,
+    NOTHING,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+)
+from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.protocol import bounds
 from router.protocol.advertising import SubtreeFilter
+from router.protocol.bounds import MOST_BYTES, Allowances, is_too_large
 from router.protocol.core.router import Router
 from router.protocol.events import (
     ApplicationGone,
     Deliver,
     FrameReceived,
+    Refused,
     RequestUpdate,
     SendMessage,
     SetPredicate,
     Tick,
 )
-from router.protocol.options import RouterOptions
+from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
 from router.protocol.schemes.per_interface import PerInterface
 from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame, whole_frame
-from router.wire.frames import Commit, EncodedPredicate, Flags, Frame, FrameType
+from router.wire.frames import (
+    AddressedMessage,
+    Commit,
+    EncodedMessage,
+    EncodedPredicate,
+    Flags,
+    Frame,
+    FrameType,
+)
 from router.wire.header import HEADER_LENGTH, decode_header
-from tests.support.one_router import BELOW, FIRST, NODE, TABLE, control, ra, sent, set_up
+from router.wire.message import encode_message
+from tests.support.one_router import BELOW, FIRST, NODE, TABLE, control, msg, ra, received, sent, set_up
 from tests.support.tree_entries import TreeEntry, table_of, with_subtrees
 
 _SMALL = RouterOptions(predicate_weight=1_000, predicate_burst=10_000, predicate_rate=10)
@@ -311,3 +334,101 @@ def test_applications_that_exceed_the_bounds_together_widen_p0_and_get_what_they
     router.handle(Tick(), 2.0)
     assert _table(router, 0) == parse_predicate(_points(0, 10))
     assert router.counters.predicates_widened == 1
+
+
+def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
+    allowances = Allowances(burst=100, rate=10)
+    assert allowances.left(1, 5.0) == 100
+    allowances.leave(1, allowances.left(1, 5.0) - 130, 5.0)
+    assert allowances.left(1, 5.0) == 0
+    assert allowances.left(1, 7.0) == 20
+    assert allowances.left(1, 1e6) == 100
+
+
+def test_an_allowance_is_exact_at_every_time() -> None:
+    for start in range(2_000):
+        now = start * 0.37
+        allowances = Allowances(burst=30, rate=7)
+        for left in (30, 20, 10):
+            assert allowances.left(1, now) == left
+            allowances.leave(1, left - 10, now)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("filter_weight", 0), ("predicate_burst", -1), ("predicate_rate", 0)),
+        *(("hop_limit", 0), ("hop_limit", 256), ("ra_period_s", 0.0), ("hello_interval_s", 0.0)),
+        *(("sr_policy", "often"), ("sr_period_s", 0.0), ("sr_threshold", -1), ("sr_min_interval_s", -1.0)),
+        *(("sr_timeout_s", 0.0), ("sr_timeout_s", MAX_REQUEST_TIMEOUT + 1), ("ur_freshness_s", -1.0)),
+        *(("ra_min_interval_s", -1.0), ("ra_jitter_s", -1.0)),
+    ],
+)
+def test_options_outside_their_bounds_are_refused(field: str, value: object) -> None:
+    given: dict[str, Any] = {field: value}
+    with pytest.raises(ValueError, match=field):
+        RouterOptions(**given)
+
+
+def test_the_bound_on_filters_of_an_entry_has_no_meaning_for_the_strict_rules() -> None:
+    with pytest.raises(ValueError, match="max_filters: 0 is not valid; expected an integer, 1 or more"):
+        RouterOptions(max_filters=0)
+    with pytest.raises(ValueError, match='max_filters: excludes the scheme "pif-strict"'):
+        RouterOptions(max_filters=5, scheme="pif-strict")
+
+
+def test_a_filter_whose_texts_are_not_read_exceeds_every_bound_on_its_weight() -> None:
+    greatest = FILTER_WEIGHT_MAX
+    assert RouterOptions(filter_weight=greatest).filter_weight == greatest
+    many = tuple(Constraint(f"a{n}", Type.INTEGER, Operator.EQ, n) for n in range(greatest + 1))
+    assert weight_of(Filter(many)) > greatest
+    with pytest.raises(ValueError, match="filter_weight"):
+        RouterOptions(filter_weight=greatest + 1)
+
+
+_FITS = Message({f"a{number}": number for number in range(MOST_ATTRIBUTES)})
+_MANY = Message({**_FITS, "one": 1})
+_LONG = Message({f"s{number}": "é" * 32_000 for number in range(17)})
+
+
+@pytest.mark.parametrize("message", [_MANY, _LONG], ids=["attributes", "bytes"])
+def test_a_message_that_is_too_large_is_refused(message: Message) -> None:
+    router = set_up()
+    received(router, 12, ra(12, "a1 = 1 or s1 any string"))
+    assert sent(router.handle(SendMessage(1, _FITS), 0.0))
+    (refused,) = router.handle(SendMessage(1, message), 0.0)
+    assert isinstance(refused, Refused)
+    assert "at most" not in refused.reason
+    assert f"more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes" in refused.reason
+    for body in (message, EncodedMessage(encode_message(message))):
+        assert received(router, 11, Frame(FrameType.MSG, 11, 9, 1, 9, body)) == []
+        assert is_too_large(AddressedMessage((11,), body))
+    assert router.counters.dropped["message_refused"] == 3
+    assert sent(received(router, 11, msg(11, a1=1)))
+
+
+def test_the_largest_messages_that_are_taken() -> None:
+    for message in (_FITS, Message({f"s{number}": "a" * 65_000 for number in range(16)})):
+        assert not is_too_large(message)
+        assert not is_too_large(EncodedMessage(encode_message(message)))
+    # Frames that break a rule of the format are counted as such, not here.
+    assert not is_too_large(EncodedMessage(encode_message(_MANY)[:-1]))
+
+
+def test_a_text_is_read_no_further_than_a_message_may_go() -> None:
+    text = ", ".join(f"a{number} = {number}" for number in range(MOST_ATTRIBUTES))
+    assert parse_message(f"[{text},]", MOST_ATTRIBUTES) == _FITS
+    with pytest.raises(ParseError, match=f"more than {MOST_ATTRIBUTES} attributes"):
+        parse_message(f"{text}, one = 1, two = 2", MOST_ATTRIBUTES)
+    with pytest.raises(ParseError, match="more than 900 attributes"):
+        parse_message(f"{text} ??", 900)
+    assert len(parse_message(f"{text}, one = 1")) == MOST_ATTRIBUTES + 1
+
+
+def test_frames_of_both_kinds_are_events_of_neighbours() -> None:
+    """The event of a live router, whose message is not decoded."""
+    router = set_up()
+    received(router, 12, ra(12, "a1 = 1"))
+    body = EncodedMessage(encode_message(_FITS))
+    ((ports, _),) = sent(router.handle(FrameReceived(11, Frame(FrameType.MSG, 11, 3, 1, 9, body)), 0.0))
+    assert ports == {2}

@@ -1,4 +1,4 @@
-"""A simulated run of the attention-limited service: judged, accounted for, and compared with CBR."""
+"""Simulated runs of the attention-limited service: events, judgement, accounting, comparison with CBR."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -15,17 +15,20 @@ from captures.rundir.applications import read_attention
 from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_subscriptions
+from router.protocol.services.attention.dissemination import StrategyName
 from router.protocol.services.attention.events import Origin
 from testbed.cli.main import main
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.attention import measured
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.model import Experiment
+from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import traffic_of_table_1
 from testbed.results.conclude import judge_run, starvation_expected
 from testbed.results.trace import publications
 from testbed.support.errors import InputError
+from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records
 from tests.support.exhaustive_cost import cost_of
 from tests.support.simulated import simulated
 
@@ -257,3 +260,36 @@ def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
 def test_where_starvation_is_no_fault(overrides: dict[str, str], reason: str | None) -> None:
     found = starvation_expected(_experiment(**overrides), 2.0)
     assert (found is None) if reason is None else (reason in str(found))
+
+
+@pytest.mark.parametrize("strategy", get_args(StrategyName))
+def test_a_simulation_plays_the_events_of_the_service(tmp_path: Path, strategy: StrategyName) -> None:
+    run_dir = simulated(experiment(tmp_path / "e.toml", strategy, 3), tmp_path / "runs", "none").path
+    assert deliveries(run_dir) == DELIVERIES
+    assert outcomes(run_dir) == [
+        (0, 0, "satisfied", 3),
+        (1, 0, "expired", 1),
+        (0, 1, "expired", 1),
+    ]
+    # The caches of routers 2, 3, 4 and 0 referenced the publications that they sent or got.
+    changes = [each for each in records(run_dir) if each["event"] == "cache"]
+    assert {each["cause"] for each in changes} <= {"U1", "U2", "U3", "U4", "P1", "T1", "T3", "L1"}
+    assert {each["after"] for each in changes} == {"ppt", "dpt", "opt"}
+
+
+def test_events_of_another_service_are_refused(tmp_path: Path) -> None:
+    path = experiment(tmp_path / "e.toml", "eon", 1)
+    path.write_text(
+        path.read_text().replace('kind = "attention"\nstrategy = "eon"\nrecord_caches = true\n', "")
+    )
+    with pytest.raises(ExperimentError, match=r'\[service\] kind: "exhaustive" has no register, which an ev'):
+        load_experiment(path)
+
+
+def test_keys_of_another_service_are_refused(tmp_path: Path) -> None:
+    path = experiment(tmp_path / "e.toml", "push", 1)
+    with pytest.raises(ExperimentError, match=r'strategy: "push" is not valid; expected "eon" or "pdp"'):
+        load_experiment(path)
+    path.write_text(path.read_text().replace('kind = "attention"', 'kind = "exhaustive"'))
+    with pytest.raises(ExperimentError, match="strategy"):
+        load_experiment(path)

@@ -1,22 +1,28 @@
-"""Received Ethernet frames: counts, drops and reassembly, for routers and for the controller."""
+"""Received Ethernet frames: counts, drops, and the reassembly of fragments in bounded memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
+from router.wire import codec
 from router.wire.codec import encode, forwarded_frame, fragment, read_frame
 from router.wire.frames import Commit, EncodedMessage, Frame, FrameType
 from router.wire.header import (
     CONTROLLER,
     CONTROLLER_SOURCE,
     ETHERNET_HEADER_LENGTH,
+    HEADER,
     HEADER_LENGTH,
     ROUTER_DESTINATION,
+    DecodeError,
+    decode_header,
     node_address,
 )
-from router.wire.intake import FrameIntake
+from router.wire.intake import FRAGMENT_OVERHEAD, FrameIntake, Reassembler, frame_key
 from tests.support.wire_tshark import ethernet
 
 _PORT_1 = bytes.fromhex("030000000001")
@@ -100,3 +106,150 @@ def test_fragments_of_two_senders_do_not_mix() -> None:
         intake.bytes
         == sum(map(len, payloads)) + len(payloads[-1]) + (len(payloads) + 1) * ETHERNET_HEADER_LENGTH
     )
+
+
+def long_message(seq: int = 1, text: str = "x", hop_limit: int = 9) -> Frame:
+    return Frame(FrameType.MSG, 3, seq, 1, hop_limit, Message({"text": text * 500}))
+
+
+def test_repeated_fragments_are_harmless() -> None:
+    first, *rest = codec.fragment(long_message(), 132)
+    reassembler = Reassembler()
+    assert reassembler.add("n", first, 0.0) is None
+    used = reassembler.used_bytes
+    assert reassembler.add("n", first, 0.1) is None
+    assert reassembler.used_bytes == used == 100 + FRAGMENT_OVERHEAD
+    results = [reassembler.add("n", payload, 0.2) for payload in rest]
+    assert results[-1] is not None
+    assert codec.read_frame(*results[-1]) == long_message()
+
+
+def test_senders_and_frames_do_not_mix() -> None:
+    frames = [long_message(1, "a"), long_message(2, "b"), long_message(1, "c")]
+    senders = ["n", "n", "m"]
+    reassembler = Reassembler()
+    done = []
+    for payloads in zip(*(codec.fragment(frame, 132) for frame in frames), strict=True):
+        for sender, payload in zip(senders, payloads, strict=True):
+            whole = reassembler.add(sender, payload, 0.0)
+            if whole is not None:
+                done.append(codec.read_frame(*whole))
+    assert done == frames
+
+
+@pytest.mark.parametrize(
+    "other", [long_message(text="y"), long_message(hop_limit=8)], ids=["bytes", "header"]
+)
+def test_contradiction_destroys_the_frame(other: Frame) -> None:
+    payloads = codec.fragment(long_message(), 132)
+    reassembler = Reassembler()
+    reassembler.add("n", payloads[1], 0.0)
+    with pytest.raises(DecodeError) as caught:
+        reassembler.add("n", codec.fragment(other, 132)[1], 0.0)
+    assert caught.value.reason == "bad_fragment"
+    assert (len(reassembler), reassembler.used_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("sizes", [(9, 9), (12, 9), (19, 2)], ids=str)
+def test_fragments_must_add_up(sizes: tuple[int, int]) -> None:
+    reassembler = Reassembler()
+    total = 20
+    payloads = [
+        HEADER.pack(1, 1, 0, 9, 3, 1, 1, total, index, 2, size, 0) + bytes(size)
+        for index, size in enumerate(sizes)
+    ]
+    with pytest.raises(DecodeError) as caught:
+        for payload in payloads:
+            assert reassembler.add("n", payload, 0.0) is None
+    assert caught.value.reason == "bad_fragment"
+    assert (len(reassembler), reassembler.used_bytes) == (0, 0)
+
+
+def test_partial_frames_expire() -> None:
+    reassembler = Reassembler(timeout_s=2.0)
+    one, two = (codec.fragment(long_message(seq), 132) for seq in (1, 2))
+    reassembler.add("n", one[0], 10.0)
+    reassembler.add("n", two[0], 11.0)
+    assert reassembler.next_deadline() == 12.0
+    reassembler.add("n", one[1], 11.5)
+    reassembler.add("n", two[0], 12.5)  # is not new
+    assert reassembler.next_deadline() == 13.0
+    assert reassembler.expire(12.9) == 0
+    assert reassembler.expire(13.0) == 1
+    assert reassembler.next_deadline() == 13.5
+    # A fragment that comes too late begins a new partial frame, it does not complete the old one.
+    for payload in one[2:]:
+        assert reassembler.add("n", payload, 13.5) is None
+    assert reassembler.expired == 2
+    assert reassembler.next_deadline() == 15.5
+
+
+def test_number_of_partial_frames_is_bounded() -> None:
+    reassembler = Reassembler(max_partial=3)
+    frames = [codec.fragment(long_message(seq), 132) for seq in range(5)]
+    for payloads in frames:
+        reassembler.add("n", payloads[0], 0.0)
+    assert (len(reassembler), reassembler.evicted) == (3, 2)
+    results = [reassembler.add("n", payload, 0.0) for payload in frames[4][1:]]
+    assert results[-1] is not None
+
+
+@pytest.mark.parametrize("limits", [{"max_partial": 5}, {"max_bytes": 2000}])
+def test_a_sender_that_floods_loses_its_own_frames(limits: dict[str, int]) -> None:
+    reassembler = Reassembler(**limits)
+    first, *rest = codec.fragment(long_message(), 132)[:3]
+    reassembler.add("honest", first, 0.0)
+    for seq in range(100):
+        reassembler.add("rogue", codec.fragment(long_message(seq), 132)[0], 0.0)
+    assert reassembler.evicted > 90
+    assert all(reassembler.add("honest", payload, 0.0) is None for payload in rest)
+    honest = frame_key("honest", decode_header(first))
+    assert reassembler.held(honest) == {0, 1, 2}
+
+
+class _Sender(str):
+    """A sender that counts how often it is looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        type(self).lookups += 1
+        return super().__hash__()
+
+
+@pytest.mark.parametrize(("limit", "small"), [("max_partial", 20), ("max_bytes", 6_000)])
+def test_a_fragment_of_a_flood_costs_no_more_where_ten_times_as_many_are_held(
+    limit: str, small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def most_lookups(bound: int) -> int:
+        reassembler = Reassembler(**{limit: bound})
+        looked_up = []
+        for seq in range(400):
+            monkeypatch.setattr(_Sender, "lookups", 0)
+            reassembler.add(_Sender("rogue"), codec.fragment(long_message(seq), 132)[0], 0.0)
+            looked_up.append(_Sender.lookups)
+        assert reassembler.evicted >= 200
+        return max(looked_up)
+
+    assert most_lookups(10 * small) == most_lookups(small)
+
+
+def test_the_partial_frame_that_has_waited_longest_makes_room() -> None:
+    reassembler = Reassembler(max_partial=2)
+    one, two, three = (codec.fragment(long_message(seq), 132) for seq in range(3))
+    for payload in one[0], two[0], one[1], three[0]:
+        reassembler.add("n", payload, 0.0)
+    assert [bool(reassembler.held(("n", FrameType.MSG, 3, seq))) for seq in range(3)] == [True, False, True]
+
+
+def test_a_frame_that_could_never_fit_is_refused() -> None:
+    reassembler = Reassembler(max_bytes=1000)
+    with pytest.raises(DecodeError) as caught:
+        reassembler.add("n", codec.fragment(long_message(), 132)[0], 0.0)
+    assert caught.value.reason == "too_large"
+
+
+@pytest.mark.parametrize("limits", [{"timeout_s": 0.0}, {"max_bytes": 0}, {"max_partial": 0}], ids=str)
+def test_limits_must_be_positive(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="expected more than 0"):
+        Reassembler(**limits)

@@ -1,4 +1,4 @@
-"""The cost of lost control frames for a whole run, best effort and confirmed."""
+"""Simulated runs whose links double or lose frames."""
 
 from __future__ import annotations
 
@@ -6,8 +6,46 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from captures.accounting.direct import Direct
 from testbed.cli.main import main
+from testbed.experiments.config.load import load_experiment
+from testbed.results.oracle.decide import write_oracle
 from tests.support.paths import ROOT
+from tests.support.simulated import simulated
+
+_RING = """
+duration_s = 60
+[topology]
+generator = "ring"
+nodes = 5
+[workload]
+senders_percent = 100
+receivers_percent = 100
+"""
+
+
+@pytest.mark.parametrize(
+    "doubling",
+    [
+        "[links]\nduplicate_percent = 40\n",
+        '[[events]]\nat_s = 1\naction = "link_impair"\nduplicate_percent = 40\n',
+    ],
+)
+def test_copies_of_frames_on_links_that_double_them_are_no_fault(tmp_path: Path, doubling: str) -> None:
+    path = tmp_path / "doubling.toml"
+    path.write_text(_RING + doubling)
+    experiment = load_experiment(path)
+    run = simulated(experiment, tmp_path / "runs")
+    write_oracle(run, experiment.oracle.in_flight_window_s)
+    with Direct(run.path) as direct:
+        summary = direct.summary()
+    assert summary["frames_repeated"] > 0
+    assert summary["deliveries_made"] > 0
+    assert summary["duplicate_deliveries"] == 0
+    assert summary["verdict"] == "holds", summary["verdict_reasons"]
+
 
 _FILE = str(ROOT / "examples" / "reliable-base.toml")
 

@@ -1,4 +1,4 @@
-"""Paced interfaces of the attention-limited service, and priority forwarding by Cbf(P)."""
+"""FLUSHes, paced interfaces and priority forwarding by Cbf(P) of the attention-limited service."""
 
 from __future__ import annotations
 
@@ -10,21 +10,180 @@ import pytest
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
-from router.protocol.events import Settle, Tick
+from router.protocol.events import Action, Settle, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention.dissemination import AttentionOptions
-from router.protocol.services.attention.events import Upload
+from router.protocol.services.attention.events import Index, Upload
 from router.protocol.services.attention.pacing import Waiting
 from router.protocol.services.attention.service import Attention
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Overload, Publication, PublicationFlags, Subscription
-from tests.support.one_router import received, sent, set_up
+from tests.support.attention_router import (
+    attention_router,
+    frame_of,
+    register,
+    state_of,
+    sub,
+    types,
+    upload,
+)
+from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
+
+_NONE, _CUSTODY = PublicationFlags.NONE, PublicationFlags.CUSTODY
+_TAKEN, _REFUSED = PublicationFlags.TAKEN, PublicationFlags.REFUSED
+#: Identifiers of the uploads of the router.
+_FIRST, _SECOND = ((NODE, INCARNATION << 32 | number) for number in (1, 2))
+_ALL = frozenset({1, 2, 3})
+
+#: Interfaces, publication, age in seconds and flags of a FLUSH.
+_Flush = tuple[frozenset[int], tuple[int, int], float, PublicationFlags]
+
+
+def _router(cache_publications: int = 1) -> Router:
+    return attention_router(flushing="neighbour", cache_publications=cache_publications)
+
+
+def _flushes(actions: list[Action]) -> list[_Flush]:
+    return [
+        (frozenset(to), (body.source, body.seq), body.age_us / 1e6, body.flags)
+        for to, frame in sent(actions)
+        if frame.type is FrameType.FLUSH and isinstance(body := frame.body, Publication)
+    ]
+
+
+def _answer(router: Router, interface: int, flags: PublicationFlags, now: float) -> list[Action]:
+    """A neighbour answers the offer of the first upload; it is node 10 and the number of the interface."""
+    body = Publication(*_FIRST, 0, Message({}), flags)
+    return received(router, 10 + interface, frame_of(FrameType.FLUSH, 10 + interface, 1, body), now)
+
+
+def _flushed(
+    router: Router, seq: int, flags: PublicationFlags, now: float = 10.0, age_s: int = 1
+) -> list[Action]:
+    """A neighbour flushes a publication of node 21."""
+    body = Publication(21, seq, age_s * 1_000_000, Message({"x": 1}), flags)
+    return received(router, 11, frame_of(FrameType.FLUSH, 11, seq, body), now)
+
+
+def _offered(router: Router) -> int:
+    """Two uploads; returns the interface on which the router offers custody of the first, at second 5."""
+    assert types(upload(router, x=1)) == []
+    ((to, id_, age_s, flags),) = _flushes(upload(router, 5.0, x=1))
+    assert (id_, age_s, flags) == (_FIRST, 5.0, _CUSTODY)
+    (interface,) = to
+    return interface
+
+
+def test_custody_is_offered_to_one_neighbour_after_another_until_one_takes_it() -> None:
+    router = _router()
+    first = _offered(router)
+    ((to, id_, age_s, flags),) = _flushes(_answer(router, first, _REFUSED, 6.0))
+    assert (id_, age_s, flags) == (_FIRST, 6.0, _CUSTODY)
+    (second,) = to
+    assert second != first
+    # The first one is not asked now, and its answer is out of place.
+    assert _answer(router, first, _TAKEN, 6.0) == []
+    assert router.counters.dropped["flush_unexpected"] == 1
+    assert not router.idle
+    assert _answer(router, second, _TAKEN, 6.5) == []
+    assert router.idle
+    assert router.next_deadline() is None
+    assert router.counters.custody_lost == 0
+
+
+def test_custody_that_all_neighbours_refuse_is_lost() -> None:
+    router = _router()
+    asked = [_offered(router)]
+    for _ in range(2):
+        ((to, *_),) = _flushes(_answer(router, asked[-1], _REFUSED, 6.0))
+        asked += to
+    assert set(asked) == _ALL
+    assert _answer(router, asked[-1], _REFUSED, 6.0) == []
+    assert router.counters.custody_lost == 1
+    assert router.idle
+
+
+def test_a_neighbour_that_does_not_answer_is_asked_three_times_and_no_other() -> None:
+    """It may have taken the publication: another one would make it pending at two routers."""
+    router = _router()
+    interface = _offered(router)
+    for now in (6.0, 7.0):
+        assert router.next_deadline() == now
+        assert _flushes(router.handle(Tick(), now)) == [(frozenset({interface}), _FIRST, now, _CUSTODY)]
+    assert router.counters.custody_lost == 0
+    assert router.handle(Tick(), 8.0) == []
+    assert router.counters.custody_lost == 1
+    assert router.idle
+
+
+def test_an_offer_that_is_repeated_gets_the_first_answer() -> None:
+    router = _router()
+    for _ in range(2):
+        assert _flushes(_flushed(router, 1, _CUSTODY)) == [(frozenset({1}), (21, 1), 1.0, _TAKEN)]
+    assert [cached.index for cached in state_of(router).cache] == [Index.PPT]
+    # Older than what is cached: it would be the first to leave.
+    refused = [(frozenset({1}), (21, 2), 5.0, _REFUSED)]
+    assert _flushes(_flushed(router, 2, _CUSTODY, age_s=5)) == refused
+    # With an age that the cache would admit now, the refusal holds: another neighbour may have it.
+    repeated = _flushes(_flushed(router, 2, _CUSTODY, now=20.0))
+    assert repeated == [(frozenset({1}), (21, 2), 1.0, _REFUSED)]
+    assert [cached.id for cached in state_of(router).cache] == [(21, 1)]
+
+
+@pytest.mark.parametrize("known_by", ["cache", "delivery"])
+def test_custody_of_a_publication_that_is_known_is_refused(known_by: str) -> None:
+    """If it is cached, and if it was delivered and has left the cache since."""
+    router = _router()
+    if known_by == "delivery":
+        register(router, 1, lifetime_s=60.0)
+    _flushed(router, 1, _NONE)
+    if known_by == "delivery":
+        upload(router, 11.0, x=2)
+    assert (state_of(router).cache.get((21, 1)) is None) == (known_by == "delivery")
+    answers = _flushes(_flushed(router, 1, _CUSTODY, 12.0, age_s=0))
+    assert answers == [(frozenset({1}), (21, 1), 0.0, _REFUSED)]
+    assert router.counters.dropped["flush_unexpected"] == 1
+
+
+@pytest.mark.parametrize("index", [Index.PPT, Index.DPT, Index.OPT])
+def test_what_somebody_had_is_flushed_as_a_copy_to_all_neighbours(index: Index) -> None:
+    router = _router()
+    upload(router, x=1)
+    if index is not Index.OPT:
+        register(router, 1)  # Row L1: pending, with DF.
+    if index is not Index.PPT:
+        received(router, 11, sub())  # Row P1.
+    (cached,) = state_of(router).cache
+    assert cached.index is index
+    assert _flushes(upload(router, 5.0, x=2)) == [(_ALL, _FIRST, 5.0, _NONE)]
+    assert router.idle
+
+
+@pytest.mark.parametrize("flags", [_NONE, _CUSTODY])
+def test_what_came_in_a_flush_and_what_it_replaces_are_not_flushed(flags: PublicationFlags) -> None:
+    router = _router()
+    upload(router, x=1)
+    answers = [_TAKEN] if flags is _CUSTODY else []
+    assert [each[3] for each in _flushes(_flushed(router, 1, flags))] == answers
+    assert [cached.id for cached in state_of(router).cache] == [(21, 1)]
+    assert upload(router, 11.0, x=2)[1:] == []
+    assert [cached.id for cached in state_of(router).cache] == [_SECOND]
+    assert router.counters.publications_evicted == 2
+    assert router.idle
+
+
+def test_a_router_without_the_option_flushes_nothing() -> None:
+    router = attention_router(cache_publications=1)
+    upload(router, x=1)
+    assert types(upload(router, 5.0, x=1)) == []
+    assert router.counters.publications_evicted == 1
+
 
 #: A PUB of one integer takes about 0.1 s.
 _MBPS = 0.01
 
 
-def _router(**options: Any) -> Router:
+def _paced(**options: Any) -> Router:
     given = AttentionOptions(**({"pace_mbps": _MBPS} | options))
     return set_up(RouterOptions(service="attention", service_options=given))
 
@@ -56,7 +215,7 @@ def _congested(**options: Any) -> Router:
 
     Of x = 1 there is one subscription, of x = 2 there are two; that of x = 3 ends first.
     """
-    router = _router(**options)
+    router = _paced(**options)
     for seq, (x, lifetime_s) in enumerate(((0, 90.0), (1, 90.0), (2, 90.0), (2, 90.0), (3, 20.0))):
         _subscribe(router, x, lifetime_s, seq)
     now = 10.0
@@ -139,7 +298,7 @@ def _deadlines(router: Router, homes: tuple[int, ...]) -> list[float]:
 def test_priority_counts_the_subscriptions_of_every_home_that_lack_publications(
     ended: tuple[tuple[int, int], ...], homes: tuple[int, ...], deadlines: list[float]
 ) -> None:
-    router = _router(scheduler="cbf")
+    router = _paced(scheduler="cbf")
     for issuer, seq, lifetime_s in ((11, 1, 20.0), (11, 2, 30.0), (21, 1, 40.0)):
         body = Subscription(0, 1, 100, round(lifetime_s * 1e6), 10**12, parse_predicate("x = 1"))
         received(router, 11, Frame(FrameType.SUB, issuer, seq, 1, 9, body))
@@ -160,7 +319,7 @@ def test_a_score_is_bounded_at_a_millisecond_before_a_deadline(deadlines: list[f
 
 
 def test_the_greatest_age_of_a_frame_does_not_grow_in_a_queue() -> None:
-    router = _router()
+    router = _paced()
     for seq in (1, 2):
         body = Publication(11, seq, 2**64 - 1, Message({"x": 1}), PublicationFlags.NONE, (12,))
         received(router, 11, Frame(FrameType.PUB, 11, seq, 1, 9, body), 10.0)

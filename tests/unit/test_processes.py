@@ -1,4 +1,4 @@
-"""Steps of a clean-up: each runs whatever became of the others."""
+"""Waiting for a condition, and the steps of a clean-up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import errno
 
 import pytest
 
-from testbed.support.processes import Steps
+from testbed.support.errors import RunError
+from testbed.support.processes import Steps, wait_until
+
+
+def test_it_returns_as_soon_as_nothing_differs() -> None:
+    left = iter(["two left", "one left", None])
+    wait_until(lambda: next(left), timeout_s=5, what="all done", interval_s=0)
+    assert list(left) == []
+
+
+def test_the_error_names_the_goal_and_the_last_difference() -> None:
+    with pytest.raises(RunError, match=r"all done: not after 0 s; 3 of 5 are ready"):
+        wait_until(lambda: "3 of 5 are ready", timeout_s=0, what="all done")
 
 
 def test_every_step_runs_and_the_failed_ones_are_named() -> None:
