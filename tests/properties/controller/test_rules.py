@@ -27,15 +27,37 @@ PORT_SETS = st.one_of(
 )
 
 
-@given(PORT_SETS, st.data())
-def test_a_host_frame_leaves_by_exactly_the_named_ports_that_exist(
-    ports: frozenset[int], data: st.DataObject
+#: Destinations of every sort: what a bitmap names, the controller, routers, and others.
+DESTINATIONS = (
+    st.builds(
+        lambda page, bitmap: bytes((3, page)) + bitmap.to_bytes(4, "big"),
+        st.integers(0, 253) | st.integers(0, 2),
+        st.integers(0, 2**32 - 1),
+    )
+    | st.sampled_from([CONTROLLER_DESTINATION, ROUTER_DESTINATION, *port_addresses([1, 2, 40])])
+    | st.binary(min_size=6, max_size=6)
+)
+
+
+def by_definition(ports: frozenset[int], in_port: int, destination: bytes, ethertype: int) -> Fate:
+    """What happens to a frame with the source address of the host."""
+    if ethertype != ETHERTYPE or in_port not in {HOST_PORT, *ports}:
+        return Fate([], to_controller=False)
+    if in_port != HOST_PORT:
+        return Fate([HOST_PORT], to_controller=False)
+    if destination == CONTROLLER_DESTINATION:
+        return Fate([], to_controller=True)
+    return Fate(sorted(ports_of(destination) & ports), to_controller=False)
+
+
+@given(PORT_SETS, DESTINATIONS, st.sampled_from([ETHERTYPE, ETHERTYPE, 0x0800]) | st.integers(0, 0xFFFF))
+def test_each_frame_leaves_by_exactly_the_ports_that_its_address_names(
+    ports: frozenset[int], destination: bytes, ethertype: int
 ) -> None:
-    page = data.draw(st.integers(0, 253) | st.integers(0, 2))
-    bitmap = data.draw(st.integers(0, 2**32 - 1))
-    destination = bytes((3, page)) + bitmap.to_bytes(4, "big")
-    fate = FlowTable(pipeline(ports, OWN)).run(HOST_PORT, destination, ETHERTYPE, OWN)
-    assert fate == Fate(sorted(ports_of(destination) & ports), to_controller=False)
+    table = FlowTable(pipeline(ports, OWN))
+    for in_port in (HOST_PORT, *ports, max(ports, default=0) + 1):
+        found = table.run(in_port, destination, ethertype, OWN)
+        assert found == by_definition(ports, in_port, destination, ethertype), in_port
 
 
 @given(PORT_SETS, st.data())
@@ -48,16 +70,6 @@ def test_one_frame_a_page_reaches_each_port_once(ports: frozenset[int], data: st
         for port in table.run(HOST_PORT, address, ETHERTYPE, OWN).ports
     ]
     assert sorted(reached) == sorted(chosen)
-
-
-@given(PORT_SETS, st.binary(min_size=6, max_size=6))
-def test_a_link_frame_reaches_the_host_alone_whatever_its_address(
-    ports: frozenset[int], destination: bytes
-) -> None:
-    table = FlowTable(pipeline(ports, OWN))
-    for port in ports:
-        for address in (destination, CONTROLLER_DESTINATION, ROUTER_DESTINATION, *port_addresses([port])):
-            assert table.run(port, address, ETHERTYPE, OWN) == Fate([HOST_PORT], to_controller=False)
 
 
 @pytest.mark.attack("address of another node")
@@ -79,20 +91,6 @@ def test_no_link_can_pass_for_the_controller(ports: frozenset[int]) -> None:
         )
 
 
-@given(PORT_SETS)
-def test_frames_to_the_controller_reach_it_alone(ports: frozenset[int]) -> None:
-    fate = FlowTable(pipeline(ports, OWN)).run(HOST_PORT, CONTROLLER_DESTINATION, ETHERTYPE, OWN)
-    assert fate == Fate([], to_controller=True)
-
-
-@given(PORT_SETS, st.integers(0, 0xFFFF).filter(lambda t: t != ETHERTYPE), st.binary(min_size=6, max_size=6))
-def test_other_ethertypes_go_nowhere(ports: frozenset[int], eth_type: int, destination: bytes) -> None:
-    table = FlowTable(pipeline(ports, OWN))
-    for in_port in (HOST_PORT, *ports):
-        for address in (destination, CONTROLLER_DESTINATION, *port_addresses(ports)):
-            assert table.run(in_port, address, eth_type, OWN) == Fate([], to_controller=False)
-
-
 @pytest.mark.attack("VLAN tag")
 @given(PORT_SETS)
 def test_frames_with_a_vlan_tag_go_nowhere(ports: frozenset[int]) -> None:
@@ -100,18 +98,6 @@ def test_frames_with_a_vlan_tag_go_nowhere(ports: frozenset[int]) -> None:
     for in_port in (HOST_PORT, *ports):
         for address in (CONTROLLER_DESTINATION, *port_addresses(ports)):
             assert table.run(in_port, address, ETHERTYPE, OWN, tagged=True) == Fate([], to_controller=False)
-
-
-@given(PORT_SETS, st.binary(min_size=6, max_size=6))
-def test_host_frames_to_other_addresses_and_unknown_ports_are_dropped(
-    ports: frozenset[int], destination: bytes
-) -> None:
-    table = FlowTable(pipeline(ports, OWN))
-    assert table.run(HOST_PORT, ROUTER_DESTINATION, ETHERTYPE, OWN) == Fate([], to_controller=False)
-    if destination != CONTROLLER_DESTINATION and not ports_of(destination):
-        assert table.run(HOST_PORT, destination, ETHERTYPE, OWN) == Fate([], to_controller=False)
-    unknown = max(ports, default=0) + 1
-    assert table.run(unknown, destination, ETHERTYPE, OWN) == Fate([], to_controller=False)
 
 
 @given(PORT_SETS)

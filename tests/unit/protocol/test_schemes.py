@@ -160,7 +160,7 @@ def test_a_message_with_destinations_is_malformed_elsewhere() -> None:
     assert router.counters.dropped == {"malformed": 1}
 
 
-def new() -> Router:
+def router_with_classes() -> Router:
     return set_up(RouterOptions(scheme="pif-classes", sr_timeout_s=1.0), with_subtrees(TABLE, BELOW))
 
 
@@ -189,7 +189,7 @@ def asked(router: Router) -> int:
 
 
 def test_a_message_meets_the_classes_that_its_source_has_below() -> None:
-    router = new()
+    router = router_with_classes()
     received(router, 11, ra(11, "x = 1"))
     received(router, 11, ra(21, "x = 2"))
     assert rows(router) == {(1, "sources 5 12 13"): "x = 1", (1, "sources 5 12"): "x = 2"}
@@ -200,7 +200,7 @@ def test_a_message_meets_the_classes_that_its_source_has_below() -> None:
 
 
 def test_a_reply_replaces_each_class_by_itself() -> None:
-    router = new()
+    router = router_with_classes()
     received(router, 11, ra(11, "x = 1 or x = 2"))
     received(router, 11, ra(21, "x = 1 or x = 2"))
     received(router, 11, reply(asked(router), predicate((11, "x = 1"), (21, "x = 2"))))
@@ -208,13 +208,13 @@ def test_a_reply_replaces_each_class_by_itself() -> None:
 
 
 def test_a_reply_without_classes_is_of_every_class() -> None:
-    router = new()
+    router = router_with_classes()
     received(router, 11, reply(asked(router), parse_predicate("x = 3")))
     assert rows(router) == {(1, "sources 5 12 13"): "x = 3", (1, "sources 5 12"): "x = 3"}
 
 
 def test_a_part_about_a_node_that_is_not_behind_its_sender_is_dropped() -> None:
-    router = new()
+    router = router_with_classes()
     body = predicate((11, "x = 1"), (12, "x = 2"), (99, "x = 3"), (NODE, "x = 4"))
     received(router, 11, reply(asked(router), body))
     assert rows(router) == {(1, "sources 5 12 13"): "x = 1"}
