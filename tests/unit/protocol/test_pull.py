@@ -158,16 +158,6 @@ def test_a_round_clears_interfaces_behind_which_nobody_lies() -> None:
 # The others.
 
 
-def test_a_leaf_replies_at_once() -> None:
-    router = set_up()
-    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
-    assert received(router, 13, sr(13)) == [({3}, ur(13, "x > 1"))]
-    assert received(router, 13, sr(13)) == []
-    assert received(router, 13, sr(13, seq=0)) == []
-    assert router.counters.dropped == {"sr_old": 2}
-    assert router.idle
-
-
 def test_a_reply_joins_p0_and_the_replies_from_downstream() -> None:
     router = set_up()
     timeout = 1.0 - INITIAL_ROUND_TRIP

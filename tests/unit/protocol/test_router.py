@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from router.matching.engines import factory
-from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
+from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.core.dispatch import EVENTS, FRAMES
@@ -87,25 +87,6 @@ def test_predicates_and_messages_wait_for_the_first_commit() -> None:
     assert advertisement == Send(frozenset({1, 2, 3}), ra(NODE, "x > 1", hop_limit=64, seq=FIRST))
     assert deliver == Deliver((1,), NODE, FIRST, message)
     assert router.idle
-
-
-def test_a_message_follows_its_tree_where_somebody_wants_it() -> None:
-    router = set_up()
-    for neighbour, text in ((12, "x > 1"), (13, "x > 5")):
-        router.handle(FrameReceived(neighbour, ra(neighbour, text)), 0.0)
-    both = router.handle(FrameReceived(11, msg(11, x=9)), 0.0)
-    assert sent(both) == [({2, 3}, msg(11, hop_limit=8, x=9))]
-    assert [interfaces for interfaces, _ in sent(router.handle(FrameReceived(11, msg(11, x=2)), 0.0))] == [
-        {2}
-    ]
-    # Interface 3 is no child on the tree of node 21.
-    assert [interfaces for interfaces, _ in sent(router.handle(FrameReceived(11, msg(21, x=9)), 0.0))] == [
-        {2}
-    ]
-    assert router.handle(FrameReceived(11, msg(11, x=0)), 0.0) == []
-    counters = router.counters
-    assert (counters.messages_received, counters.messages_forwarded) == (4, 3)
-    assert (counters.messages_delivered, counters.messages_unwanted) == (0, 1)
 
 
 def test_delivery_goes_to_the_applications_whose_own_predicates_match() -> None:
@@ -352,11 +333,3 @@ def test_periodic_advertisements() -> None:
 def test_an_incarnation_has_32_bits() -> None:
     with pytest.raises(ValueError, match="incarnation"):
         Router(1, RouterOptions(), factory("naive"), 2**32)
-
-
-def test_predicates_are_values() -> None:
-    router = set_up()
-    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
-    seen = dict(predicates_of(router))
-    router.handle(SetPredicate(1, Predicate()), 0.0)
-    assert seen == {0: parse_predicate("x > 1")}
