@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from tests.support.paths import ROOT
@@ -11,10 +10,6 @@ from tests.support.promises import promises
 
 #: Played against live routers, or with several senders.
 NOT_HELD = {("frames from before a restart", "outsider"), ("invented addresses", "insider")}
-
-
-#: What a cell says of an effect, or of a reason.
-_AT_ISSUE = re.compile("taken|`")
 
 
 def _played() -> Iterator[str]:
