@@ -39,7 +39,7 @@ from tests.support.wire_tshark import (
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 from topos.build import LinkSpec, build
 from topos.loaders import to_json
-from topos.model import Node
+from topos.model import Node, Topology
 
 pytestmark = needs_tshark
 
@@ -107,21 +107,30 @@ def test_the_buttons_of_the_profile_are_filters(vectors: Path) -> None:
     assert all(selected.values()), selected
 
 
-def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def in_profile(
+    home: Path, capture: Path, *options: str, topology: Topology | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What tshark writes of a capture in the profile, as it is installed into a new home."""
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
-    Installation(read_sources(), where).install(lambda _target: False)
-    environment = {**os.environ, "HOME": str(home), "COLORTERM": "truecolor"}
-    environment.pop("XDG_CONFIG_HOME", None)
-    command = [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-n", "-r", str(vectors), "--color"]
-    done = subprocess.run(
-        [*command, "-T", "fields", "-e", "cbcb.type", "-e", "frame.coloring_rule.name"],
-        env=environment,
+    Installation(read_sources(topology), where).install(lambda _target: False)
+    return subprocess.run(
+        [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-r", str(capture), *options],
+        env={
+            **os.environ,
+            "HOME": str(home),
+            "XDG_CONFIG_HOME": str(home / ".config"),
+            "COLORTERM": "truecolor",
+        },
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
+
+
+def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
+    fields = ("-T", "fields", "-e", "cbcb.type", "-e", "frame.coloring_rule.name")
+    done = in_profile(tmp_path / "coloured", vectors, "-n", "--color", *fields)
     # No complaint about a preference, a colour rule or a plugin.
     assert [line for line in done.stderr.splitlines() if "superuser" not in line and "root" not in line] == []
     colours: dict[str, set[str]] = {}
@@ -130,9 +139,7 @@ def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) ->
         colours.setdefault(kind, set()).add(colour)
     assert "CBCB receiver advertisement" in colours["2"]
     assert colours[""] == {"CBCB undecodable"}
-    shown = subprocess.run(
-        command[:-1], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
+    shown = in_profile(tmp_path / "plain", vectors, "-n")
     assert " 3 1 " in shown.stdout  # router 3, to its port 1
 
 
@@ -146,17 +153,10 @@ def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> Non
     capture = write_capture(tmp_path / "named.pcap", [(at * MS, data) for at, data in enumerate(frames)])
     columns = ["cbcb.sender_name", "cbcb.issuer_name"]
     preference = ("-o", f"cbcb.topology:{topology}")
-    home = tmp_path / "home"
-    where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
-    Installation(read_sources(network), where).install(lambda _target: False)
-    command = [*with_plugins(where.plugins), "tshark", "-C", "CBCB", "-N", "m", "-r", str(capture)]
-    shown = subprocess.run(
-        [*command, *as_json(["eth.src_resolved", "cbcb.sender_name"])],
-        env={**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
+    shown = in_profile(
+        *(tmp_path / "home", capture, "-N", "m"),
+        *as_json(["eth.src_resolved", "cbcb.sender_name"]),
+        topology=network,
     )
     resolved = 'a_"b"_]_}\\'
     assert rows_of(shown.stdout) == [{"eth.src_resolved": [resolved], "sender_name": [names[3]]}] * 3
