@@ -19,12 +19,10 @@ from testbed.controller.trees import (
     Tree,
     broadcast_tables,
     hops_on_trees,
-    reverse_path_trees,
     router_tables,
-    spanning_trees,
     spt_trees,
 )
-from tests.support.tree_entries import TreeEntry, entries_of, table_of
+from tests.support.tree_entries import TreeEntry, entries_of
 from topos.build import MAX_TOTAL_COST, LinkSpec, build
 from topos.model import Node, Topology
 
@@ -281,12 +279,6 @@ def test_trees_at_the_greatest_sum_of_costs(links: list[tuple[int, int, int]]) -
     count = 1 + max(max(u, v) for u, v, _ in links)
     topology = build("t", [Node(node) for node in range(count)], [LinkSpec(*link) for link in links])
     check(topology, NONE, NONE)
-    graph = nx.Graph()
-    graph.add_weighted_edges_from(links)
-    expected = [
-        [len(nx.dijkstra_path(graph, source, node)) - 1 for node in range(count)] for source in range(count)
-    ]
-    assert hops_on_trees(topology, LAYERS["spt"], NONE, NONE).tolist() == expected
 
 
 def test_a_larger_graph_full_of_ties() -> None:
@@ -304,35 +296,3 @@ def test_the_tie_in_a_ring_of_four_goes_to_the_lower_links() -> None:
     assert entries_of(broadcast_tables(ring, forest)[1])[0] == TreeEntry(
         source=0, parent=1, children=(2,), downstream=1
     )
-
-
-def test_replies_are_reusable_where_the_trees_agree() -> None:
-    # A ring of five: from 0, node 1 has 2 beyond it; on its own tree 2 and 3.
-    ring = build("ring", [Node(n) for n in range(5)], [LinkSpec(n, (n + 1) % 5) for n in range(5)])
-    entries = entries_of(broadcast_tables(ring, spt_trees(ring))[1])
-    assert entries[0] == TreeEntry(source=0, parent=1, children=(2,), downstream=1, reusable=())
-    assert entries[1] == TreeEntry(source=1, parent=0, children=(1, 2), downstream=2, reusable=(1, 2))
-
-
-def test_on_a_spanning_tree_replies_are_reusable_and_classes_are_parents() -> None:
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4))
-    topology = topology_of(graph, random.Random(3))
-    for table in broadcast_tables(topology, spanning_trees(topology)).values():
-        assert all(entry.reusable == entry.children for entry in entries_of(table))
-        parents = {entry.downstream: entry.parent for entry in entries_of(table)}
-        assert len(set(parents.values())) == len(parents)
-
-
-def test_reverse_path_forwarding_floods_and_says_where_in_vain() -> None:
-    ring = build("ring", [Node(n) for n in range(4)], [LinkSpec(n, (n + 1) % 4) for n in range(4)])
-    tables = broadcast_tables(ring, reverse_path_trees(ring))
-    # Node 2 hears node 0 through node 1; what it sends on to 3, node 3 does not accept.
-    assert entries_of(tables[2])[0] == TreeEntry(
-        source=0, parent=1, children=(2,), downstream=1, reusable=(), off_tree=(2,)
-    )
-
-
-def test_a_lone_node_has_a_table() -> None:
-    lone = Topology("lone", (Node(0),), ())
-    tables = broadcast_tables(lone, spt_trees(lone))
-    assert tables == {0: table_of((), [TreeEntry(0, 0, (), 0)])}
