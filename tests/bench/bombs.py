@@ -29,7 +29,7 @@ from router.wire.frames import Body, EncodedPredicate, Frame, FrameType, SenderR
 from router.wire.intake import FrameIntake
 from tests.bench.bomb_shapes import AT_BOUNDS, ENCODED, SHAPES, SINGLE, bomb, messages
 from tests.support.one_router import set_up
-from tests.support.two_ways import ethernet
+from tests.support.packets import ethernet
 
 _COLUMNS = ("RA", "MSG", "UR", "max")
 _ALL = (*SHAPES, *SINGLE, *ENCODED)

@@ -90,7 +90,7 @@ class Network:
         return [sent.node for sent in self.sent if (sent.frame.type, sent.frame.epoch) == (kind, epoch)]
 
     def answers(self, node: int, frame: Frame) -> list[Event]:
-        """What comes from a router that is not deaf when it gets a frame."""
+        """The events by which a router that is not deaf answers a frame."""
         return [acknowledgement(frame, self.ahead.get(node, 0))]
 
     def _answer(self, action: Action) -> list[Event]:

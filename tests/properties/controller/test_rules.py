@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +20,67 @@ from router.wire.header import (
     port_addresses,
     ports_of,
 )
-from testbed.controller.rules import Rule, pipeline
-from tests.support.controller_flowtable import Fate, FlowTable
+from testbed.controller.rules import Match, Rule, pipeline
+
+
+@dataclass(frozen=True)
+class Fate:
+    """The fate of a frame: the ports by which it left, in order, and whether the controller got it."""
+
+    ports: list[int]
+    to_controller: bool
+
+
+class FlowTable:
+    """The tables of one switch.
+
+    Two rules of equal priority that match one frame are an error.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._tables: dict[int, list[Rule]] = {}
+        for rule in rules:
+            if rule.goto_table is not None:
+                assert rule.goto_table > rule.table, f"{rule}: OpenFlow goes to later tables only"
+            self._tables.setdefault(rule.table, []).append(rule)
+
+    def run(
+        self, in_port: int, destination: bytes, eth_type: int, source: bytes, tagged: bool = False
+    ) -> Fate:
+        ports: list[int] = []
+        to_controller = False
+        table: int | None = 0
+        while table is not None:
+            found = [
+                r
+                for r in self._tables.get(table, [])
+                if not (r.match.untagged and tagged)
+                and _matches(r.match, in_port, destination, eth_type, source)
+            ]
+            if not found:
+                break  # a table miss without a rule of its own drops
+            best = max(rule.priority for rule in found)
+            chosen = [rule for rule in found if rule.priority == best]
+            assert len(chosen) == 1, f"ambiguous: {chosen}"
+            # A switch sends a frame back through its input port only for an explicit IN_PORT action.
+            ports += [port for port in chosen[0].outputs if port != in_port]
+            to_controller |= chosen[0].to_controller
+            table = chosen[0].goto_table
+        return Fate(ports, to_controller)
+
+
+def _matches(match: Match, in_port: int, destination: bytes, eth_type: int, source: bytes) -> bool:
+    if match.eth_src is not None and match.eth_src != source:
+        return False
+    if match.in_port is not None and match.in_port != in_port:
+        return False
+    if match.eth_type is not None and match.eth_type != eth_type:
+        return False
+    return match.eth_dst is None or all(
+        (have ^ want) & mask == 0
+        for have, want, mask in zip(destination, match.eth_dst, match.eth_dst_mask, strict=True)
+    )
+
 
 OWN = node_address(7)
 PORT_SETS = st.one_of(
@@ -40,7 +102,7 @@ DESTINATIONS = (
 
 
 def by_definition(ports: frozenset[int], in_port: int, destination: bytes, ethertype: int) -> Fate:
-    """What happens to a frame with the source address of the host."""
+    """The fate of a frame with the source address of the host."""
     if ethertype != ETHERTYPE or in_port not in {HOST_PORT, *ports}:
         return Fate([], to_controller=False)
     if in_port != HOST_PORT:
@@ -106,15 +168,6 @@ def test_the_number_of_rules_is_linear_in_the_ports(ports: frozenset[int]) -> No
     pages = {(port - 1) // 32 for port in ports}
     assert len(rules) <= 2 * len(ports) + len(pages) + 31 + 3
     assert len({(r.table, r.priority, r.match) for r in rules}) == len(rules), "a switch keeps one of equals"
-
-
-def test_a_switch_with_two_ports() -> None:
-    rules = pipeline([2, 1], OWN)
-    assert [rule.table for rule in rules] == [0, 0, 0, 0, 0, 0, 1, 1, 2]
-    assert [r.outputs for r in rules if r.table] == [(1,), (), (2,)]
-    assert isinstance(rules[1], Rule)
-    assert rules[1].to_controller
-    assert rules[-1].goto_table is None
 
 
 @pytest.mark.parametrize("port", [0, -1, MAX_INTERFACE + 1, HOST_PORT])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.common.columns import ColumnsBuilder, to_predicates
+from router.matching.columns import ColumnsBuilder, ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.engines import NaiveMatcher
 from router.predicates.model import (
@@ -30,7 +30,6 @@ from router.predicates.model import (
 from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message
-from tests.support.matching_columns import to_columns
 from tests.support.predicate_worlds import MIXED, constraints_of, predicates
 
 _LONG = "ab" * 20_000
@@ -60,6 +59,15 @@ VALUES: dict[Type, list[Value]] = {
     Type.BOOLEAN: [False, True],
 }
 _NAMES = ["x", "y", "z", "é" * 100]
+
+
+def to_columns(table: Mapping[int, Predicate]) -> ConstraintColumns:
+    """The predicates of a table, by interface, as columns."""
+    builder = ColumnsBuilder()
+    for interface in sorted(table):
+        for filter_ in table[interface]:
+            builder.add(interface, filter_)
+    return builder.build()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -110,7 +110,7 @@ def test_the_buttons_of_the_profile_are_filters(vectors: Path) -> None:
 def in_profile(
     home: Path, capture: Path, *options: str, topology: Topology | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What tshark writes of a capture in the profile, as it is installed into a new home."""
+    """Runs tshark on a capture in the profile, which it installs into a new home."""
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
     Installation(read_sources(topology), where).install(lambda _target: False)
     return subprocess.run(
