@@ -8,14 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import TypeVar
 
-from router.predicates.covering.widening import MERGED_MAX, weight_of
+from router.predicates.covering.widening import MERGED_MAX, weight_of, widen
 from router.predicates.encoded import algebra as bloom_budget
 from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.printer import format_predicate
 from router.protocol.options import RouterOptions
+from router.runtime.lines import REQUEST_LIMIT
 from router.wire import private
-from router.wire.predicate import encode_predicate
+from router.wire.frames import FrameType
+from router.wire.predicate import encode_predicate, filters_of
 
+#: Constraints of the filter of an application, in a shape of one filter of many.
+_FEW_CONSTRAINTS = 10
+#: Weight of the predicate of each of many applications.
+_SMALL_WEIGHT = 400
 #: The bounds of a router.
 _OPTIONS = RouterOptions()
 _F = TypeVar("_F", Filter, BloomFilter)
@@ -187,10 +194,8 @@ def _cut(
     """The leading filters of at most so many bytes, or at the bounds, each with its encoded form."""
     length = weight = number = excess = 0
     for filter_ in filters:
-        if isinstance(filter_, BloomFilter):
-            part = private.encode_predicate(BloomPredicate((filter_,)))
-        else:
-            part = encode_predicate(Predicate((filter_,)))
+        alone = BloomPredicate((filter_,)) if isinstance(filter_, BloomFilter) else Predicate((filter_,))
+        part = encoded(alone)
         length, weight, number = length + len(part), weight + weigh(filter_), number + 1
         excess += weight > limit or number > _OPTIONS.predicate_filters
         if length > size if size else excess > MERGED_MAX:
@@ -209,3 +214,83 @@ def messages(shape: str) -> Iterator[Message]:
         return
     for text in ("abcdefgh" * 4, "a" * 60_000) * 3:
         yield Message({"s": text, "x": 5, "y": 6, "v": 1, "w": 2, "z": 3, "a1": 7})
+
+
+def declared(shape: str, size: int) -> Iterator[Predicate]:
+    """The predicates that one application sets: as many filters of the bomb as a router takes in a request.
+
+    A single filter that is too heavy is refused; then its leading constraints are set.
+    """
+    body, limits = bomb(shape, size), _OPTIONS
+    if shape in ENCODED:
+        sets = tuple(private.filters_of(FrameType.XRA, body))[: limits.predicate_filters]
+        while (
+            len(private.encode_predicate(BloomPredicate(sets))) * 2 > REQUEST_LIMIT - 1_000
+            or len(sets) * bloom_budget.weight_of(sets[0]) > limits.predicate_weight
+        ):
+            sets = sets[: len(sets) * 9 // 10]
+        yield BloomPredicate(sets)
+        return
+    filters = tuple(filters_of(FrameType.RA, body))
+    if len(filters) == 1 and weight_of(filters[0]) > limits.filter_weight:
+        yield Predicate(filters)
+        yield Predicate(tuple(widen(filters, limits.filter_weight, limits.predicate_weight, 1)[0]))
+        return
+    most = limits.predicate_weight // max(map(weight_of, filters))
+    filters = filters[: min(limits.predicate_filters, max(most, 1))]
+    while len(text := format_predicate(Predicate(filters))) > REQUEST_LIMIT - 1_000 and len(filters) > 1:
+        filters = filters[: len(filters) * (REQUEST_LIMIT - 2_000) // len(text)]
+    yield Predicate(filters)
+
+
+def small(shape: str, size: int, most: int) -> list[Predicate]:
+    """The predicates of many applications: each is set in one turn, and all together have about `size` bytes.
+
+    Args:
+        most: predicates at most.
+    """
+    rng = random.Random(f"small {shape}")
+    predicates: Iterator[Predicate]
+    if shape in ENCODED:
+        bits = (ENCODED[shape](rng, number) for number in count())
+        predicates = map(BloomPredicate, _groups(bits, bloom_budget.weight_of))
+    elif shape in SINGLE:
+        draw = SINGLE[shape]
+        single = (
+            Filter(tuple(draw(rng, _FEW_CONSTRAINTS * number + each) for each in range(_FEW_CONSTRAINTS)))
+            for number in count()
+        )
+        predicates = (Predicate(tuple(group)) for group in _groups(single, weight_of))
+    else:
+        predicates = (Predicate(tuple(group)) for group in _groups(SHAPES[shape](rng), weight_of))
+    found: list[Predicate] = []
+    length = 0
+    while len(found) < most and (length < size or size == AT_BOUNDS):
+        found.append(next(predicates))
+        length += len(encoded(found[-1]))
+    return found
+
+
+def narrower(predicate: Predicate) -> Predicate:
+    """The first filter of a predicate."""
+    if isinstance(predicate, BloomPredicate):
+        return BloomPredicate(tuple(private.filters_of(FrameType.XRA, encoded(predicate)))[:1])
+    return Predicate(predicate.filters[:1])
+
+
+def encoded(predicate: Predicate) -> bytes:
+    """The body of an RA with a predicate."""
+    if isinstance(predicate, BloomPredicate):
+        return private.encode_predicate(predicate)
+    return encode_predicate(predicate)
+
+
+def _groups(filters: Iterator[_F], weigh: Callable[[_F], int]) -> Iterator[list[_F]]:
+    """Filters in groups of at most a small weight, or of one filter."""
+    group, weight = [next(filters)], 0
+    for filter_ in filters:
+        weight += weigh(group[-1])
+        if weight + weigh(filter_) > _SMALL_WEIGHT:
+            yield group
+            group, weight = [], 0
+        group.append(filter_)
