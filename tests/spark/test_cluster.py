@@ -11,16 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from captures.accounting.account import account
 from captures.tables.catalogue import TABLES
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.cluster import CLUSTER_ENVIRONMENT, UNREACHABLE, running_cluster
 from tests.support.paths import ROOT
 from tests.support.run_folder import good_run
+from tests.support.simulated import judged_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.root]
 
@@ -85,8 +83,8 @@ def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: S
 def test_workers_that_do_not_reach_the_run_are_told_in_one_line(folder: Path, cluster: str) -> None:
     runs = folder / UNREACHABLE
     experiment = load_experiment(find_experiment("ring5"), {})
-    run = simulate(experiment, runs, Progress(Console(quiet=True)), "all")
-    done = _python("-m", "testbed.cli.main", "account", str(run), "--master", cluster)
+    run = judged_run(experiment, runs)
+    done = _python("-m", "testbed.cli.main", "account", str(run.path), "--master", cluster)
     assert done.returncode == 3, done.stderr
     said = [line for line in done.stderr.splitlines() if "JAVA_TOOL_OPTIONS" not in line]
     assert len(said) == 1, said

@@ -10,6 +10,7 @@ from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
+from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 
@@ -18,3 +19,10 @@ def simulated(experiment: Experiment | Path, runs: Path, captures: Kept = "all")
     """Simulates an experiment, or that of a file; returns its folder, which is new in `runs`."""
     made = load_experiment(experiment) if isinstance(experiment, Path) else experiment
     return RunLayout(simulate(made, runs, Progress(Console(quiet=True)), captures))
+
+
+def judged_run(experiment: Experiment | Path, runs: Path, captures: Kept = "all") -> RunLayout:
+    """As `simulated`, with the answers of the oracle."""
+    run = simulated(experiment, runs, captures)
+    judge_run(run, load_experiment(run.experiment))
+    return run

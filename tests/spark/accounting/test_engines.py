@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from captures.accounting import account as job
 from captures.accounting.account import account, account_directly
@@ -24,15 +23,12 @@ from captures.accounting.texts import texts, written_out
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import Kept
-from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Value
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.conclude import judge_run
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.run_folder import SEQ, good_run
+from tests.support.simulated import judged_run
 from tests.support.texts import CLOCK, frames_of, table_of
 
 pytestmark = pytest.mark.spark
@@ -110,9 +106,7 @@ def test_a_simulation(
     tmp_path: Path, spark: SparkSession, name: str, overrides: dict[str, str], captures: Kept
 ) -> None:
     experiment = load_experiment(find_experiment(name), overrides)
-    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)), captures)
-    judge_run(RunLayout(run), experiment)
-    _agree(run, spark)
+    _agree(judged_run(experiment, tmp_path, captures).path, spark)
 
 
 @pytest.mark.parametrize("small", [True, False])

@@ -8,18 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from captures.accounting.account import account_directly
 from captures.accounting.baselines import WAYS, _cheapest, compute, tree_of
 from captures.accounting.run_tables import cost_graph
-from captures.rundir.layout import RunLayout
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.conclude import hop_limit_of
-from testbed.results.oracle.decide import write_oracle
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import judged_run
 from topos.build import LinkSpec, build
 from topos.model import Node
 
@@ -82,8 +77,7 @@ def test_crossings_of_the_three_ways() -> None:
 def _accounted(folder: Path, **overrides: str) -> tuple[dict[str, Any], Path]:
     given = {"duration_s": "120", "topology.nodes": "12", "workload.first_message_s": "0"} | overrides
     experiment = load_experiment(find_experiment("default"), given)
-    run = simulate(experiment, folder, Progress(Console(quiet=True)))
-    write_oracle(RunLayout(run), experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    run = judged_run(experiment, folder).path
     return account_directly(run, lambda _: None), run
 
 

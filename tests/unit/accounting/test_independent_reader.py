@@ -13,20 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from captures.accounting.account import account_directly
-from captures.rundir.layout import RunLayout
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.conclude import judge_run
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.capture_files import pcap
 from tests.support.independent import tables
 from tests.support.independent.frames import packets
 from tests.support.paths import ROOT
+from tests.support.simulated import judged_run
 
 _SMALL = {
     "duration_s": "120",
@@ -83,9 +79,7 @@ def _simulated(folder: Path, kind: str) -> Path:
     """A run with the oracle's answers, not accounted for."""
     name, overrides, _ = _RUNS[kind]
     experiment = load_experiment(find_experiment(name), overrides)
-    run = simulate(experiment, folder, Progress(Console(quiet=True)), "all")
-    judge_run(RunLayout(run), experiment)
-    return run
+    return judged_run(experiment, folder).path
 
 
 def _agreed(run: Path) -> tuple[tables.Run, set[str]]:

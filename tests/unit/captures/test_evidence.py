@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting import contradictions
 from captures.accounting.direct import Direct
@@ -22,13 +21,10 @@ from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.clock.page import NS
-from testbed.experiments.config.load import load_experiment
-from testbed.results.conclude import judge_run
 from testbed.sim.clock import EPOCH_NS
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import experiment as attention_experiment
 from tests.support.run_folder import good_run
+from tests.support.simulated import judged_run
 
 EXPERIMENT = """
 seed = 3
@@ -51,20 +47,14 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulation that the oracle has judged."""
     file = tmp_path_factory.mktemp("simulated") / "line.toml"
     file.write_text(EXPERIMENT)
-    return _judged(file)
+    return judged_run(file, file.parent).path
 
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `simulated`, with the attention-limited service."""
-    return _judged(attention_experiment(tmp_path_factory.mktemp("limited") / "ring.toml", "pdp", 1))
-
-
-def _judged(file: Path) -> Path:
-    experiment = load_experiment(file)
-    run = simulate(experiment, file.parent / "runs", Progress(Console(quiet=True)))
-    judge_run(RunLayout(run), experiment)
-    return run
+    file = attention_experiment(tmp_path_factory.mktemp("limited") / "ring.toml", "pdp", 1)
+    return judged_run(file, file.parent).path
 
 
 def _reasons(run: Path) -> list[str]:
@@ -150,7 +140,7 @@ def test_a_quiet_end_of_a_run_with_periodic_ras_is_no_contradiction(tmp_path: Pa
     first = '[[events]]\nat_s = 1\naction = "set_predicate"\nnode = 1\npredicate = "x = 1"\n'
     slow = "duration_s = 9000\ntime_scale = 1\nworkload = false\n[protocol]\nra_period_s = 1000\n"
     file.write_text(slow + "[topology]\nlink = [{ u = 0, v = 1 }]\n" + first)
-    assert _reasons(_judged(file)) == []
+    assert _reasons(judged_run(file, file.parent).path) == []
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.verdict import HOLDS
 from captures.rundir.document import FILES
-from testbed.experiments.config.load import load_experiment
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import experiment
 from tests.support.evidence import copy_of, judged
 from tests.support.mutations import (
@@ -29,6 +24,7 @@ from tests.support.mutations import (
     table,
 )
 from tests.support.paths import DOCS, ROOT
+from tests.support.simulated import judged_run
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         SIMULATED: ROOT / "testbed" / "experiments" / "shipped" / "ring5.toml",
         SIMULATED_ATTENTION: experiment(folder / "attention.toml", "eon", 3),
     }
-    progress = Progress(Console(file=io.StringIO()))
-    return {name: simulate(load_experiment(path), folder / name, progress) for name, path in chosen.items()}
+    return {name: judged_run(path, folder / name).path for name, path in chosen.items()}
 
 
 @pytest.mark.parametrize("name", SIMULATIONS)

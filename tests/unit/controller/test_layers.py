@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from testbed.controller.trees import LAYERS, Forest, spanning_trees
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import simulated
 from topos.model import Topology
 
 _FILE = 'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 4\n[broadcast]\nlayer = "dense"\n'
@@ -37,9 +35,8 @@ def dense() -> Iterator[None]:
 def test_a_registered_layer_makes_the_trees_of_a_run(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(_FILE)
-    with (tmp_path / "output").open("w") as output:
-        run_dir = simulate(load_experiment(path), tmp_path / "runs", Progress(Console(file=output)), "none")
-    log = [json.loads(line) for line in (run_dir / "logs" / "controller.jsonl").read_text().splitlines()]
+    run = simulated(path, tmp_path / "runs", "none")
+    log = [json.loads(line) for line in run.controller_log.read_text().splitlines()]
     assert [event["routers"] for event in log if event["event"] == "committed"] == [4]
     assert _called == ["ring-4"]
 

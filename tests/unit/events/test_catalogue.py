@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from captures.rundir.epochs import LINK_DOWN, NETWORK_EVENTS, epochs
 from captures.rundir.layout import RunLayout
@@ -36,9 +35,8 @@ from testbed.experiments.events.parts import PartFault, part_steps_of
 from testbed.experiments.workload.driver import Driver
 from testbed.experiments.workload.model import Item, Workload
 from testbed.machine.probes import KernelFeatures
-from testbed.sim.simulation import simulate
 from testbed.support.errors import InputError
-from testbed.terminal.progress import Progress
+from tests.support.simulated import simulated
 from topos.model import Link, Topology
 
 #: A value for each key of an event, in TOML.
@@ -83,9 +81,8 @@ def _load(folder: Path, text: str) -> Experiment:
 
 def _simulate(folder: Path, experiment: Experiment) -> list[dict[str, Any]]:
     """The lines of the controller's log."""
-    with (folder / "output").open("w") as output:
-        run_dir = simulate(experiment, folder / "runs", Progress(Console(file=output)), "none")
-    return [json.loads(line) for line in (run_dir / "logs" / "controller.jsonl").read_text().splitlines()]
+    run = simulated(experiment, folder / "runs", "none")
+    return [json.loads(line) for line in run.controller_log.read_text().splitlines()]
 
 
 def test_every_event_has_a_sentence_and_every_key_too() -> None:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.direct import Direct
-from captures.rundir.layout import RunLayout
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.floor import PerfectTables, perfect_tables
 from testbed.evaluation.figures.reproduction import FIGURES, Results
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.conclude import hop_limit_of
-from testbed.results.oracle.decide import write_oracle
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import judged_run
 from topos.build import LinkSpec, build
 from topos.model import Node
 
@@ -60,9 +55,7 @@ def test_a_network_with_static_predicates_lies_on_its_floor(tmp_path: Path, laye
         "broadcast.layer": layer,
     }
     experiment = load_experiment(find_experiment("default"), overrides)
-    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)))
-    write_oracle(RunLayout(run), experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
-    with Direct(run) as direct:
+    with Direct(judged_run(experiment, tmp_path).path) as direct:
         summary = direct.summary()
     measured = summary["false_positives"] / summary["messages_received_by_routers"]
     assert perfect_tables(experiment) == measured > 0

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from rich.console import Console
 
 from captures.accounting.direct import Direct
-from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
 from testbed.evaluation.figures import measures
 from testbed.evaluation.figures.advertisements import issued
@@ -40,10 +38,8 @@ from testbed.evaluation.sweeps.job import simulate_job
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.versions import source_version
-from testbed.results.conclude import judge_run
 from testbed.results.report.style import styled
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import judged_run
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -353,9 +349,7 @@ def test_what_comes_after_the_end_of_the_workload_is_not_in_figure_13(tmp_path: 
     case = next(each for each in FIGURES["ra"]().cases("small") if each.facts["changes"] == "every 5 min")
     overrides = {**case.overrides, "topology.nodes": "8", "duration_s": "1200"}
     experiment = load_experiment(find_experiment("default"), overrides)
-    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)))
-    judge_run(RunLayout(run), experiment)
-    with Direct(run) as direct:
+    with Direct(judged_run(experiment, tmp_path).path) as direct:
         found = measures.advertisements(direct, experiment)
         curve = direct.table("control_share_curve")
         windows = list(zip(curve["t_s"].to_pylist(), curve["ra_fraction"].to_pylist(), strict=True))

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live.deliveries import Deliveries
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.applications import delivery_event as delivery
 from tests.support.applications import message_event as message
 from tests.support.applications import predicate_event as predicate
+from tests.support.simulated import simulated
 from topos.generators import line
 
 S = 10**9
@@ -84,8 +80,7 @@ def test_a_change_of_trees_leaves_the_answer_open(deliveries: Deliveries) -> Non
 
 def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> None:
     experiment = load_experiment(find_experiment("recovery"))
-    run_dir = simulate(experiment, tmp_path, Progress(Console(file=StringIO())))
-    run = RunLayout(run_dir)
+    run = simulated(experiment, tmp_path)
     window_s = experiment.oracle.in_flight_window_s
     found = Deliveries(window_s, read_topology(run))
     applications = [(recorded.event["t_ns"], recorded) for _, recorded in read_applications(run)]

@@ -27,18 +27,17 @@ from testbed.results.live.server import HOST, LiveServer
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState
 from testbed.results.live.view import live_line, live_table
 from testbed.results.live.watch import Watcher, open_state
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
 from tests.support.applications import application_events, delivery_event
 from tests.support.attention_experiment import DELIVERIES, experiment
 from tests.support.browser import contrasts, needs_chromium, shown
 from tests.support.polling import TIMEOUT, poll
+from tests.support.simulated import simulated
 
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     experiment = load_experiment(find_experiment("ring5"))
-    return simulate(experiment, tmp_path_factory.mktemp("runs"), Progress(Console(file=StringIO())), "none")
+    return simulated(experiment, tmp_path_factory.mktemp("runs"), "none").path
 
 
 @pytest.fixture
@@ -100,9 +99,9 @@ def test_the_first_snapshot_of_a_run_that_is_over_has_its_messages(run_dir: Path
 
 def test_publications_senders_receivers_and_commands_of_a_session_are_shown(tmp_path: Path) -> None:
     loaded = load_experiment(experiment(tmp_path / "attention.toml", "eon", 3))
-    run_dir = simulate(loaded, tmp_path / "runs", Progress(Console(file=StringIO())))
-    append_command(RunLayout(run_dir), CommandRecord(at_s=4.26, time_ns=1, command="link 0 1 set loss=20"))
-    state = open_state(run_dir)
+    run = simulated(loaded, tmp_path / "runs")
+    append_command(run, CommandRecord(at_s=4.26, time_ns=1, command="link 0 1 set loss=20"))
+    state = open_state(run.path)
     with Watcher(state):
         snapshot = state.snapshot()
     assert (snapshot["messages"]["sent"], snapshot["messages"]["delivered"]) == (5, len(DELIVERIES))

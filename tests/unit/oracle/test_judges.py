@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_oracle
 from testbed.experiments.config.hop_limit import load_checked
-from testbed.results.conclude import judge_run
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import judged_run
 
 #: Node 0 receives from all others; without link 0-1, node 1 is five hops away.
 _RING = """
@@ -51,8 +47,7 @@ def test_no_delivery_is_expected_that_the_hop_limit_ends(
     path = tmp_path / "ring.toml"
     path.write_text(_RING)
     experiment = load_checked(path, {"protocol.hop_limit": str(hop_limit)})
-    run = RunLayout(simulate(experiment, tmp_path, Progress(Console(quiet=True)), "none"))
-    judge_run(run, experiment)
+    run = judged_run(experiment, tmp_path, "none")
     answers = [answer for _, answer in read_oracle(run)]
     assert all(answer["decided"] for answer in answers)
     assert sorted(answer["source"] for answer in answers if answer["expected"]) == expected

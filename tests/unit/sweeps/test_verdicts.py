@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.accounting.verdict import MESSAGE_FAILURES
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_lag
 from testbed.evaluation.sweeps.job import measured_by, simulate_job
 from testbed.evaluation.sweeps.spec import Job
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.results.conclude import judge_run
-from testbed.sim.simulation import simulate
 from testbed.support.errors import RunError
-from testbed.terminal.progress import Progress
+from tests.support.simulated import judged_run
 
 MISSED = "false_negatives_after_convergence"
 
@@ -71,8 +67,7 @@ def test_a_figure_names_the_keys_that_its_runs_may_have_above_0(delaying: Job) -
 def test_a_run_that_was_late_is_not_measured(tmp_path: Path) -> None:
     """The verdict on an emulation whose router was late is `invalid`, whatever the figure expects."""
     job = _job()
-    run = RunLayout(simulate(job.experiment, tmp_path, Progress(Console(quiet=True))))
-    judge_run(run, job.experiment)
+    run = judged_run(job.experiment, tmp_path)
     write_lag(
         run,
         {
@@ -89,8 +84,7 @@ def test_a_run_that_was_late_is_not_measured(tmp_path: Path) -> None:
 
 def test_a_run_whose_capture_was_cut_short_is_not_measured(delaying: Job, tmp_path: Path) -> None:
     """Whatever messages the figure lets fail, what is not in evidence cannot be measured."""
-    run = RunLayout(simulate(delaying.experiment, tmp_path, Progress(Console(quiet=True))))
-    judge_run(run, delaying.experiment)
+    run = judged_run(delaying.experiment, tmp_path)
     capture = next(run.captures_folder.glob("link-*.pcap"))
     os.truncate(capture, capture.stat().st_size - 1)
     job = replace(delaying, expected=MESSAGE_FAILURES)

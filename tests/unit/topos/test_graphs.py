@@ -246,13 +246,6 @@ def test_faults_of_graphml(text: str, message: str) -> None:
         read_graphml("g", text.encode())
 
 
-def test_an_attribute_that_is_no_number_is_an_error() -> None:
-    graph = nx.Graph()
-    graph.add_edge(0, 1, weight="far")
-    with pytest.raises(TopologyError, match="edge 0 - 1: weight is 'far'; expected a number"):
-        from_networkx(graph)
-
-
 _NAMED = """\
 duration_s = 5
 workload = false
@@ -294,8 +287,3 @@ def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     path.write_text('[[node]]\nname = "a"\n[[node]]\nname = "b"\n[[link]]\nu = "a"\nv = "c"\n')
     with pytest.raises(TopologyError, match=r"line 5: v: unknown node 'c'; expected one of: a, b"):
         load(path)
-
-
-def test_two_nodes_of_one_name_are_an_error() -> None:
-    with pytest.raises(TopologyError, match="nodes 0 and 1 are both named 'a'"):
-        build("t", [Node(0, name="a"), Node(1, name="a")], [LinkSpec(0, 1)])

@@ -12,7 +12,6 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Operator, Type
 from router.predicates.parser import parse_predicate
-from testbed.experiments.config.load import list_experiments, load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.drawing.drawing import OPERATORS, SUBJECTS
 from testbed.experiments.events.event import Event, SendMessage, SetPredicate
@@ -167,15 +166,6 @@ def test_messages_match_as_many_predicates_as_in_figure_10(seed: int) -> None:
     assert sum(0.05 <= share <= 0.15 for share in shares) > len(shares) / 2
     assert 0.05 <= (len(shares) - len(matched)) / len(shares) <= 0.3
     assert max(shares) <= 0.3
-
-
-def test_the_shipped_default_has_the_shape_of_figure_10() -> None:
-    shares = match_distribution(generate(load_experiment(list_experiments()["default"])))
-    few = sum(0.05 <= share <= 0.15 for share in shares) / len(shares)
-    none = sum(share == 0 for share in shares) / len(shares)
-    assert few > 0.5
-    assert 0.1 < none < few
-    assert max(shares) <= 0.25
 
 
 def test_match_distribution_counts_the_predicates_in_force() -> None:

@@ -207,16 +207,9 @@ _PLAIN = '"set_predicate" or "subscribe" or "unsubscribe" or "send_message"'
         ("t.jsonl", '{"at_s": 1' + "0" * 400 + ', "node": 1, "action": "unsubscribe"}', "line 1: at_s: 1000"),
         ("t.jsonl", "\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
         ("t.jsonl", _line(at_s=True), "line 1: at_s: true is not valid; expected a number from 0 to 1e+09"),
-        ("t.jsonl", _line(at_s=float("nan")), "line 1: at_s: nan is not valid; expected a number from 0 to"),
         ("t.jsonl", _line(node=[1]), "line 1: node: [1] is not valid; expected an integer, 0 or more"),
-        ("t.jsonl", _line(node=1.5), "line 1: node: 1.5 is not valid; expected an integer, 0 or more"),
         ("t.jsonl", _line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
         ("t.jsonl", _line(action=7), f"line 1: action: 7 is not valid; expected {_PLAIN}"),
-        (
-            "t.jsonl",
-            _line(action="link_down"),
-            f'line 1: action: "link_down" is not valid; expected {_PLAIN}',
-        ),
         ("t.jsonl", _line(action="publish"), f'line 1: action: "publish" is not valid; expected {_PLAIN}'),
         ("t.jsonl", _line(predicate=5), "line 1: predicate: 5 is not valid; expected a string that is not"),
         ("t.jsonl", _line(predicate="a <"), "line 1: predicate: "),
@@ -229,11 +222,6 @@ _PLAIN = '"set_predicate" or "subscribe" or "unsubscribe" or "send_message"'
             "t.jsonl",
             _line(subscription="s"),
             "line 1: subscription: has no meaning for action set_predicate; expected node and predicate",
-        ),
-        (
-            "t.jsonl",
-            _line(action="subscribe", subscription=["s"]),
-            "line 1: subscription: ['s'] is not valid; expected a string that is not empty",
         ),
         ("t.jsonl", _line(action="send_message"), "line 1: predicate: has no meaning for action send_"),
         (

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from captures.accounting.direct import Direct
 from captures.rundir.applications import read_applications
@@ -16,9 +15,7 @@ from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
-from testbed.results.oracle.decide import write_oracle
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+from tests.support.simulated import judged_run
 
 _TEXT = """\
 duration_s = 300
@@ -80,9 +77,7 @@ def test_a_name_of_a_subscription_is_that_of_its_application(tmp_path: Path) -> 
 @pytest.mark.parametrize("privacy", ["", '[privacy]\nmode = "bloom"\n'])
 def test_each_application_gets_its_messages_and_the_verdict_holds(tmp_path: Path, privacy: str) -> None:
     experiment = _experiment(tmp_path, f"{_DRAWN}applications_per_node = 3\n{privacy}")
-    with (tmp_path / "output").open("w") as output:
-        run = RunLayout(simulate(experiment, tmp_path, Progress(Console(file=output))))
-    write_oracle(run, experiment.oracle.in_flight_window_s)
+    run = judged_run(experiment, tmp_path)
     with Direct(run.path) as direct:
         summary = direct.summary()
     assert summary["verdict"] == "holds", summary["verdict_reasons"]
