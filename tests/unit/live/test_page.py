@@ -278,18 +278,6 @@ def snapshots(stream: bytes) -> list[dict[str, Any]]:
     return [json.loads(message.removeprefix("data: ")) for message in messages]
 
 
-def test_the_last_snapshot_is_of_the_end(state: LiveState) -> None:
-    with LiveServer(state, 0) as server:
-        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=TIMEOUT)
-        connection.request("GET", "/events")
-        answer = connection.getresponse()
-        first = answer.readline() + answer.readline()
-        state.set_stream("failed", "at the very end")
-    last = snapshots(first + answer.read())[-1]
-    connection.close()
-    assert last["stream"]["detail"] == "at the very end"
-
-
 def test_a_process_that_ends_gives_its_readers_the_last_snapshot_first(run_dir: Path) -> None:
     script = (
         "import os, sys\n"

@@ -78,15 +78,6 @@ def test_a_router_gets_the_limit_of_before_back(
     assert _noted(run) == [("exhausted", 1), ("replenished", 1)]
 
 
-def test_a_router_that_has_ended_by_itself_has_no_fault_without_descriptors(
-    run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
-) -> None:
-    _end(processes[0])
-    with pytest.raises(RunError, match=r"^the router of node 0 has ended by itself$"):
-        parts.exhaust(0)
-    assert not run.faults.exists()
-
-
 def test_a_router_is_stopped_from_before_the_signal_on(
     run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -102,12 +93,14 @@ def test_a_router_is_stopped_from_before_the_signal_on(
     assert stopped["at_s"] == resumed["at_s"] == 1
 
 
-def test_a_router_that_has_ended_by_itself_cannot_be_stopped(
+def test_a_router_that_has_ended_by_itself_gets_no_fault(
     run: RunLayout, parts: RunningParts, processes: list[subprocess.Popen[bytes]]
 ) -> None:
     _end(processes[0])
     with pytest.raises(RunError, match=r"^the router of node 0 has ended by itself$"):
         parts.stop("router", 0)
+    with pytest.raises(RunError, match=r"^the router of node 0 has ended by itself$"):
+        parts.exhaust(0)
     assert not run.faults.exists()
     # Nothing is away that would have to come back.
     parts.restore()
