@@ -165,10 +165,9 @@ def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) 
 
 
 def test_a_folder_that_is_being_made_is_left(temporary: Path) -> None:
-    # Its name, and the lock in it, before the lock is held.
+    # Its name before the lock is held.
     making = temporary / f".cbcb-spark-{os.getpid()}-abc"
     making.mkdir()
-    (making / "lock").touch()
     assert remove_abandoned() == (0, 0)
     assert making.is_dir()
 
