@@ -19,7 +19,6 @@ from captures.accounting.engines import CAPTURED, Engine
 from captures.accounting.inputs import Inputs, capture_files, defects
 from captures.accounting.log_tables import controller_table, opening_table, routing_rows
 from captures.accounting.texts import STEP_S, WINDOW_S, double, in_order, reads, texts, written_out
-from captures.accounting.trees import read_trees
 from captures.rundir.measures import Accounting, StageTime
 from captures.rundir.routing_tables import read_routing_tables
 from captures.tables import store
@@ -33,7 +32,7 @@ INPUTS: Mapping[str, Callable[[Inputs], pa.Table]] = {
     "nodes": run_tables.nodes,
     "links": run_tables.links,
     "shortest_paths": lambda inputs: run_tables.shortest_paths(inputs.links, inputs.senders),
-    "trees": lambda inputs: read_trees(inputs.captures, inputs.run.path, inputs.senders),
+    "trees": lambda inputs: run_tables.read_trees(inputs.captures, inputs.run.path, inputs.senders),
     "routing_tables": lambda inputs: routing_rows(read_routing_tables(inputs.run)),
     "controller": lambda inputs: controller_table(inputs.run, inputs.clock),
     "oracle": lambda inputs: inputs.oracle,

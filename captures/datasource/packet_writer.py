@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from captures.datasource.options import OptionError, errors_in_one_line
 from captures.pcap.formats import LINKTYPE_ETHERNET, file_header, record_header
 from captures.pcap.listing import is_capture_name
-from captures.pcap.uris import place_of
+from captures.pcap.opening import place_of
 
 #: Column -> the type that it must have. `data` and a time are needed.
 _TYPES = {"data": "binary", "time_ns": "bigint", "time": "timestamp", "length": "bigint", "link_type": "int"}

@@ -20,7 +20,7 @@ from captures.datasource.formats import CaptureReader, CbcbSource, PcapSource
 from captures.datasource.options import OptionError
 from captures.datasource.views import View
 from captures.frames.parts import FilePart
-from captures.pcap.uris import place_of
+from captures.pcap.opening import place_of
 from captures.spark.session import ship
 from captures.spark.workers import freeze_new_imports
 

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from captures.datasource.options import ReadOptions, errors_in_one_line
 from captures.datasource.views import MalformedPacketError, View
-from captures.frames.parts import FilePart, PartState, as_tuples, group_parts
+from captures.frames.parts import CapturedFragments, FilePart, as_tuples, group_parts
 from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry
 from captures.pcap.opening import is_compressed, open_bytes
@@ -232,14 +232,14 @@ def _walk(
         return None
     context = () if since is None else tuple(since["context"])
     carry: Any = () if since is None else as_tuples(since["carry"])
-    state = PartState()
-    state.fragments.carry(path, carry)
+    fragments = CapturedFragments()
+    fragments.carry(path, carry)
     reader = PcapReader(path, link_type=None, start=position, end=until, context=context, growing=True)
     packets = 0 if since is None else since.get("packets")
     # Blocks are grown to hold their first record.
     block_bytes = int(min(DEFAULT_BLOCK_BYTES, max(most_bytes, _LEAST_BLOCK_BYTES)))
     for block in reader.blocks(block_bytes):
-        state.see(block)
+        fragments.see(block)
         packets = None if packets is None else packets + len(block.start)
         if reader.position - (position or 0) >= most_bytes - block_bytes // 2:
             break
@@ -250,7 +250,7 @@ def _walk(
     return {
         "position": reader.position,
         "context": reader.context,
-        "carry": state.fragments.held(),
+        "carry": fragments.held(),
         "packets": packets,
         "beginning": _beginning(path, reader.position),
     }

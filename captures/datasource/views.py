@@ -26,8 +26,8 @@ from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
 from captures.pcap.blocks import SMALL_BYTES, Block, JoinedBlocks, SmallFiles
 from captures.pcap.formats import PcapError
+from captures.pcap.opening import is_uri, split_uri
 from captures.pcap.reader import PcapReader
-from captures.pcap.uris import is_uri, split_uri
 from captures.pcap.walk import NO_TIME
 
 #: Name of a view -> its columns; the first is the default.

@@ -35,9 +35,8 @@ from captures.frames.columns import (
     TYPES,
     WHOLE,
 )
-from captures.frames.fragments import CapturedFragments
 from captures.frames.identity import CaptureIdentity
-from captures.frames.parts import FilePart, PartState
+from captures.frames.parts import CapturedFragments, FilePart
 from captures.pcap import compiling
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
 from captures.pcap.formats import LINKTYPE_ETHERNET
@@ -88,7 +87,7 @@ Int64s = npt.NDArray[np.int64]
 class FrameDecoder:
     """Decodes the blocks of one capture, in order, as Arrow batches with some columns of `COLUMNS`.
 
-    Fragments are collected as a router does (`captures.frames.fragments`).
+    Fragments are collected as a router does (`captures.frames.parts`).
     """
 
     def __init__(self, capture: CaptureIdentity, columns: Sequence[str] = tuple(COLUMNS)) -> None:
@@ -102,7 +101,7 @@ class FrameDecoder:
 
     def pass_over(self, block: Block) -> None:
         """Takes the fragments of a block whose rows are not required."""
-        PartState(self.fragments).see(block)
+        self.fragments.see(block)
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """The frames of a block, in order."""

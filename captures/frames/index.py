@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from captures.frames.parts import FilePart, PartState, as_tuples
+from captures.frames.parts import CapturedFragments, FilePart, as_tuples
 from captures.pcap.blocks import Block
 from captures.pcap.formats import PcapError
 from captures.pcap.listing import INDEX_SUFFIX, FileEntry
@@ -46,17 +46,17 @@ def _index(path: str, part_bytes: int) -> tuple[list[FilePart], str | None]:
     # Reading a later part of a compressed file means decompressing all that precedes it.
     splits = not is_compressed(path)
     reader = PcapReader(path, link_type=None)
-    state = PartState()
+    fragments = CapturedFragments()
     parts: list[FilePart] = []
     part, packets = FilePart(path, types=()), 0
     rows = max(1, min(65_536, part_bytes // 64))
     for block in reader.blocks(min(max(1, part_bytes // 4), 4 * 1024 * 1024), rows):
         packets += len(block.start)
         size = reader.position - (part.start or 0)
-        part = replace(_extended(part, block, state.see(block)), end=reader.position, size=size)
+        part = replace(_extended(part, block, fragments.see(block)), end=reader.position, size=size)
         if splits and size >= part_bytes:
             parts.append(part)
-            held = state.fragments.held()
+            held = fragments.held()
             part = FilePart(path, reader.position, None, reader.context, held, types=(), before=packets)
     if part.size or not parts:
         parts.append(part)

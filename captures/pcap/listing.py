@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from pyarrow import fs
 
-from captures.pcap.uris import errors_of, is_uri, locate, split_uri
+from captures.pcap.opening import errors_of, is_uri, locate, split_uri
 
 #: Suffix of the name of an index file (`captures.frames.index`).
 INDEX_SUFFIX = ".index.json"

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from captures.accounting.direct import decoded_frames
 from captures.accounting.log_tables import application_tables, oracle_rows, routing_rows
+from captures.accounting.run_tables import read_trees
 from captures.accounting.texts import experiment_seconds
-from captures.accounting.trees import read_trees
 from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import CapturedFile, capture_paths
 from captures.rundir.clock import read_clock

@@ -16,8 +16,7 @@ from captures.datasource.options import OptionError
 from captures.frames.index import write_index
 from captures.pcap import listing
 from captures.pcap.listing import list_captures
-from captures.pcap.opening import open_bytes
-from captures.pcap.uris import locate, split_uri
+from captures.pcap.opening import locate, open_bytes, split_uri
 from tests.support.capture_files import pcap
 
 #: A folder, and what is below it -> how a user names it.

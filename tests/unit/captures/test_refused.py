@@ -9,8 +9,8 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from captures.accounting.conclusion import log_keys
 from captures.accounting.inputs import Inputs
-from captures.accounting.totals import log_keys
 from captures.rundir.controller import Rejection, read_controller
 from captures.rundir.counters import SwitchDrops, write_switch_drops
 from captures.rundir.layout import RunLayout

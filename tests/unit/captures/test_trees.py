@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.accounting.run_tables import shortest_paths
-from captures.accounting.trees import read_trees
+from captures.accounting.run_tables import read_trees, shortest_paths
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.codec import fragment
