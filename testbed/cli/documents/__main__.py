@@ -21,7 +21,7 @@ import captures.datasource.views
 import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
-from testbed.cli.documents import default_experiment, experiment_file, topology_file
+from testbed.cli.documents import default_experiment, experiment_file
 from testbed.terminal.printable import put
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -68,7 +68,6 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "reference/run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "reference/summary.md", captures.rundir.summary.document),
     Document(_DOCS / "reference/tables.md", captures.tables.document.document),
-    Document(_DOCS / "reference/topology-file.md", topology_file.document),
     Document(
         _DOCS / "reference/pcap-source.md",
         lambda: f"\n{captures.datasource.options.options_table()}\n",

@@ -1,22 +1,25 @@
-"""The generated references have a row for each key."""
+"""The references of experiment and topology files have a row for each key."""
 
 from __future__ import annotations
 
 import re
 
 from router.options import options_of
-from testbed.cli.documents import topology_file
 from testbed.cli.documents.experiment_file import document
 from testbed.experiments.config.schema import SECTIONS
 from testbed.experiments.events.network import EVENTS
-from topos.build import LinkSpec
+from tests.support.paths import DOCS
+from topos.build import MAX_LINKS, MAX_NODES
 from topos.generators import GENERATORS
+from topos.loaders import LINK_KEYS, NODE_KEYS, SUFFIXES
 
 
-def test_the_reference_of_topology_files_has_every_key() -> None:
-    page = topology_file.document()
-    for key in ("id", "x", "y", "name", *LinkSpec._fields):
-        assert f"| `{key}` | " in page, key
+def test_the_reference_of_topology_files_has_every_key_and_suffix_and_the_limits() -> None:
+    page = (DOCS / "reference/topology-file.md").read_text()
+    assert {*NODE_KEYS, *LINK_KEYS} <= set(_rows(page))
+    for suffix in SUFFIXES:
+        assert f"`{suffix}`" in page, suffix
+    assert f"at most {MAX_NODES:,} nodes and\n{MAX_LINKS:,} links" in page
 
 
 def _rows(text: str) -> list[str]:
