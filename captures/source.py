@@ -11,7 +11,6 @@ docs/reference/pcap-source.md describes the options, the columns and the pushdow
 from __future__ import annotations
 
 from captures.datasource.formats import captured_frames, register
-from captures.datasource.parquet import write_parquet
 from captures.frames.index import write_index
 
-__all__ = ["captured_frames", "register", "write_index", "write_parquet"]
+__all__ = ["captured_frames", "register", "write_index"]

@@ -1,4 +1,4 @@
-"""Views of CBCB frames on one core, by the codec, by compiled code, and as Parquet: frames a second."""
+"""Views of CBCB frames on one core, by the codec and by compiled code: frames a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from captures.datasource.formats import CaptureReader, CbcbSource
-from captures.datasource.parquet import _write_part
 from tests.bench.generated_captures import write_captures
 from tests.support.compiled_loops import loops
 
@@ -29,7 +28,6 @@ def main(frames: int = 1_000_000, rounds: int = 4) -> None:
         for name, options in _VIEWS.items():
             # The first round loads, or compiles, the loops.
             _show(name, [_read(folder, options, compiled=True) for _ in range(rounds + 1)][1:])
-        _show("all columns, to Parquet", [_to_parquet(folder, Path(made, "target")) for _ in range(rounds)])
 
 
 def _show(name: str, measured: list[tuple[int, float]]) -> None:
@@ -47,14 +45,3 @@ def _read(path: Path, options: dict[str, str], *, compiled: bool) -> tuple[int, 
             counted = "frames" in batch.schema.names
             frames += pc.sum(batch.column("frames")).as_py() if counted else batch.num_rows
     return frames, time.process_time() - started
-
-
-def _to_parquet(folder: Path, target: Path) -> tuple[int, float]:
-    """Returns the frames, and the processor seconds for what a task of `write_parquet` does."""
-    target.mkdir(exist_ok=True)
-    options, view = CbcbSource({"path": str(folder)}).options_and_view()
-    parts = [part for group in CaptureReader(options, view).partitions() for part in group.parts]
-    started = time.process_time()
-    with loops(compiled=True):
-        written = _write_part(str(target), str(target), view, parts, "snappy")
-    return written.column("rows")[0].as_py(), time.process_time() - started

@@ -16,7 +16,7 @@ from tests.support.paths import DOCS, ROOT
 @pytest.mark.parametrize(
     ("command", "row"),
     [
-        ("columns --frames 800 --rounds 1", r"all columns, to Parquet: 800 frames, [1-9]"),
+        ("columns --frames 800 --rounds 1", r"view traffic: 800 frames, [1-9]"),
         pytest.param(
             "forwarding --engines compiled --messages 500 --rounds 1",
             r"compiled +\d+\.\d+ ",
