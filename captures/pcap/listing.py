@@ -113,9 +113,10 @@ class _Local:
     def look(self, path: str) -> _Found | None:
         """The file or directory at a path; None: there is none."""
         where = Path(path or "/")
-        if not where.exists():
+        try:
+            return _local(path, where.name, where.stat(), where.is_symlink())
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        return _local(path, where.name, where.stat(), where.is_symlink())
 
     def inside(self, path: str) -> list[_Found]:
         """The files and directories in a directory.

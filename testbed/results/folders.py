@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISREG
 
 from captures.rundir.layout import RunLayout
 from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk
@@ -108,8 +108,8 @@ def _is_file(path: Path) -> bool:
         PermissionError: the file would be in a folder that may not be read.
     """
     try:
-        return path.is_file()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
+        return S_ISREG(path.stat().st_mode)
+    except PermissionError:  # which `is_file` hides from Python 3.14 on
         raise
+    except OSError:
+        return False

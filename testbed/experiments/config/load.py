@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from router.options import NAME_MAX_BYTES, options_of
@@ -345,12 +346,16 @@ def find_experiment(name_or_path: str) -> Path:
         OSError: the path may not be looked up, or its name is too long.
     """
     path = Path(name_or_path)
-    if path.is_file():
+    mode = 0
+    # From Python 3.14 on, the methods of Path take each error for a file that is absent.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        mode = path.stat().st_mode
+    if S_ISREG(mode):
         return path
     shipped = _shipped()
     if name_or_path in shipped:
         return _path(shipped[name_or_path])
-    if path.is_dir():
+    if S_ISDIR(mode):
         raise InputError(f"{name_or_path}: is a folder; expected an experiment file")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise InputError(f"{name_or_path}: no such file")
