@@ -99,9 +99,17 @@ MAX_REQUEST_TIMEOUT = 4_000.0
 
 def conflicts(scheme: str, covering: str, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
     """Which of these options, each valid alone, contradict each other: option -> text of the error."""
-    found = dict(SCHEMES[scheme].conflicts(sr_policy, max_filters))
+    kind = SCHEMES[scheme]
+    found: dict[str, str] = {}
+    if sr_policy != "never" and not kind.sends_requests:
+        found["sr_policy"] = (
+            f'"{sr_policy}" is of no use with the scheme "{scheme}", which has no sender requests; '
+            'expected "never"'
+        )
     if max_filters is not None and not CONTENTS[covering].widens:
         found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
+    elif max_filters is not None and kind.stays_exact:
+        found["max_filters"] = f'excludes the scheme "{scheme}", {kind.stays_exact}'
     return found
 
 

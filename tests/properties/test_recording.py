@@ -57,9 +57,7 @@ VARIANTS = (
     *(replace(OPTIONS, covering=covering) for covering in CONTENTS),
     replace(OPTIONS, reliable_control=True),
     *(
-        RouterOptions(scheme=name)
-        if scheme.conflicts(OPTIONS.sr_policy, None)
-        else replace(OPTIONS, scheme=name)
+        RouterOptions(scheme=name) if not scheme.sends_requests else replace(OPTIONS, scheme=name)
         for name, scheme in SCHEMES.items()
     ),
 )

@@ -8,7 +8,7 @@ with F_C(m). A scheme decides what stands in the place of F_C, and how its table
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -112,16 +112,15 @@ class Scheme(Part, ABC):
 
     #: Whether the controller must send which nodes are in a router's subtrees (`frames.BroadcastTable`).
     needs_subtrees: ClassVar[bool] = False
+    #: Whether routers ask for updates of their tables.
+    sends_requests: ClassVar[bool] = True
+    #: Why tables are not over-simplified (`max_filters`), as a relative clause; empty: they may be.
+    stays_exact: ClassVar[str] = ""
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         self.context = context
         self.routing = routing
         context.tables.need_subtrees = self.needs_subtrees
-
-    @classmethod
-    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:  # noqa: ARG003
-        """Which of these options contradict the scheme, and why: name of the option -> text of the error."""
-        return {}
 
     def parts(self) -> Sequence[Part]:
         """The parts of the router that the scheme needs: how predicates spread, their timers and frames."""
@@ -197,17 +196,8 @@ class Flooding(Scheme):
     leaves its node: there are no RAs, SRs and URs, and no table beside p0.
     """
 
-    @classmethod
-    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
-        found = {}
-        if sr_policy != "never":
-            found["sr_policy"] = (
-                f'"{sr_policy}" is of no use with the scheme "flooding", which has no sender requests; '
-                'expected "never"'
-            )
-        if max_filters is not None:
-            found["max_filters"] = 'excludes the scheme "flooding", which has no tables to over-simplify'
-        return found
+    sends_requests = False
+    stays_exact = "which has no tables to over-simplify"
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
         body = self.context.content.message_in(frame)

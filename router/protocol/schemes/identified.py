@@ -13,7 +13,7 @@ what a router makes of them (`epoch_changed`), and none is lost with a tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import Predicate
@@ -36,6 +36,8 @@ class Identified(Scheme):
     """
 
     ra_flags = Flags.IDENTIFIED
+    sends_requests = False
+    stays_exact = "whose tables are made of the predicates of nodes"
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
@@ -48,17 +50,6 @@ class Identified(Scheme):
         self._advertising = Advertising(context, routing, self)
         self._announced = False
         self._joined = 0
-
-    @classmethod
-    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
-        found = {}
-        if sr_policy != "never":
-            found["sr_policy"] = (
-                f'"{sr_policy}" is of no use with a scheme that has no sender requests; expected "never"'
-            )
-        if max_filters is not None:
-            found["max_filters"] = "excludes a scheme whose tables are made of the predicates of nodes"
-        return found
 
     def parts(self) -> Sequence[Part]:
         return (self._advertising,)

@@ -7,7 +7,7 @@ no receiver.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from router.predicates.model import Message, Predicate
 from router.protocol.advertising import Advertising, CoveringFilter, SubtreeFilter
@@ -86,12 +86,8 @@ class PerInterfaceStrict(PerInterface):
     trimmed, and when a UR is partial or overtakes an RA (docs/adr/0002 and 0003).
     """
 
-    @classmethod
-    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:  # noqa: ARG003
-        # An over-simplified p_i covers RAs that the routers beyond never got; the filter would drop them.
-        if max_filters is None:
-            return {}
-        return {"max_filters": 'excludes the scheme "pif-strict", which would lose receivers by it'}
+    # An over-simplified p_i covers RAs that the routers beyond never got; the filter would drop them.
+    stays_exact = "which would lose receivers by it"
 
     def ingress_filter(self) -> CoveringFilter:
         return CoveringFilter()
