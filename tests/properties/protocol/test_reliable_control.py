@@ -34,12 +34,12 @@ _RELIABLE = replace(OPTIONS, reliable_control=True)
 
 @pytest.mark.parametrize("scheme", ["pif", "pif-classes"])
 @settings(max_examples=cases(100), deadline=None)
-@given(worlds(), STEPS, _LOSSES, st.booleans())
+@given(worlds(), STEPS, _LOSSES, st.booleans(), st.sampled_from([None, 1]))
 def test_no_receiver_is_missing_from_a_table_after_losses(
-    scheme: str, world: World, steps: Steps, loss: float, reuse: bool
+    scheme: str, world: World, steps: Steps, loss: float, reuse: bool, most: int | None
 ) -> None:
     """Predicates change and routers ask, while frames and RECEIPTs are lost and overtake each other."""
-    network = world.network(replace(_RELIABLE, scheme=scheme, ur_reuse=reuse))
+    network = world.network(replace(_RELIABLE, scheme=scheme, ur_reuse=reuse, max_filters=most))
     network.loss, network.reordering = loss, True
     assert table_errors(settled(network, steps), exact=False) == []
 
