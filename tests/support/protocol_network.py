@@ -35,6 +35,8 @@ from topos.model import Link, Node, Topology
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
 Graph: TypeAlias = nx.Graph
+#: More links than any network of tests has.
+_LINKS = 64
 
 
 def graph_of(links: list[tuple[int, int, int]]) -> Graph:
@@ -61,6 +63,14 @@ def links_on_cycles(graph: Graph) -> list[tuple[int, int]]:
     """The links without any one of which the graph is connected."""
     bridges = {frozenset(link) for link in nx.bridges(graph)}
     return [link for link in graph.edges if frozenset(link) not in bridges]
+
+
+def path(graph: Graph, source: int, node: int) -> list[int]:
+    """The one shortest path, by cost and the rule for ties of the broadcast layer."""
+    found: list[int] = nx.dijkstra_path(
+        graph, source, node, lambda _u, _v, data: data["cost"] << _LINKS | 1 << data["index"]
+    )
+    return found
 
 
 def interfaces_of(graph: Graph) -> dict[int, dict[int, int]]:

@@ -27,19 +27,9 @@ from tests.support.network_cases import (
     settled,
     worlds,
 )
-from tests.support.protocol_network import Graph, Network, graph_of, integer, one
+from tests.support.protocol_network import Graph, Network, graph_of, integer, one, path
 
 MINIMAL = ("psf", "ips", "drp")
-#: More links than any network of these tests has.
-LINKS = 64
-
-
-def path(graph: Graph, source: int, node: int) -> list[int]:
-    """The one shortest path, by cost and the rule for ties of the broadcast layer."""
-    found: list[int] = nx.dijkstra_path(
-        graph, source, node, lambda _u, _v, data: data["cost"] << LINKS | 1 << data["index"]
-    )
-    return found
 
 
 def minimal_crossings(network: Network, source: int, message: Message) -> set[tuple[int, int]]:
