@@ -39,41 +39,43 @@ def test_settings_that_are_not_valid_name_the_key() -> None:
         api.experiment(settings={"workload.senders_percent": -1})
 
 
-def test_a_simulation_returns_its_keys(tmp_path: Path) -> None:
-    experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
-    result = api.simulate(experiment, runs=tmp_path, accounting="duckdb")
-    assert result.verdict == "holds"
-    assert result.summary["routers"] == 5
-    assert result.summary["messages_sent"] == result.summary["messages_planned"] > 0
-    assert api.open_run(result.path).summary == result.summary
-    assert result.arrow("messages").num_rows == result.summary["messages_sent"]
-    with pytest.raises(InputError, match="has no table letters"):
-        result.arrow("letters")
-    with pytest.raises(InputError, match='expected "spark" or "duckdb"'):
-        api.simulate(experiment, runs=tmp_path, accounting="sqlite")
+_RING: dict[str, Any] = {"topology": "ring,5", "seed": 2, "duration_s": 300.0}
+RING = api.experiment(**_RING)
 
 
-def test_no_other_user_may_write_to_what_a_simulation_leaves_whatever_the_umask(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> api.Result:
+    """A simulation under a umask that lets everyone write."""
+    runs = tmp_path_factory.mktemp("runs")
     before = os.umask(0)
     try:
-        experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
-        api.simulate(experiment, runs=tmp_path, accounting="duckdb")
+        result = api.simulate(RING, runs=runs, accounting="duckdb")
     finally:
         assert os.umask(before) == 0
-    assert [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o022] == []
+    return result
 
 
-def test_runs_are_compared_key_by_key(tmp_path: Path) -> None:
+def test_a_simulation_returns_its_keys(ran: api.Result, tmp_path: Path) -> None:
+    assert ran.verdict == "holds"
+    assert ran.summary["routers"] == 5
+    assert ran.summary["messages_sent"] == ran.summary["messages_planned"] > 0
+    assert api.open_run(ran.path).summary == ran.summary
+    assert ran.arrow("messages").num_rows == ran.summary["messages_sent"]
+    with pytest.raises(InputError, match="has no table letters"):
+        ran.arrow("letters")
+    with pytest.raises(InputError, match='expected "spark" or "duckdb"'):
+        api.simulate(RING, runs=tmp_path, accounting="sqlite")
+
+
+def test_no_other_user_may_write_to_what_a_simulation_leaves_whatever_the_umask(ran: api.Result) -> None:
+    assert [path for path in ran.path.parent.rglob("*") if path.stat().st_mode & 0o022] == []
+
+
+def test_runs_are_compared_key_by_key(ran: api.Result, tmp_path: Path) -> None:
     """Folders may be texts."""
-    results = [
-        api.simulate(
-            api.experiment(topology="ring,5", seed=2, duration_s=300.0, settings={"routing.scheme": scheme}),
-            runs=str(tmp_path),
-            accounting="duckdb",
-        )
-        for scheme in ("pif", "flooding")
-    ]
-    table = api.compare(results[0], str(results[1].path))
+    flooding = api.experiment(settings={"routing.scheme": "flooding"}, **_RING)
+    results = [ran, api.simulate(flooding, runs=str(tmp_path), accounting="duckdb")]
+    table = api.compare(ran, str(results[1].path))
     assert table.columns.tolist() == [result.path.name for result in results]
     expected = [result.summary["message_crossings"]["cbcb"] for result in results]
     assert table.loc["message_crossings.cbcb"].tolist() == expected
@@ -82,13 +84,12 @@ def test_runs_are_compared_key_by_key(tmp_path: Path) -> None:
     assert "routers" not in table.index
     assert api.compare(*results, differing=False).loc["routers"].tolist() == [5, 5]
     with pytest.raises(InputError, match="is not the folder of a run"):
-        api.compare(results[0], tmp_path)
+        api.compare(ran, tmp_path)
 
 
 @pytest.mark.spark
 def test_tables_are_pandas_and_arrow(tmp_path: Path) -> None:
-    experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
-    result = api.simulate(experiment, runs=tmp_path)
+    result = api.simulate(RING, runs=tmp_path)
     assert len(result.table("messages")) == result.arrow("messages").num_rows
     assert result.arrow("messages").num_rows == result.summary["messages_sent"]
     (line,) = result.plot("false_positive_curve").get_lines()

@@ -28,14 +28,25 @@ from tests.support.one_router import INCARNATION, NODE, TABLE
 FLOOR = INCARNATION << COUNTER_BITS
 #: Number of an issuer of the run before.
 EARLIER = (INCARNATION - 1) << COUNTER_BITS | 5
+BODIES: dict[FrameType, Body] = {
+    FrameType.MSG: Message({"a": 1}),
+    FrameType.RA: EVERYTHING,
+    FrameType.SR: SenderRequest(10_000_000),
+}
+EACH_KIND = pytest.mark.parametrize("kind", BODIES, ids=lambda kind: kind.name)
 
 
 def signed(frame: Frame, owner: int) -> Frame:
     return Signer(owner, private_key(owner)).signed(frame)
 
 
+def of_21(kind: FrameType, seq: int, flags: Flags = Flags.NONE, body: Body | None = None) -> Frame:
+    """A frame that node 21 has signed; by default with the body of `BODIES`."""
+    return signed(Frame(kind, 21, seq, 1, 9, BODIES[kind] if body is None else body, flags), 21)
+
+
 def in_epoch(router: Layer, epoch: int = 1, incarnation: int = INCARNATION) -> Layer:
-    """The router in its first epoch, with an application that gets all messages."""
+    """The router in an epoch, with an application that gets all messages."""
     number = incarnation << COUNTER_BITS | 1
     for kind, body in ((FrameType.TABLE, TABLE), (FrameType.COMMIT, Commit(epoch))):
         frame = signed(Frame(kind, NODE, number, epoch, 1, body), CONTROLLER)
@@ -45,44 +56,31 @@ def in_epoch(router: Layer, epoch: int = 1, incarnation: int = INCARNATION) -> L
     return router
 
 
-@pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        (FrameType.MSG, Message({"a": 1})),
-        (FrameType.RA, EVERYTHING),
-        (FrameType.SR, SenderRequest(10_000_000)),
-    ],
-    ids=["MSG", "RA", "SR"],
-)
-def test_nothing_of_an_earlier_run_under_the_same_keys_is_taken(kind: FrameType, body: Body) -> None:
+def router_of(keys: PublicKeys, incarnation: int = INCARNATION, *, reliable_control: bool = False) -> Layer:
+    options = RouterOptions(reliable_control=reliable_control)
+    return make_router(NODE, options, factory("counting"), incarnation, random.Random(1), keys)
+
+
+@EACH_KIND
+def test_nothing_of_an_earlier_run_under_the_same_keys_is_taken(kind: FrameType) -> None:
     """Its issuer signed it, and epochs of all runs have the same numbers."""
-    keys = PublicKeys(public_keys(), FLOOR)
-    router = in_epoch(
-        make_router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys)
-    )
+    router = in_epoch(router_of(PublicKeys(public_keys(), FLOOR)))
     rows = router.core.rows()
-    assert router.handle(FrameReceived(11, signed(Frame(kind, 21, EARLIER, 1, 9, body), 21)), 1.0) == []
+    assert router.handle(FrameReceived(11, of_21(kind, EARLIER)), 1.0) == []
     assert router.core.counters.dropped == {"issuer_replayed": 1}
     assert router.core.rows() == rows
     # The first number of this run is taken.
-    assert router.handle(FrameReceived(11, signed(Frame(kind, 21, FLOOR | 1, 1, 9, body), 21)), 1.0)
+    assert router.handle(FrameReceived(11, of_21(kind, FLOOR | 1)), 1.0)
     assert router.core.counters.dropped == {"issuer_replayed": 1}
 
 
 @pytest.mark.parametrize("newer", [1, 1_024, 50_000])
 def test_an_ra_that_newer_ones_have_overtaken_is_no_replay(newer: int) -> None:
     """It was lost, its sender repeats it; the router never learns of its predicate from any other frame."""
-    router = in_epoch(
-        make_router(
-            *(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1)),
-            PublicKeys(public_keys(), FLOOR),
-        )
-    )
-    late, last = FLOOR + 1, FLOOR + 1 + newer
-    overtaken = signed(Frame(FrameType.RA, 21, late, 1, 9, parse_predicate("x = 1")), 21)
-    router.handle(
-        FrameReceived(11, signed(Frame(FrameType.RA, 21, last, 1, 9, parse_predicate("x = 2")), 21)), 1.0
-    )
+    router = in_epoch(router_of(PublicKeys(public_keys(), FLOOR)))
+    overtaken = of_21(FrameType.RA, FLOOR + 1, body=parse_predicate("x = 1"))
+    last = of_21(FrameType.RA, FLOOR + 1 + newer, body=parse_predicate("x = 2"))
+    router.handle(FrameReceived(11, last), 1.0)
     router.handle(FrameReceived(11, overtaken), 2.0)
     assert router.core.counters.dropped == {}
     assert router.core.counters.ras_received == 2
@@ -99,16 +97,13 @@ def test_a_restarted_router_knows_where_the_run_began(tmp_path: Path) -> None:
 def test_a_replay_refuses_what_the_live_router_has_refused() -> None:
     origin = Origin(NODE, RouterOptions(), "counting", 1, INCARNATION, public_keys().hex(), FLOOR)
     router = in_epoch(origin.router())
-    frame = signed(Frame(FrameType.MSG, 21, EARLIER, 1, 9, Message({"a": 1})), 21)
-    assert router.handle(FrameReceived(11, frame), 1.0) == []
+    assert router.handle(FrameReceived(11, of_21(FrameType.MSG, EARLIER)), 1.0) == []
     assert router.core.counters.dropped == {"issuer_replayed": 1}
 
 
 def test_a_copy_that_was_sent_again_is_confirmed_and_is_no_replay() -> None:
     """The RECEIPT of a genuine frame may be lost; a frame of a rogue is never confirmed."""
-    keys = PublicKeys(public_keys(), FLOOR)
-    options = RouterOptions(reliable_control=True)
-    router = in_epoch(make_router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
+    router = in_epoch(router_of(PublicKeys(public_keys(), FLOOR), reliable_control=True))
     number = FLOOR | 1
     unsigned = Frame(FrameType.RA, 21, number, 1, 9, EVERYTHING, Flags.RELIABLE)
     assert router.handle(FrameReceived(11, unsigned), 1.0) == []
@@ -136,9 +131,7 @@ def _counting(applications: bool = True) -> tuple[Layer, _Counting]:
     Node 12, behind another link, has advertised.
     """
     keys = _Counting(public_keys(), FLOOR)
-    router = in_epoch(
-        make_router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys)
-    )
+    router = in_epoch(router_of(keys))
     if not applications:
         router.handle(SetPredicate(1, NOTHING), 0.0)
     router.handle(FrameReceived(12, signed(Frame(FrameType.RA, 12, FLOOR | 1, 1, 9, EVERYTHING), 12)), 0.0)
@@ -173,20 +166,10 @@ def test_a_forged_message_goes_on_and_is_not_delivered(frame: Frame, reason: str
     assert (keys.verified, router.core.counters.refused) == (verified, {("11", reason): 1})
 
 
-@pytest.mark.parametrize(
-    ("kind", "body"),
-    [
-        (FrameType.MSG, Message({"a": 1})),
-        (FrameType.RA, EVERYTHING),
-        (FrameType.SR, SenderRequest(10_000_000)),
-    ],
-    ids=["MSG", "RA", "SR"],
-)
-def test_the_signature_of_a_frame_is_verified_once_however_often_the_frame_comes(
-    kind: FrameType, body: Body
-) -> None:
+@EACH_KIND
+def test_the_signature_of_a_frame_is_verified_once_however_often_the_frame_comes(kind: FrameType) -> None:
     router, keys = _counting()
-    frame = signed(Frame(kind, 21, FLOOR | 1, 1, 9, body), 21)
+    frame = of_21(kind, FLOOR | 1)
     for _ in range(3):
         router.handle(FrameReceived(11, frame), 1.0)
     reason = "message_duplicate" if kind is FrameType.MSG else "issuer_replayed"
@@ -196,23 +179,13 @@ def test_the_signature_of_a_frame_is_verified_once_however_often_the_frame_comes
 def test_nothing_of_before_a_restart_is_taken_after_it() -> None:
     """The windows of issuers are in memory: what holds is the epoch, of which the restarted router has no
     table, and which signatures cover."""
-    frames = [
-        signed(Frame(kind, 21, FLOOR | 5, 1, 9, body), 21)
-        for kind, body in (
-            (FrameType.MSG, Message({"a": 1})),
-            (FrameType.RA, EVERYTHING),
-            (FrameType.SR, SenderRequest(10_000_000)),
-        )
-    ]
+    frames = [of_21(kind, FLOOR | 5) for kind in BODIES]
     keys = PublicKeys(public_keys(), FLOOR)
-    before = in_epoch(
-        make_router(NODE, RouterOptions(), factory("counting"), INCARNATION, random.Random(1), keys)
-    )
+    before = in_epoch(router_of(keys))
     for frame in frames:
         before.handle(FrameReceived(11, frame), 1.0)
     assert before.core.counters.dropped == {}
-    again = make_router(NODE, RouterOptions(), factory("counting"), INCARNATION + 1, random.Random(1), keys)
-    restarted = in_epoch(again, epoch=2, incarnation=INCARNATION + 1)
+    restarted = in_epoch(router_of(keys, INCARNATION + 1), epoch=2, incarnation=INCARNATION + 1)
     rows = restarted.core.rows()
     assert [restarted.handle(FrameReceived(11, frame), 1.0) for frame in frames] == [[], [], []]
     assert restarted.core.counters.dropped == {"unknown_epoch": 3}
@@ -232,13 +205,8 @@ def test_a_copy_that_comes_after_many_other_frames_counts_as_a_replay(
 ) -> None:
     """An honest neighbour sends it, whose RECEIPTs were lost: the reason alone accuses nobody."""
     monkeypatch.setattr(reliable_control, "NEIGHBOUR_FRAMES", 2)
-    keys = PublicKeys(public_keys(), FLOOR)
-    options = RouterOptions(reliable_control=True)
-    router = in_epoch(make_router(NODE, options, factory("counting"), INCARNATION, random.Random(1), keys))
-    frames = [
-        signed(Frame(FrameType.RA, 21, FLOOR | number, 1, 9, EVERYTHING, Flags.RELIABLE), 21)
-        for number in range(1, 4)
-    ]
+    router = in_epoch(router_of(PublicKeys(public_keys(), FLOOR), reliable_control=True))
+    frames = [of_21(FrameType.RA, FLOOR | number, Flags.RELIABLE) for number in range(1, 4)]
     for frame in frames:
         router.handle(FrameReceived(11, frame), 1.0)
     before = router.core.rows()
