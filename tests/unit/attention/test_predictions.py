@@ -14,7 +14,7 @@ from testbed.controller.trees import spt_trees
 from testbed.experiments.config.model import AttentionWorkload
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import Fluid
-from testbed.results.oracle.attention.baseline import Exhaustive, MinimalTrees
+from testbed.results.oracle.attention.baseline import MinimalTrees
 from tests.support.exhaustive_cost import cost_of
 from topos.scale_free import barabasi_albert
 
@@ -67,24 +67,6 @@ def test_minimal_trees(nodes: int, seed: int, data: st.DataObject) -> None:
         for link in itertools.pairwise(path)
     }
     assert trees.crossings(source, receivers) == len(links)
-
-
-def test_exhaustive_network_delivers_within_lifetimes() -> None:
-    forest = spt_trees(barabasi_albert(5, seed=1, links_per_node=1))
-    network = Exhaustive(forest, 5)
-    network.published(0, (7,))
-    network.registered(7, 3)
-    network.registered(7, 3)
-    network.published(0, (7, 8))
-    network.published(3, (7,))
-    network.ended(7, 3)
-    network.published(0, (7,))
-    network.ended(7, 3)
-    network.published(0, (7,))
-    apart = MinimalTrees(forest).crossings(0, frozenset({3}))
-    assert apart > 0
-    cost = network.cost
-    assert (cost.publication_crossings, cost.router_deliveries, cost.control_crossings) == (2 * apart, 3, 8)
 
 
 def test_traffic_of_a_workload_against_every_pair() -> None:

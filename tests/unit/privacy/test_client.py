@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.parser import parse_message
@@ -21,9 +22,17 @@ def fail(error: OSError) -> None:
     raise error
 
 
+def _asked(
+    application: PrivateApplication, number: int, op: str, fields: dict[str, object], **answer: int
+) -> dict[str, Any]:
+    """The request as it goes to the router, which answers it."""
+    sent = application.request(number, op, fields)
+    application.answered(number, {"ok": True, **answer})
+    return sent
+
+
 def _declared(application: PrivateApplication, number: int, predicate: str) -> BloomPredicate:
-    fields = application.request(number, "set_predicate", {"predicate": predicate})
-    application.answered(number, {"ok": True})
+    fields = _asked(application, number, "set_predicate", {"predicate": predicate})
     declared = private.decode_predicate(FrameType.XRA, bytes.fromhex(fields["encoded"]))
     assert isinstance(declared, BloomPredicate)
     return declared
@@ -32,8 +41,7 @@ def _declared(application: PrivateApplication, number: int, predicate: str) -> B
 def test_the_declared_predicate_leaves_nothing_of_a_revoked_subscription() -> None:
     application = PrivateApplication(Member(RING))
     application.connected(3, "app")
-    application.request(1, "subscribe", {"predicate": 'dest = "ORD"'})
-    application.answered(1, {"ok": True, "subscription": 1})
+    _asked(application, 1, "subscribe", {"predicate": 'dest = "ORD"'}, subscription=1)
     sender = Member(RING)
     message = sender.message(parse_message('dest = "ORD"'))
     assert not _declared(application, 2, "price = 400").matches(message)
@@ -41,8 +49,7 @@ def test_the_declared_predicate_leaves_nothing_of_a_revoked_subscription() -> No
     rotated = RING.rotated()
     application.member.set_keys(rotated)
     assert _declared(application, 3, "price = 400").matches(message)
-    application.request(4, "unsubscribe", {"subscription": 1})
-    application.answered(4, {"ok": True})
+    _asked(application, 4, "unsubscribe", {"subscription": 1})
     assert not _declared(application, 5, "price = 400").matches(message)
 
 
@@ -50,12 +57,9 @@ def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
     records = ApplicationRecords(tmp_path / "records.jsonl", fail)
     application = PrivateApplication(Member(RING), records)
     application.connected(3, "app")
-    wide = application.request(1, "set_predicate", {"predicate": "price < 400"})
-    application.answered(1, {"ok": True})
-    application.request(2, "subscribe", {"predicate": 'dest = "ORD"'})
-    application.answered(2, {"ok": True, "subscription": 1})
-    sent = application.request(3, "send_message", {"attributes": {"price": 300}})
-    application.answered(3, {"ok": True, "source": 3, "seq": 9})
+    wide = _asked(application, 1, "set_predicate", {"predicate": "price < 400"})
+    _asked(application, 2, "subscribe", {"predicate": 'dest = "ORD"'}, subscription=1)
+    sent = _asked(application, 3, "send_message", {"attributes": {"price": 300}}, source=3, seq=9)
     assert "price" not in json.dumps([wide, sent])
     predicate = private.decode_predicate(FrameType.XRA, bytes.fromhex(wide["encoded"]))
     message = private.decode_message(bytes.fromhex(sent["encoded"]))
@@ -68,8 +72,7 @@ def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
         kept = application.delivered(7, seq, encoded)
         assert (kept is None) == (seq == 0)
     assert application.delivered(7, 3, "00") is None
-    application.request(4, "unsubscribe", {"subscription": 1})
-    application.answered(4, {"ok": True})
+    _asked(application, 4, "unsubscribe", {"subscription": 1})
     encoded = private.encode_message(other.message(parse_message('dest = "ORD"'))).hex()
     assert application.delivered(7, 4, encoded) is None
     records.close()
@@ -97,8 +100,7 @@ def _kept(application: PrivateApplication, text: str, seq: int) -> bool:
 def test_a_refused_predicate_leaves_the_earlier_one_in_force() -> None:
     application = PrivateApplication(Member(RING))
     application.connected(3, "app")
-    application.request(1, "set_predicate", {"predicate": "a = 1"})
-    application.answered(1, {"ok": True})
+    _asked(application, 1, "set_predicate", {"predicate": "a = 1"})
     application.request(2, "set_predicate", {"predicate": "a = 2"})
     # Which of the two is in force is not known before the answer.
     assert _kept(application, "a = 1", 1)
@@ -113,11 +115,9 @@ def test_a_refused_predicate_leaves_the_earlier_one_in_force() -> None:
 def test_a_new_connection_begins_with_nothing() -> None:
     application = PrivateApplication(Member(RING))
     application.connected(3, "app")
-    application.request(1, "set_predicate", {"predicate": "a = 1"})
-    application.answered(1, {"ok": True})
+    _asked(application, 1, "set_predicate", {"predicate": "a = 1"})
     application.request(2, "subscribe", {"predicate": "a = 2"})
     application.connected(3, "app")
-    application.request(2, "send_message", {"attributes": {"a": 1}})
-    application.answered(2, {"ok": True, "source": 3, "seq": 1})
+    _asked(application, 2, "send_message", {"attributes": {"a": 1}}, source=3, seq=1)
     assert application.subscriptions == {}
     assert not _kept(application, "a = 1", 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,11 +55,9 @@ from router.wire.frames import (
 )
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.predicate import encode_predicate
-from tests.support.attention_network import AttentionNetwork
 from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, types, upload
 from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent
 from tests.support.one_router import TABLE as TREES
-from tests.support.protocol_network import random_graph
 
 
 def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: float = 0.0) -> list[Cached]:
@@ -534,25 +531,3 @@ def test_a_sub_of_the_longest_predicate_has_room_for_all_publications_that_it_na
     assert len(payload) - HEADER_LENGTH == MAX_SUB_BYTES
     whole = forwarded_frame(decode_header(payload), payload[HEADER_LENGTH:])
     assert isinstance(whole.body, Subscription)
-
-
-def test_a_home_that_restarts_asks_for_what_was_pending_only() -> None:
-    rng = random.Random(3)
-    network = AttentionNetwork(random_graph(rng, 4, 1), AttentionOptions(remote="all", en_route=True), 3)
-    network.new_epoch()
-    for node in range(4):
-        network.publish(node, x=1)
-    network.register(0, "x = 1", 10, 5.0, 100.0)
-    network.settle()
-    network.forget(0)
-    network.new_epoch()
-    network.publish(2, x=1)
-    event = Register(1, parse_predicate("x = 1"), 10, 5.0, 100.0, refreshed=True)
-    actions = network.handle(0, event)
-    began = next(each for each in actions if isinstance(each, Registered))
-    assert began.round == 1
-    assert not any(isinstance(each, DeliverPublication) for each in actions)
-    network.settle()
-    # The others were sent to the home before; the one that was uploaded since is pending.
-    (last,) = network.rounds[0, began.subscription]
-    assert [source for source, _ in last.got] == [2]
