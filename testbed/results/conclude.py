@@ -56,8 +56,6 @@ def account_run(
     """Writes the oracle's answers, the tables and the summary; returns the summary.
 
     Args:
-        run_dir: a complete run folder.
-        master: Spark master URL.
         engine: `spark`, or `duckdb`, which needs no start.
         spark: a session of `captures.spark.session`; None: a new session.
 

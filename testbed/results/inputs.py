@@ -39,10 +39,8 @@ def write_inputs(
 
     Args:
         datapath: datapath of the switches; `captures.rundir.inputs.SIMULATED` for a simulation.
-        tag: the tag of an emulation.
         held: whether the network of an emulation is held until its user ends the run.
         virtual_start_ns: wall clock at which the virtual time of a simulation starts.
-        kept: the captures that the run keeps.
         service_records: whether the records of a service that keeps some go to a file.
 
     Raises:

@@ -52,9 +52,7 @@ class Applications:
     """Plays a workload with its applications, as many on a node as it names.
 
     Args:
-        workload: the workload.
         time_scale: experiment seconds per virtual second.
-        agenda: the agenda on which items are scheduled.
         handle: passes an event to the router of a node.
         records: gets what the applications do; as routers write it, with virtual times.
         content: the content type, which unites the subscriptions of an application.

@@ -57,8 +57,6 @@ class Captures:
 
     Args:
         topology: has a capture for each link and for each node's host link.
-        run: the run folder.
-        kept: the captures to keep.
 
     Attributes:
         links: by index of the link.

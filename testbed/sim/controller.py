@@ -44,12 +44,7 @@ class SimulatedController:
     """Drives `Distribution`.
 
     Args:
-        topology: the declared topology.
-        layer: name of the broadcast layer.
         subtrees: routers need to know the nodes in their subtrees.
-        agenda: the agenda on which deadlines are scheduled.
-        fabric: carries the controller's frames.
-        log_path: the log of the controller.
         heard: is called with the name of every event that the controller logs.
         verifier: has the public keys of the routers; None: their frames have no signatures.
     """
@@ -132,8 +127,6 @@ class SimulatedNetwork:
     """The `testbed.experiments.events.network.NetworkControl` of a simulation.
 
     Args:
-        topology: the topology of the network.
-        fabric: carries the frames.
         controller: receives the port reports of the switches.
 
     Attributes:

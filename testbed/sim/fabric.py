@@ -47,9 +47,6 @@ class Fabric:
     """Carries frames between routers, and between routers and the controller.
 
     Args:
-        topology: nodes and links.
-        agenda: the agenda on which arrivals are scheduled.
-        captures: captures of links and host links.
         seed: seed of the losses.
         guards: makes the guard of a sender from its Ethernet source address; None: frames have no tags.
 

@@ -38,11 +38,7 @@ class SimulatedRouter:
     """A router in virtual time.
 
     Args:
-        node: the router's node.
-        options: of the protocol core.
         seed: of the experiment; the router's jitter is that of the emulated router.
-        agenda: the agenda on which its deadlines are scheduled.
-        fabric: carries the frames that it sends.
         sink: handles the actions for the application.
         verifier: verifies the signatures of others; None: frames need none.
     """
@@ -91,11 +87,7 @@ class SimulatedRouter:
         return self._fabric.router_counters(self.node, self.core.counters)
 
     def table(self, filter_text: Callable[[Filter], str]) -> list[dict[str, Any]]:
-        """Returns the rows of the routing table in the form of logs/tables.json.
-
-        Args:
-            filter_text: formats a filter.
-        """
+        """Returns the rows of the routing table in the form of logs/tables.json."""
         return [row.as_json(filter_text) for row in self.core.rows()]
 
 

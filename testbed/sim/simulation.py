@@ -77,12 +77,6 @@ def simulate(
 ) -> Path:
     """Simulates an experiment.
 
-    Args:
-        experiment: the experiment to run.
-        runs: the folder in which the run folder is made.
-        progress: display of the stages.
-        captures: the captures to keep.
-
     Returns:
         The run folder, complete except for the accounting.
 
@@ -122,10 +116,6 @@ class Simulation:
     """The parts of a simulation.
 
     Args:
-        experiment: the experiment to simulate.
-        run_dir: the run folder.
-        progress: display of the stages.
-        captures: the captures to keep.
         service_records: gets the records of the service; the workload's requests are then in no file either.
             None: both are files of the run folder.
     """

@@ -193,7 +193,6 @@ class Host:
         """Returns the counters of the router.
 
         Args:
-            core: the counters of its protocol core.
             refused: Ethernet frames that were not authentic; None: frames have no tags.
         """
         received, bytes_received = self._received()

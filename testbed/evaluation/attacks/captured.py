@@ -90,11 +90,6 @@ def read_captures(paths: Iterable[Path]) -> Captured:
 def material(captured: Captured, key: Key, filters: Iterable[Filter]) -> tuple[Seen, Truth, int]:
     """The sets of bits under a key, with their meaning.
 
-    Args:
-        captured: the captures.
-        key: the key.
-        filters: the filters that were declared in the run.
-
     Returns:
         The sets, those of messages in the order of their first captures; their meaning; and the number of
         messages that the key does not open.
@@ -172,7 +167,6 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
     The attacker's knowledge is a workload of the same experiment with another seed.
 
     Args:
-        run: the run folder.
         key_file: the key of the run, to count what is right; None: those of the run folder, or of its seed.
         names: of `ATTACKS`.
 

@@ -222,11 +222,7 @@ class Reproduction(ABC):
 
     @abstractmethod
     def cases(self, size: str) -> list[Case]:
-        """Returns the experiments of a size.
-
-        Args:
-            size: one of `sizes`.
-        """
+        """Returns the experiments of a size."""
 
     def overrides(self, case: Case, engine: str) -> dict[str, str]:
         """Returns the keys that a case sets, as an engine runs it.

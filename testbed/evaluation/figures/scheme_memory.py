@@ -165,7 +165,6 @@ def index_bits(tables: Mapping[int, Sequence[TableRow]], nodes: int) -> int:
 
     Args:
         tables: router -> the rows of its routing table; a class of an interface is a row with its sources.
-        nodes: the number of sources.
     """
     classes = Counter(
         (router, row["interface"])

@@ -101,11 +101,7 @@ def simulate_in_worker(job: Job, keep: str | None = None) -> Row:
 
 
 def measured(experiment: Experiment, run: RunLayout, accounted: dict[str, Any]) -> Measured:
-    """Returns the keys of a run, and those of them that measure the machine and not the network.
-
-    Args:
-        accounted: the keys that the accounting gives.
-    """
+    """Returns the keys of a run, and those of them that measure the machine and not the network."""
     from captures.accounting.direct import flat
     from captures.rundir.measures import read_timings
     from testbed.results.conclude import of_the_run

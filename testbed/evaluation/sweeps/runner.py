@@ -51,8 +51,6 @@ def run_and_keep(
     """Runs jobs, keeps each row in its folder when the run has ended, and shows the progress.
 
     Args:
-        place: the folder of the sweep.
-        stage: name of the stage of `progress`.
         master, datapath, keep: see `run_jobs`.
 
     Returns:
@@ -116,7 +114,6 @@ def run_jobs(
     Args:
         folder: of the sweep; keeps run folders in `folder/runs`, those of simulations only on request.
         master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
-        datapath: of emulations.
         keep: keep the run folders of simulations; the workers must reach `folder`.
 
     Raises:

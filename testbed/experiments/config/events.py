@@ -74,7 +74,6 @@ def read_event(
 
     Args:
         topology, duration_s: as of `read_events`.
-        actions: the actions that it may have.
     """
     before = len(problems)
     table = _numbered(problems, section, entry, topology)

@@ -124,11 +124,7 @@ class ServiceOptions:
         object.__setattr__(self, "of_kind", options_of_service(self.kind, self.of_kind))
 
     def commands(self, covering: str) -> Collection[str]:
-        """Returns the commands of the application socket, such as `set_predicate`.
-
-        Args:
-            covering: that of [protocol].
-        """
+        """Returns the commands of the application socket, such as `set_predicate`."""
         session: Session = SERVICES[self.kind].session(0, CONTENTS[covering]())
         return session.commands()
 

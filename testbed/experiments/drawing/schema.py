@@ -113,7 +113,6 @@ class Schema:
     """Messages and predicates over the attributes of a file.
 
     Args:
-        path: the file.
         selectivity: the share of the messages that each predicate selects (0 to 1); None: whatever its
             constraints select. Only numbers that every message has are constrained then. A filter's share is
             the product of the shares of its constraints, and the filters of a predicate are disjoint in

@@ -115,7 +115,6 @@ class Reader:
 
     Args:
         chunks: the text, in pieces of any size.
-        name: of the file, for errors.
     """
 
     def __init__(self, chunks: Iterable[str], name: str) -> None:

@@ -32,7 +32,6 @@ class Session:
 
     Args:
         engine: a name of `router.matching.engines`.
-        out: the file for the answers.
     """
 
     def __init__(self, engine: str, out: TextIO) -> None:

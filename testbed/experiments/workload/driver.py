@@ -254,7 +254,6 @@ class Driver:
         is that of the first predicate, so that their duration appears as lateness of later items.
 
         Args:
-            clock: the experiment clock.
             duration_s: experiment seconds.
             progress: called about five times a wall second.
             actions: done at their times, between items.

@@ -129,9 +129,6 @@ def _served(experiment: Experiment) -> list[str]:
 def _item(place: str, fields: Mapping[str, Any], topology: Topology, served: Sequence[str]) -> Item:
     """Returns the request of a line, or of an item of a generator.
 
-    Args:
-        served: the actions that it may have.
-
     Raises:
         ExperimentError: a field is missing, unknown or not valid.
     """

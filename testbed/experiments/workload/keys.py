@@ -100,9 +100,6 @@ def network_keys(experiment: Experiment, identity: str) -> KeyRing:
 def write_signing_keys(experiment: Experiment, identity: str, folder: Path) -> None:
     """Writes the signing keys of the controller and of all nodes to a folder that does not exist.
 
-    Args:
-        identity: as `network_keys`.
-
     Raises:
         InputError: `security.signing_keys` cannot be used.
         OSError: the folder cannot be written.

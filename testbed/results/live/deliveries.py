@@ -30,7 +30,6 @@ class Deliveries:
 
     Args:
         window_s: `oracle.in_flight_window_s`, wall seconds.
-        network: nodes and links.
         hop_limit: of the messages; None: messages reach every node that is connected.
 
     Attributes:

@@ -72,11 +72,7 @@ class LiveState:
     Every method may be called from any thread.
 
     Args:
-        run_dir: the run folder.
         experiment: `{"name", "duration_s", "time_scale"}`; the time scale as the experiment file has it.
-        topology: the network.
-        manifest: the manifest of the run.
-        deliveries: gets the events of the applications.
     """
 
     def __init__(

@@ -87,7 +87,6 @@ class LiveView:
     A context manager: the process ends with the block.
 
     Args:
-        progress: the display of the run.
         port: port of the page; another port is used if it is taken.
     """
 

@@ -26,7 +26,6 @@ class HopLimit:
     """Compares the hops between two nodes with the hop limit of the frames.
 
     Args:
-        nodes: number of nodes in the network.
         most: hops that a frame may take.
         hops_on_trees: of the network's broadcast layer.
     """

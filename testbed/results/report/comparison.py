@@ -70,9 +70,6 @@ def compare(runs: Sequence[Path], *, other_code: str = "refuse") -> list[Row]:
 def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
     """Draws the curves of figures 11 to 14 of several runs over each other; SVG, PNG or PDF by the suffix.
 
-    Args:
-        runs: name -> run folder.
-
     Returns:
         Whether there was a curve to draw.
 

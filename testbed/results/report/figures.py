@@ -70,7 +70,6 @@ def curve(
 
     Args:
         table: t_s (experiment seconds) and fraction (0..1).
-        label: label of the vertical axis.
         gap_s: experiment seconds; the line that joins the points is broken where there is none for longer.
             None: no line, for windows so short that most are empty.
         part: a column of another share, which may be the greater, and its name; it is drawn as well if the
@@ -228,7 +227,6 @@ def utilisation(
         directions: directions of all links: twice their number.
         with_bandwidth: number of directions that have a bandwidth.
         width: width of a bin, experiment seconds.
-        name: gives the text of a node.
     """
     table = table[table["bits_per_wall_s"] > 0]
     if table.empty or not directions:

@@ -159,10 +159,6 @@ def is_message_id(text: str) -> bool:
 def listed(database: Database, where: str | None = None, *, missed: bool = False) -> list[Listed]:
     """Returns the messages of a run in order of time.
 
-    Args:
-        where: a predicate that selects the messages.
-        missed: only messages with a delivery that was missed.
-
     Raises:
         InputError: `where` is no predicate.
     """

@@ -60,9 +60,6 @@ class Publication:
 def publications(run: RunLayout, where: str | None = None) -> list[Publication]:
     """Returns the publications of a run in order of time, without their steps.
 
-    Args:
-        where: a predicate that selects the publications.
-
     Raises:
         InputError: `where` is no predicate.
         RunFolderError: a record is malformed.

@@ -64,7 +64,6 @@ class Exhaustive:
 
     Args:
         forest: the trees, the same throughout.
-        nodes: N.
     """
 
     def __init__(self, forest: Forest, nodes: int) -> None:

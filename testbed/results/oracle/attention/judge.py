@@ -112,10 +112,8 @@ def judge(
 
     Args:
         forest: the broadcast trees, for CBR.
-        nodes: N.
         end_s: end of the experiment, seconds of the routers' clock.
         window_s: time for which a frame may be under way.
-        undecided: see `Judged`.
     """
     return Judged(
         history,
@@ -138,8 +136,6 @@ def write_judgement(
 
     Args:
         forest: the broadcast trees without failures.
-        nodes: N.
-        duration_s: of the experiment.
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
         undecided: why starvation is no fault in the experiment; None: the records of the run decide.
 

@@ -58,7 +58,6 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
 
     Args:
         end_s: end of the experiment, seconds of the routers' clock: later lifetimes are open.
-        window_s: see `Result.certain`.
     """
     known = (history.round_of != UNKNOWN) & (history.publication_of != UNKNOWN)
     count = len(history.rounds)
@@ -135,7 +134,6 @@ class Joined:
     """The deliveries whose round and publication are recorded, with the fields of both.
 
     Args:
-        history: of the run.
         slack_s: time that a frame may spend on links, which the age that routers know leaves out.
     """
 
@@ -216,11 +214,7 @@ UNRECORDED = "unrecorded"
 
 
 def violations(history: History, slack_s: float) -> dict[str, Integers]:
-    """Returns the deliveries, as rows of the history, that break each rule.
-
-    Args:
-        slack_s: as of `Joined`.
-    """
+    """Returns the deliveries, as rows of the history, that break each rule."""
     joined = Joined(history, slack_s)
     rows = np.flatnonzero(joined.known)
     found = {UNRECORDED: np.flatnonzero(~joined.known)}
