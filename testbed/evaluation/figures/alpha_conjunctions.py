@@ -271,29 +271,18 @@ def alphas(conjunctions: Conjunctions) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True)
-class Merged:
-    """A disjunction as a router holds it.
+def merged(conjunctions: Conjunctions) -> dict[str, float]:
+    """Returns `alphas` of a disjunction as a router holds it.
 
-    Attributes:
-        constraints, bytes: of the disjunction, over those of all conjunctions, each simplified alone.
-        undecided: searches for several filters that cover another together which were cut off; the filter
-            was kept.
+    The conjunctions are in a `PredicateBuilder`, which takes their order into account; `undecided` has the
+    searches for several filters that cover another together which were cut off, so that the filter was kept.
     """
-
-    constraints: float
-    bytes: float
-    undecided: int
-
-
-def merged(conjunctions: Conjunctions) -> Merged:
-    """Returns alpha of the conjunctions in a `PredicateBuilder`, which takes their order into account."""
     pool = FilterPool(pairs=sys.maxsize)
     filters = conjunctions.filters()
     union = PredicateBuilder(Predicate(tuple(filters)), pool=pool).predicate
     alone = [PredicateBuilder(Predicate((each,)), pool=pool).predicate for each in filters]
-    return Merged(
-        sum(map(len, union)) / sum(len(each) for predicate in alone for each in predicate),
-        len(encode_predicate(union)) / sum(len(encode_predicate(each)) for each in alone),
-        pool.undecided,
-    )
+    return {
+        "constraints": sum(map(len, union)) / sum(len(each) for predicate in alone for each in predicate),
+        "bytes": len(encode_predicate(union)) / sum(len(encode_predicate(each)) for each in alone),
+        "undecided": pool.undecided,
+    }

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -27,7 +27,6 @@ from router.predicates.covering.algebra import PredicateBuilder
 from testbed.controller.trees import LAYERS, Forest
 from testbed.evaluation.figures.alpha_conjunctions import (
     Conjunctions,
-    Merged,
     alphas,
     draw,
     integer_constraints,
@@ -63,7 +62,6 @@ ERROR, _DRAWS = 0.005, 30
 MERGED = 10_000
 MERGED_GRID = (10, 100, 1_000, MERGED)
 UNITS = ("constraints", "bytes")
-_T = TypeVar("_T")
 
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -119,33 +117,31 @@ def _dnf(facts: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     found: dict[str, Any] = {"errors": [], "undecided": [], **{unit: [] for unit in UNITS}}
     found |= {f"merged_{unit}": [] for unit in UNITS}
     for k in (k for k in GRID if k <= n):
-        taken = _taken(drawn, total, k, alphas, lambda each: each["constraints"])
+        taken = _taken(drawn, total, k, alphas)
         for unit in UNITS:
             found[unit].append((k, statistics.fmean(each[unit] for each in taken)))
         if len(taken) > 1:
             error = statistics.stdev(each["constraints"] for each in taken) / math.sqrt(len(taken))
             found["errors"].append((k, error))
         if k in MERGED_GRID and facts["merged"]:
-            whole: list[Merged] = _taken(drawn, MERGED, k, merged, lambda each: each.constraints)
-            for unit in UNITS:
-                mean = statistics.fmean(getattr(each, unit) for each in whole)
-                found[f"merged_{unit}"].append((k, mean))
-            found["undecided"].append((k, statistics.fmean(each.undecided for each in whole)))
+            whole = _taken(drawn, MERGED, k, merged)
+            for key, of in (*((f"merged_{unit}", unit) for unit in UNITS), ("undecided", "undecided")):
+                found[key].append((k, statistics.fmean(each[of] for each in whole)))
     return found
 
 
 def _taken(
-    drawn: Conjunctions, total: int, k: int, of: Callable[[Conjunctions], _T], value: Callable[[_T], float]
-) -> list[_T]:
+    drawn: Conjunctions, total: int, k: int, of: Callable[[Conjunctions], dict[str, float]]
+) -> list[dict[str, float]]:
     """Returns what a function makes of disjoint parts of k conjunctions.
 
-    Parts are taken until the mean of their values is known well enough, or none is left.
+    Parts are taken until the mean of their alphas in constraints is known well enough, or none is left.
     """
-    taken: list[_T] = []
+    taken: list[dict[str, float]] = []
     for start in range(0, total - k + 1, k):
         taken.append(of(drawn.part(start, k)))
         if len(taken) >= _DRAWS:
-            values = [value(each) for each in taken]
+            values = [each["constraints"] for each in taken]
             if statistics.stdev(values) < ERROR * math.sqrt(len(values)):
                 break
     return taken

@@ -114,11 +114,11 @@ def test_alpha_with_merging_is_that_of_a_routers_predicate() -> None:
         constraints, size = constraints + sum(map(len, alone)), size + len(encode_predicate(alone))
     found = merged(drawn)
     held = PredicateBuilder(Predicate(tuple(drawn.filters()))).predicate
-    assert found.constraints == pytest.approx(sum(map(len, held)) / constraints)
-    assert found.bytes == pytest.approx(len(encode_predicate(held)) / size)
+    assert found["constraints"] == pytest.approx(sum(map(len, held)) / constraints)
+    assert found["bytes"] == pytest.approx(len(encode_predicate(held)) / size)
     dropped = alphas(drawn)
-    assert 0 < found.constraints < dropped["constraints"] < 1
-    assert 0 < found.bytes < dropped["bytes"] < 1
+    assert 0 < found["constraints"] < dropped["constraints"] < 1
+    assert 0 < found["bytes"] < dropped["bytes"] < 1
 
 
 def test_bytes_are_those_of_the_wire_format() -> None:
