@@ -15,35 +15,8 @@ from typing import Any, ClassVar, Protocol
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
 from router.options import Unit, option, setting
 from router.registry import Registry
-from testbed.experiments.events.event import (
-    ApplicationEvent,
-    Event,
-    Problem,
-    Publish,
-    Refresh,
-    Register,
-    SendMessage,
-    SetPredicate,
-    Subscribe,
-    Unregister,
-    Unsubscribe,
-    check_node,
-    duration,
-)
-from testbed.experiments.events.parts import (
-    ApplicationKill,
-    CapturesKill,
-    CapturesStop,
-    ControllerRestart,
-    ControllerStop,
-    DatabaseRestart,
-    DescriptorsExhausted,
-    PartFault,
-    RouterRestart,
-    RouterStop,
-    SwitchesRestart,
-    SwitchRestart,
-)
+from testbed.experiments.events.event import ApplicationEvent, Event, Problem, check_node, duration
+from testbed.experiments.events.parts import PartFault
 from topos.build import contradiction
 from topos.model import PROPERTIES, Link, Topology
 
@@ -314,34 +287,17 @@ class NetworkState:
         return {link.index for link in self._links.values() if not self.is_up(link)}
 
 
-#: In the order in which documents and errors list them.
+#: In the order in which documents and errors list them: that of the definitions.
 EVENTS = Registry[type[Event]]("action")
 
-for _event in (
-    SetPredicate,
-    Subscribe,
-    Unsubscribe,
-    SendMessage,
-    Register,
-    Refresh,
-    Unregister,
-    Publish,
-    LinkDown,
-    LinkUp,
-    LinkFlap,
-    LinkImpair,
-    NodeDown,
-    NodeUp,
-    RouterStop,
-    RouterRestart,
-    DescriptorsExhausted,
-    ControllerStop,
-    ControllerRestart,
-    CapturesStop,
-    CapturesKill,
-    SwitchRestart,
-    SwitchesRestart,
-    DatabaseRestart,
-    ApplicationKill,
-):
-    EVENTS.register(_event.action, _event)
+
+def _with_action(base: type[Event]) -> Iterator[type[Event]]:
+    for each in base.__subclasses__():
+        if "action" in vars(each):
+            yield each
+        yield from _with_action(each)
+
+
+for _base in (ApplicationEvent, Fault, PartFault):
+    for _event in _with_action(_base):
+        EVENTS.register(_event.action, _event)
