@@ -1,7 +1,7 @@
 """Reading an experiment file, or a workload file of the protocol authors' simulator.
 
 Everything that is wrong with it is reported together, one line each. A file holds the sections of
-`testbed.experiments.config.schema`; without a [workload] section (or with `workload = false`) there is no
+`testbed.experiments.config.model`; without a [workload] section (or with `workload = false`) there is no
 workload.
 """
 
@@ -23,21 +23,17 @@ from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.model import (
     AUTO,
+    SECTIONS,
+    TOP_LEVEL,
     Experiment,
     PrivacyOptions,
     ProtocolOptions,
     RoutingOptions,
     ServiceOptions,
     WorkloadOptions,
-)
-from testbed.experiments.config.schema import (
-    SECTIONS,
-    TOP_LEVEL,
-    ExperimentError,
-    Problems,
     field_of,
-    read_fields,
 )
+from testbed.experiments.config.schema import ExperimentError, Problems, read_fields
 from testbed.experiments.config.topology import (
     TOPOLOGY_WAYS,
     apply_overrides,

@@ -11,12 +11,12 @@ says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
-from router.options import SECONDS_MAX, Unit, option, options_of, setting
+from router.options import SECONDS_MAX, Option, Unit, option, options_of, setting
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
@@ -508,3 +508,30 @@ class Experiment:
     def virtual_rate(self) -> float:
         """The rate of a simulation, in whose virtual time no machine is late."""
         return 1.0 if self.time_scale == AUTO else self.time_scale
+
+
+#: The keys beside the sections.
+TOP_LEVEL: tuple[Option, ...] = options_of(Experiment)
+#: Section -> its dataclass, in the order of the documents; None: read by a module of its own (`topology` by
+#: `testbed.experiments.config.topology`, `events`, an array of tables, by
+#: `testbed.experiments.config.events`). The field of `Experiment` has the name after the last dot.
+SECTIONS: Mapping[str, type | None] = {
+    "topology": None,
+    "links": LinkOptions,
+    "broadcast": BroadcastOptions,
+    "routing": RoutingOptions,
+    "service": ServiceOptions,
+    "protocol": ProtocolOptions,
+    "privacy": PrivacyOptions,
+    "security": SecurityOptions,
+    "network": NetworkOptions,
+    "workload": WorkloadOptions,
+    "workload.attention": AttentionWorkload,
+    "oracle": OracleOptions,
+    "events": None,
+}
+
+
+def field_of(section: str) -> str:
+    """The field of `Experiment` that holds a section."""
+    return section.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""The sections of an experiment file, how the table of a section is read, and the list of a file's problems.
+"""Reads the table of a section of an experiment file, and lists the problems of the file.
 
 The keys of a section are the options of its dataclass (`testbed.experiments.config.model`).
 `dump_experiment` writes the file that a run folder keeps: Python's standard library reads TOML alone.
@@ -12,20 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from router.options import Option, options_of
-from testbed.experiments.config.model import (
-    AttentionWorkload,
-    BroadcastOptions,
-    Experiment,
-    LinkOptions,
-    NetworkOptions,
-    OracleOptions,
-    PrivacyOptions,
-    ProtocolOptions,
-    RoutingOptions,
-    SecurityOptions,
-    ServiceOptions,
-    WorkloadOptions,
-)
+from testbed.experiments.config.model import SECTIONS, Experiment, ServiceOptions, field_of
 from testbed.support.errors import InputError
 from topos.model import unknown
 
@@ -69,33 +56,6 @@ class Problems:
         """Raises `ExperimentError` if a problem was noted."""
         if self._lines:
             raise ExperimentError(self._lines)
-
-
-#: The keys beside the sections.
-TOP_LEVEL: tuple[Option, ...] = options_of(Experiment)
-#: Section -> its dataclass, in the order of the documents; None: read by a module of its own (`topology` by
-#: `testbed.experiments.config.topology`, `events`, an array of tables, by
-#: `testbed.experiments.config.events`). The field of `Experiment` has the name after the last dot.
-SECTIONS: Mapping[str, type | None] = {
-    "topology": None,
-    "links": LinkOptions,
-    "broadcast": BroadcastOptions,
-    "routing": RoutingOptions,
-    "service": ServiceOptions,
-    "protocol": ProtocolOptions,
-    "privacy": PrivacyOptions,
-    "security": SecurityOptions,
-    "network": NetworkOptions,
-    "workload": WorkloadOptions,
-    "workload.attention": AttentionWorkload,
-    "oracle": OracleOptions,
-    "events": None,
-}
-
-
-def field_of(section: str) -> str:
-    """The field of `Experiment` that holds a section."""
-    return section.rpartition(".")[2]
 
 
 def read_fields(

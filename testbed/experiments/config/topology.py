@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from router.options import Option
-from testbed.experiments.config.model import LinkOptions
-from testbed.experiments.config.schema import SECTIONS, Problems, read_fields, toml_value
+from testbed.experiments.config.model import SECTIONS, LinkOptions
+from testbed.experiments.config.schema import Problems, read_fields, toml_value
 from testbed.support.errors import InputError
 from topos import loaders
 from topos.build import check_names

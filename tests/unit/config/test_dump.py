@@ -18,13 +18,14 @@ from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
 from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
 from testbed.experiments.config.model import (
+    SECTIONS,
     Experiment,
     OracleOptions,
     ProtocolOptions,
     RoutingOptions,
     ServiceOptions,
 )
-from testbed.experiments.config.schema import SECTIONS, dump_experiment
+from testbed.experiments.config.schema import dump_experiment
 from testbed.experiments.events.event import SendMessage
 from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError

@@ -12,6 +12,7 @@ from router.options import options_of
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import ExperimentError, load_experiment
 from testbed.experiments.config.model import (
+    SECTIONS,
     BroadcastOptions,
     Experiment,
     OracleOptions,
@@ -19,7 +20,6 @@ from testbed.experiments.config.model import (
     RoutingOptions,
     WorkloadOptions,
 )
-from testbed.experiments.config.schema import SECTIONS
 from testbed.experiments.events.event import SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from topos.generators import ring, waxman
