@@ -148,21 +148,13 @@ class Demand:
 
     def registrations(self) -> Iterator[Registration]:
         """Yields registrations and renewals in order of time, until the end of the experiment."""
-        waiting = [Registration(each.at_s, each, 0) for each in self.subscriptions]
-        ordered = [(each.at_s, each.subscription.number, each) for each in waiting]
-        heapq.heapify(ordered)
-        while ordered:
-            at_s, number, registration = ordered[0]
-            if at_s > self._duration_s:
-                return
-            subscription, following = registration.subscription, registration.round + 1
-            if following < subscription.rounds:
-                begin_s = subscription.begin_s(following)
-                renewal = Registration(begin_s, subscription, following)
-                heapq.heapreplace(ordered, (begin_s, number, renewal))
-            else:
-                heapq.heappop(ordered)
-            yield registration
+        every = (
+            Registration(each.begin_s(number), each, number)
+            for each in self.subscriptions
+            for number in range(each.rounds)
+        )
+        due = [each for each in every if each.at_s <= self._duration_s]
+        yield from sorted(due, key=lambda each: (each.at_s, each.subscription.number))
 
     def uploads(self) -> Iterator[Upload]:
         """Yields the publications, at a constant rate; event and node of each are drawn."""
@@ -242,19 +234,17 @@ def exhaustive(demand: Demand, end_s: float) -> Iterator[Item]:
     return heapq.merge(_subscribed(demand, end_s), sent, key=lambda item: item.at_s)
 
 
-def _subscribed(demand: Demand, end_s: float) -> Iterator[Item]:
-    ends: list[tuple[float, int, Item]] = []
+def _subscribed(demand: Demand, end_s: float) -> list[Item]:
+    items = []
     for each in demand.subscriptions:
-        while ends and ends[0][0] <= each.at_s:
-            yield heapq.heappop(ends)[2]
         name = f"s{each.number}"
-        yield Item(each.at_s, each.node, "subscribe", predicate=predicate_of(each.event), subscription=name)
+        predicate = predicate_of(each.event)
+        items.append(Item(each.at_s, each.node, "subscribe", predicate=predicate, subscription=name))
         until_s = round(each.begin_s(each.rounds - 1) + each.lifetime_s, 6)
         if until_s <= end_s:
-            item = Item(until_s, each.node, "unsubscribe", subscription=name)
-            heapq.heappush(ends, (until_s, each.number, item))
-    while ends:
-        yield heapq.heappop(ends)[2]
+            items.append(Item(until_s, each.node, "unsubscribe", subscription=name))
+    # Of equal times, the end comes first.
+    return sorted(items, key=lambda item: (item.at_s, item.action == "subscribe"))
 
 
 def _published(demand: Demand, end_s: float, action: str) -> Iterator[Item]:
