@@ -37,7 +37,7 @@ from testbed.evaluation.sweeps import ENGINES
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment
 from testbed.experiments.config.model import Experiment
-from testbed.experiments.config.schema import toml_value
+from testbed.experiments.config.schema import dotted, toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.experiments.events.event import Event
 from testbed.experiments.workload.given import GROUP
@@ -229,8 +229,10 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
     if not isinstance(experiment, str):
         raise fail("experiment", f"{experiment!r} is not valid; expected a file or a shipped experiment")
     beside = path.parent / experiment
-    settings = _flat(document.get("set", {}), lambda key, what: fail(f"[set] {key}", what))
-    grid = _flat(document.get("grid", {}), lambda key, what: fail(f"[grid] {key}", what))
+    for key in ("set", "grid"):
+        if not isinstance(document.get(key, {}), Mapping):
+            raise fail(f"[{key}]", "expected a table of keys")
+    settings, grid = dotted(document.get("set", {})), dotted(document.get("grid", {}))
     for key, values in grid.items():
         if not isinstance(values, list) or not values or not all(_is_value(each) for each in values):
             raise fail(f"[grid] {key}", "expected a list of values")
@@ -251,19 +253,6 @@ def spec_of(document: Mapping[str, Any], path: Path) -> Spec:
         grid=grid,
         plots=[_plot(entry, grid, fail) for entry in document.get("plot", [])],
     )
-
-
-def _flat(table: Any, fail: Any, prefix: str = "") -> dict[str, Any]:
-    """Returns nested tables by dotted keys."""
-    if not isinstance(table, Mapping):
-        raise fail(prefix.rstrip("."), "expected a table of keys")
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, fail, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found
 
 
 def _is_value(value: object) -> bool:

@@ -79,6 +79,14 @@ def read_fields(
     return values
 
 
+def dotted(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested tables by dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found |= dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return found
+
+
 def toml_value(value: str | bool | int | float | Sequence[int]) -> str:
     """A value as TOML text: string, boolean, integer, finite float, or a list of integers.
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from captures.accounting.texts import STEP_S, WINDOW_S
 from captures.rundir.layout import RunLayout
+from testbed.experiments.config.schema import dotted
 from testbed.results.report.data import RunData, read_run
 from testbed.results.report.distributions import delays, matches, stretch
 from testbed.results.report.figures import (
@@ -68,7 +69,7 @@ def write_report(run_dir: Path) -> Path:
             reconciliations=numbers.reconciliations(run.summary),
             not_taken=numbers.frames_not_taken(run.summary),
             # The measured properties of links have a table.
-            manifest=sorted(_flat({key: value for key, value in manifest.items() if key != "links"})),
+            manifest=sorted(_cells({key: value for key, value in manifest.items() if key != "links"})),
             css=Markup(_resource("report.css")),
             script=Markup(_resource("report.js")),
         )
@@ -146,17 +147,11 @@ def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     ]
 
 
-def _flat(manifest: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Flattens nested objects to dotted keys."""
-    pairs: list[tuple[str, str]] = []
-    for key, value in manifest.items():
-        if isinstance(value, Mapping):
-            pairs += _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list):
-            pairs.append((prefix + key, " ".join(map(str, value))))
-        else:
-            pairs.append((prefix + key, str(value)))
-    return pairs
+def _cells(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (key, " ".join(map(str, value)) if isinstance(value, list) else str(value))
+        for key, value in dotted(manifest).items()
+    ]
 
 
 def _resource(name: str) -> str:
