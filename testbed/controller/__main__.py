@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from router.system import die_with
@@ -37,28 +34,13 @@ def main(arguments: list[str]) -> int:
             return 1
     # Ryu has no other event library; the warning would only hide the last lines of this process.
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-    # Imported late: importing Ryu takes a third of a second, and a wrong configuration is reported without.
-    with _importing_much():
-        load(settings.framework)
-        from testbed.controller.app import run
-    return run(settings)
-
-
-@contextmanager
-def _importing_much() -> Iterator[None]:
-    """Halves the time that it takes to import Ryu.
-
-    Ryu looks up no names of hosts and needs no parser of distutils but the plain one; what is imported stays,
-    so that looking for cycles in it finds none.
-    """
+    # Ryu looks up no names of hosts: eventlet would import the code for that in a sixth of a second.
     os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
-    if sys.version_info < (3, 12):
-        os.environ.setdefault("SETUPTOOLS_USE_DISTUTILS", "stdlib")
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+    # Imported late: importing Ryu takes a third of a second, and a wrong configuration is reported without.
+    load(settings.framework)
+    from testbed.controller.app import run
+
+    return run(settings)
 
 
 if __name__ == "__main__":
