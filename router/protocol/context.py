@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
 
 from router.content.base import Content
 from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
@@ -19,12 +20,79 @@ from router.protocol.options import RouterOptions
 from router.wire.frames import COUNTER_BITS, Body, Flags, Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE
 
+#: So few timers are not searched for those that are cancelled.
+_FEW = 64
+
 
 def earlier(a: float | None, b: float | None) -> float | None:
     """The earlier of two deadlines."""
     if a is None:
         return b
     return a if b is None or a <= b else b
+
+
+class Timer:
+    """Something that is due once.
+
+    Attributes:
+        run: is called with the time; None: it was run or cancelled.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[[float], list[Action]]) -> None:
+        self.run: Callable[[float], list[Action]] | None = run
+
+    def cancel(self) -> None:
+        self.run = None
+
+
+class Timers:
+    """Timers of one router, in order of time; of equal times, the earlier set first.
+
+    Args:
+        at_once: timers that a tick runs.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        #: Times, numbers and timers. Some are cancelled: at most as many as others, and a few.
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._set = 0
+        self._most = _FEW
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def set(self, at: float, run: Callable[[float], list[Action]]) -> Timer:
+        """Adds a timer that is due at `at`, seconds of the router's clock."""
+        timer = Timer(run)
+        if len(self._timers) >= self._most:
+            # Cancelled timers may be due in years: without this, they would pile up.
+            self._timers = [each for each in self._timers if each[2].run is not None]
+            heapify(self._timers)
+            self._most = max(_FEW, 2 * len(self._timers))
+        self._set += 1
+        heappush(self._timers, (at, self._set, timer))
+        return timer
+
+    def next_deadline(self) -> float | None:
+        while self._timers and self._timers[0][2].run is None:
+            heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def tick(self, now: float) -> list[Action]:
+        """Runs timers that are due; the rest is due at once, in a further tick."""
+        actions: list[Action] = []
+        for _ in range(self._at_once):
+            at = self.next_deadline()
+            if at is None or at > now:
+                break
+            timer = heappop(self._timers)[2]
+            run, timer.run = timer.run, None
+            assert run is not None
+            actions += run(now)
+        return actions
 
 
 class MessageCounts:

@@ -20,12 +20,13 @@ The clock is that of the events, and nothing is drawn at random: a replay gives 
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
+from functools import partial
 
-from router.protocol.context import earlier
+from router.protocol.bounds import Recent
+from router.protocol.context import Timer, Timers, earlier
 from router.protocol.core.router import Layer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send, Tick
@@ -41,9 +42,7 @@ LONGEST_WAIT = 8
 NEIGHBOUR_FRAMES = 4_096
 #: Bytes of received bodies that are kept for another sending, in all; each neighbour has an equal share.
 KEPT_BYTES = 64 * 1024 * 1024
-#: Entries of confirmed frames that the schedule may have, beside as many as frames are awaited.
-_CONFIRMED = 1_024
-#: Frames that are sent again at once.
+#: Frames that are sent again, or given up, at once.
 _AT_ONCE = 64
 _MICROSECONDS = 1_000_000
 
@@ -68,7 +67,7 @@ class _Awaited:
         interfaces: those on which no RECEIPT has come.
         sendings: how often it was sent.
         sent_at: when it was sent last.
-        due: when it is sent again.
+        timer: sends it again.
         size: bytes of its body that are kept.
     """
 
@@ -76,7 +75,7 @@ class _Awaited:
     interfaces: frozenset[int]
     sendings: int
     sent_at: float
-    due: float
+    timer: Timer
     size: int
 
 
@@ -94,15 +93,13 @@ class ReliableControl:
         self._first_wait = core.options.control_retry_s
         self._epoch = core.epoch
         self._awaited: dict[_Key, _Awaited] = {}
-        #: (time, number, key) of what is awaited, and of what was confirmed since.
-        self._schedule: list[tuple[float, int, _Key]] = []
-        self._scheduled = 0
+        self._timers = Timers(_AT_ONCE)
         #: Interface -> frames awaited on it.
         self._load: Counter[int] = Counter()
         #: Interface -> bytes of the bodies of these frames.
         self._kept_bytes: Counter[int] = Counter()
         #: Neighbour -> the frames that were taken from it last.
-        self._taken: dict[int, OrderedDict[_Key, None]] = {}
+        self._taken: dict[int, Recent[_Key]] = {}
 
     @property
     def idle(self) -> bool:
@@ -110,14 +107,14 @@ class ReliableControl:
         return not self._awaited and self._below.idle
 
     def next_deadline(self) -> float | None:
-        return earlier(self._below.next_deadline(), self._next_sending())
+        return earlier(self._below.next_deadline(), self._timers.next_deadline())
 
     def handle(self, event: Event, now: float) -> list[Action]:
         if type(event) is FrameReceived:
             return self._frame_received(event, now)
         actions = self._passed_on(event, now)
         if type(event) is Tick:
-            actions += self._send_due(now)
+            actions += self._timers.tick(now)
         return actions
 
     def _passed_on(self, event: Event, now: float) -> list[Action]:
@@ -159,44 +156,14 @@ class ReliableControl:
             return Send(action.interfaces, replace(frame, flags=frame.flags & ~Flags.RELIABLE))
         if Flags.RELIABLE not in frame.flags:
             frame = replace(frame, flags=frame.flags | Flags.RELIABLE)
-        awaited = _Awaited(frame, interfaces, 1, now, now + self._first_wait, size)
-        self._awaited[key] = awaited
+        timer = self._timers.set(now + self._first_wait, partial(self._send_again, key))
+        self._awaited[key] = _Awaited(frame, interfaces, 1, now, timer, size)
         self._charge(interfaces, 1, size)
-        self._plan(key, awaited)
         return Send(action.interfaces, frame)
 
-    def _plan(self, key: _Key, awaited: _Awaited) -> None:
-        if len(self._schedule) > 2 * len(self._awaited) + _CONFIRMED:
-            self._schedule = [planned for planned in self._schedule if self._is_awaited(planned)]
-            heapify(self._schedule)
-        self._scheduled += 1
-        heappush(self._schedule, (awaited.due, self._scheduled, key))
-
-    def _is_awaited(self, planned: tuple[float, int, _Key]) -> bool:
-        due, _, key = planned
-        awaited = self._awaited.get(key)
-        return awaited is not None and awaited.due == due
-
-    def _next_sending(self) -> float | None:
-        schedule = self._schedule
-        while schedule and not self._is_awaited(schedule[0]):
-            heappop(schedule)
-        return schedule[0][0] if schedule else None
-
-    def _send_due(self, now: float) -> list[Action]:
-        """Sends again what is due; what is left is due at the next tick."""
-        actions: list[Action] = []
-        while len(actions) < _AT_ONCE:
-            due = self._next_sending()
-            if due is None or due > now:
-                break
-            key = heappop(self._schedule)[2]
-            actions += self._send_again(key, self._awaited[key], now)
-        return actions
-
-    def _send_again(self, key: _Key, awaited: _Awaited, now: float) -> list[Action]:
+    def _send_again(self, key: _Key, now: float) -> list[Action]:
         """Sends a frame where it was not confirmed, or gives it up."""
-        counters = self._counters
+        counters, awaited = self._counters, self._awaited[key]
         frame = _aged(awaited.frame, now - awaited.sent_at)
         if frame is None or awaited.sendings >= SENDINGS:
             counters.control_unconfirmed += len(awaited.interfaces)
@@ -204,9 +171,9 @@ class ReliableControl:
             return []
         counters.control_repeated += 1
         wait = self._first_wait * min(2**awaited.sendings, LONGEST_WAIT)
-        awaited.frame, awaited.sent_at, awaited.due = frame, now, now + wait
+        awaited.frame, awaited.sent_at = frame, now
+        awaited.timer = self._timers.set(now + wait, partial(self._send_again, key))
         awaited.sendings += 1
-        self._plan(key, awaited)
         return [Send(awaited.interfaces, frame)]
 
     def _receipt_received(self, interface: int, frame: Frame) -> Drop | None:
@@ -225,6 +192,7 @@ class ReliableControl:
 
     def _forget(self, key: _Key) -> None:
         awaited = self._awaited.pop(key)
+        awaited.timer.cancel()
         self._charge(awaited.interfaces, -1, -awaited.size)
 
     def _charge(self, interfaces: Collection[int], frames: int, size: int) -> None:
@@ -249,7 +217,7 @@ class ReliableControl:
             return []
         if isinstance(interface, Drop):
             return self._passed_on(event, now)  # The router drops the frame.
-        taken = self._taken.setdefault(event.sender, OrderedDict())
+        taken = self._taken.setdefault(event.sender, Recent(NEIGHBOUR_FRAMES))
         key = _key(frame)
         receipt = Send(
             frozenset((interface,)),
@@ -262,9 +230,7 @@ class ReliableControl:
         actions = self._passed_on(event, now)
         if self._refused() != refused:
             return actions
-        taken[key] = None
-        if len(taken) > NEIGHBOUR_FRAMES:
-            taken.popitem(last=False)
+        taken.add(key)
         return [receipt, *actions]
 
     def _refused(self) -> int:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router.predicates.model import Message
+from router.protocol.context import Timer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.services.attention.cache import Cached, PublicationId
 from router.protocol.services.attention.events import Index
 from router.protocol.services.attention.rounds import State, microseconds
-from router.protocol.services.attention.subscriptions import Timer
 from router.wire.frames import Frame, FrameType, Publication, PublicationFlags
 
 #: FLUSHes of one custody that are sent to a neighbour before it is given up, and seconds between them.

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from router.predicates.model import Message
 from router.protocol.bounds import Recent
-from router.protocol.context import Context
+from router.protocol.context import Context, Timers
 from router.protocol.events import Action, ApplicationGone, Refused, Send
 from router.protocol.services.attention.cache import Cache, Cached, PublicationId
 from router.protocol.services.attention.dissemination import (
@@ -42,7 +42,6 @@ from router.protocol.services.attention.subscriptions import (
     Boxes,
     Entry,
     SubscriptionTable,
-    Timers,
     weight_of,
 )
 from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES

@@ -8,13 +8,13 @@ maxima (section 6.2.2), so every subscription is an entry of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
 from router.predicates.model import Message, Predicate
-from router.protocol.events import Action
+from router.protocol.context import Timer
 from router.protocol.services.attention.cache import PredicateIndex, PublicationId
 
 #: Filters and constraints of one subscription: each is compared with many publications.
@@ -26,7 +26,7 @@ ENDED_AT_ONCE = 512
 #: Least time between two alarms for deadlines of entries, seconds. An alarm for each of them would wake a
 #: router as often as SUBs come; nothing is sent to an entry behind its deadline, and a lookup removes it.
 _REST_S = 1.0
-#: A heap of so few elements is not searched for those that are cancelled or gone.
+#: A heap of so few elements is not searched for those that are gone.
 _FEW = 64
 #: See `Box.lacks`.
 NEVER, UNKNOWN = inf, 0
@@ -38,70 +38,6 @@ SubscriptionId = tuple[int, int]
 def weight_of(predicate: Predicate) -> int:
     """The filters and constraints of a predicate, at least 1: the work of one comparison with a message."""
     return max(1, len(predicate) + sum(map(len, predicate)))
-
-
-class Timer:
-    """Something that is due once.
-
-    Attributes:
-        run: is called with the time; None: it was run or cancelled.
-    """
-
-    __slots__ = ("run",)
-
-    def __init__(self, run: Callable[[float], list[Action]]) -> None:
-        self.run: Callable[[float], list[Action]] | None = run
-
-    def cancel(self) -> None:
-        self.run = None
-
-
-class Timers:
-    """Timers of one router, in order of time; of equal times, the earlier set first.
-
-    Args:
-        at_once: timers that a tick runs.
-    """
-
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        #: Times, numbers and timers. Some are cancelled: at most as many as others, and a few.
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._set = 0
-        self._most = _FEW
-
-    def __len__(self) -> int:
-        return len(self._timers)
-
-    def set(self, at: float, run: Callable[[float], list[Action]]) -> Timer:
-        """Adds a timer that is due at `at`, seconds of the router's clock."""
-        timer = Timer(run)
-        if len(self._timers) >= self._most:
-            # Cancelled timers may be due in years: without this, they would pile up.
-            self._timers = [each for each in self._timers if each[2].run is not None]
-            heapify(self._timers)
-            self._most = max(_FEW, 2 * len(self._timers))
-        self._set += 1
-        heappush(self._timers, (at, self._set, timer))
-        return timer
-
-    def next_deadline(self) -> float | None:
-        while self._timers and self._timers[0][2].run is None:
-            heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
-
-    def tick(self, now: float) -> list[Action]:
-        """Runs timers that are due; the rest is due at once, in a further tick."""
-        actions: list[Action] = []
-        for _ in range(self._at_once):
-            at = self.next_deadline()
-            if at is None or at > now:
-                break
-            timer = heappop(self._timers)[2]
-            run, timer.run = timer.run, None
-            assert run is not None
-            actions += run(now)
-        return actions
 
 
 @dataclass(slots=True, eq=False)
