@@ -16,7 +16,7 @@ from struct import Struct
 from typing import cast
 
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.covering.numbering import NumberedFilters
+from router.predicates.covering.numbering import NumberedFilters, store
 from router.predicates.encoded.model import (
     ANY_FILTER,
     ANY_SUITE,
@@ -29,8 +29,6 @@ from router.predicates.model import Filter, Message, Predicate
 
 #: In a suite of so many times as many bits as there are filters, these are compared one by one.
 _ONE_BY_ONE = 8
-#: Filters whose relations are remembered.
-_REMEMBERED = 4_096
 #: The head of a key of the canonical order: number of bits, and the suite.
 _KEY = Struct(">HIHBB")
 
@@ -229,9 +227,7 @@ class BloomPool(NumberedFilters):
             return find_among(filter_.bits, near)
         searched = self._suites[filter_.suite].members
         found = find(filter_.bits)
-        known[number] = searched, found
-        if len(known) > _REMEMBERED:
-            known.popitem(last=False)
+        store(known, number, (searched, found))
         return found
 
     def _matching(self, message: Message) -> Bits:
