@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import CBCB, Cbcb
+from tests.support.command import CBCB, Cbcb, Held
 from tests.support.hostile_folder import RAN, write_hostile_modules
 from tests.support.paths import ROOT
 
@@ -96,3 +96,25 @@ def cbcb(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         subprocess.run(["umount", "--lazy", str(mounted)], check=True)
     subprocess.run([*CBCB, "clean"], cwd=hostile, check=True, capture_output=True)
     assert not (hostile / RAN).exists()
+
+
+@pytest.fixture
+def held(cbcb: Callable[..., Cbcb], tmp_path: Path) -> Callable[..., Held]:
+    """Starts a network of a generator without a workload, which takes commands when it is returned.
+
+    The oracle's window is of 0.05 s; `more` are further sections of the experiment file.
+    """
+
+    def start(topology: str, *options: str, more: str = "", waits: bool = True) -> Held:
+        generator, _, nodes = topology.partition(",")
+        file = tmp_path / "held.toml"
+        file.write_text(
+            f'duration_s = 1\n[topology]\ngenerator = "{generator}"\nnodes = {nodes}\n'
+            f"[oracle]\nin_flight_window_s = 0.05\n{more}"
+        )
+        run = Held(cbcb("run", str(file), "--hold", "--engine", "duckdb", *options))
+        if waits:
+            run.wait()
+        return run
+
+    return start

@@ -5,7 +5,6 @@ Deliveries and traffic are those of the simulation, recordings replay, and fault
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -19,8 +18,7 @@ from router.protocol.services.attention.dissemination import StrategyName
 from router.recording.replay import check
 from router.wire.header import decode_header
 from tests.support.attention_experiment import DELIVERIES, FAULTS, deliveries, experiment, outcomes
-from tests.support.command import CBCB
-from tests.support.paths import ROOT
+from tests.support.command import output_of
 from tests.support.questions import ask
 
 pytestmark = pytest.mark.emulation
@@ -29,19 +27,6 @@ _ETHERNET = 14
 #: The publications that break I4 of docs/explanation/attention.md.
 _PENDING_TWICE = """SELECT attention.source, attention.seq FROM frames
 WHERE type = 'PUB' AND attention.flags & 1 = 1 GROUP BY ALL HAVING count(DISTINCT (issuer, frames.seq)) > 1"""
-
-
-def _run(command: str, path: Path, runs: Path) -> Path:
-    done = subprocess.run(
-        [*CBCB, command, str(path), "--runs", str(runs), "--engine", "duckdb"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = runs.iterdir()
-    return folder
 
 
 def _held(run: RunLayout) -> dict[str, Any]:
@@ -62,7 +47,8 @@ def test_real_routers_deliver_as_simulated_routers_do(
 ) -> None:
     path = experiment(tmp_path_factory.getbasetemp() / f"{strategy}.toml", strategy, 3)
     run = RunLayout(emulated(str(path), "--engine", "duckdb"))
-    simulated = _run("simulate", path, tmp_path / "simulated")
+    output_of("simulate", str(path), "--runs", str(tmp_path / "simulated"), "--engine", "duckdb")
+    (simulated,) = (tmp_path / "simulated").iterdir()
     assert deliveries(run.path) == deliveries(simulated) == DELIVERIES
     assert outcomes(run.path) == outcomes(simulated)
     summary = _held(run)
@@ -81,9 +67,11 @@ def test_real_routers_deliver_as_simulated_routers_do(
         assert (replayed.difference, replayed.cut) == (None, None)
 
 
-def test_lost_frames_and_a_link_that_goes_down_break_no_rule(tmp_path: Path) -> None:
+def test_lost_frames_and_a_link_that_goes_down_break_no_rule(
+    emulated: Callable[..., Path], tmp_path: Path
+) -> None:
     path = experiment(tmp_path / "faults.toml", "eon", 3, FAULTS)
-    run = RunLayout(_run("run", path, tmp_path / "emulated"))
+    run = RunLayout(emulated(str(path), "--engine", "duckdb"))
     summary = _held(run)
     assert [each["events"] for each in summary["recovery_s"]] == [["link_down 4-0"], ["link_up 4-0"]]
     found = summary["attention"]

@@ -107,16 +107,6 @@ def test_ctrl_c_in_the_bring_up_has_a_status_of_its_own_and_leaves_nothing(cbcb:
     assert left_behind(state) == []
 
 
-def test_kill_9_of_the_runner_leaves_nothing_after_clean(cbcb: Start) -> None:
-    run = cbcb("run", *LONG)
-    state = _routers_up(run)
-    run.kill()
-    run.wait()
-    status, output = cbcb("clean").wait()
-    assert status == 0, output
-    assert left_behind(state) == []
-
-
 def test_kill_9_of_open_vswitch_and_the_runner_leaves_nothing_after_clean(cbcb: Start) -> None:
     run = cbcb("run", *LONG)
     state = _routers_up(run)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
-from tests.support.command import STATE, Cbcb
+from tests.support.command import Held
 from tests.support.paths import ROOT
-from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 
@@ -52,31 +47,8 @@ def _run(name: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def _held(cbcb: Callable[..., Cbcb], folder: Path, *options: str) -> tuple[Cbcb, RunLayout]:
-    """A ring of five nodes without a workload, which takes commands."""
-    experiment = folder / "play.toml"
-    experiment.write_text(
-        'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 5\n[oracle]\nin_flight_window_s = 0.05\n'
-    )
-    run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb", *options)
-    state = run.state()
-    control = STATE / state["tag"] / "control.sock"
-    poll(lambda: control.exists() or None, 300, "the run takes commands")
-    return run, RunLayout(Path(state["run_dir"]))
-
-
-def _summary(run: Cbcb, folder: RunLayout) -> dict[str, Any]:
-    """Ends a run; returns its summary."""
-    run.interrupt()
-    status, printed = run.wait()
-    assert status == 0, printed
-    summary: dict[str, Any] = json.loads(folder.summary.read_text())
-    assert summary["verdict"] == "holds"
-    return summary
-
-
-def test_the_examples_work_and_are_accounted_for(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    run, folder = _held(cbcb, tmp_path)
+def test_the_examples_work_and_are_accounted_for(held: Callable[..., Held]) -> None:
+    run = held("ring,5")
     for name, expected in EXAMPLES.items():
         assert _run(name) == expected
     # Who leads at which price depends on who is faster; the bidder with the greatest limit wins.
@@ -84,26 +56,26 @@ def test_the_examples_work_and_are_accounted_for(cbcb: Callable[..., Cbcb], tmp_
     assert sold.startswith("sold to bidder-1 for 2")
     assert all(line.startswith("bidder-") for line in bids)
 
-    summary = _summary(run, folder)
+    summary = run.end()
     assert summary["messages_sent"] >= 5 + 2 * 2 * 6 + len(bids)
     assert summary["deliveries_decided"] > 0
 
 
 def test_the_auction_is_accounted_for_with_and_without_the_log_of_the_library(
-    cbcb: Callable[..., Cbcb], tmp_path: Path
+    held: Callable[..., Held],
 ) -> None:
     """Without keys the routers record requests and deliveries; with keys the library does, by itself."""
     accounts = []
     for mode in ("off", "bloom"):
-        run, folder = _held(cbcb, tmp_path, "--set", f"privacy.mode={mode}")
+        run = held("ring,5", "--set", f"privacy.mode={mode}")
         printed = _run("auction.py")
-        summary = _summary(run, folder)
+        summary = run.end()
         made = Counter(
             (event["app"], event["event"])
-            for event in application_events(folder.path)
+            for event in application_events(run.folder.path)
             if event["event"] in ("subscribe", "send_message", "deliver")
         )
-        logs = [path.read_text() for path in folder.applications_folder.glob("member-*.jsonl")]
+        logs = [path.read_text() for path in run.folder.applications_folder.glob("member-*.jsonl")]
         assert sum(log.count('"deliver"') for log in logs) == (summary["deliveries_made"] if logs else 0)
         assert bool(logs) == (mode == "bloom")
         assert summary["reconciliation"]["applications"]["differences"] == []

@@ -6,38 +6,30 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import resource
-import signal
 import subprocess
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from math import inf
 from pathlib import Path
 
 import pytest
 
-from captures.pcap.reader import PcapReader
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import epochs
 from captures.rundir.faults import read_faults
 from captures.rundir.layout import RunLayout
 from router.runtime.client import Client
-from router.wire.frames import FrameType
-from router.wire.header import decode_header
 from testbed.experiments.config.load import find_experiment
 from testbed.support.names import port_device
 from tests.bench.kill_anywhere import Phases, kill_often
 from tests.support.command import CBCB, STATE, Cbcb, left_behind
 from tests.support.fault_costs import Row, rows
 from tests.support.paths import ROOT
-from tests.support.polling import TIMEOUT, poll
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 
@@ -266,34 +258,6 @@ def test_an_application_that_was_killed_has_gone(run_dir: Path, found: dict[str,
     assert after == []
 
 
-def test_a_run_that_loses_its_captures_is_accounted_up_to_there(cbcb: Start) -> None:
-    """Before that, a router has no descriptor left for a while: nothing is lost by it."""
-    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
-    state = run.state()
-    folder = STATE / state["tag"]
-    poll(lambda: (folder / "control.sock").exists() or None, 300, "the workload is played")
-    layout = RunLayout(Path(state["run_dir"]))
-    _without_descriptors(layout, folder / "r1.sock")
-    poll(lambda: _captured_messages(layout) or None, TIMEOUT, "messages are in the files of the captures")
-    (captures,) = (
-        process["pid"]
-        for process in run.state()["processes"]
-        if b"capturing.recorder" in Path(f"/proc/{process['pid']}/cmdline").read_bytes()
-    )
-    os.kill(captures, signal.SIGKILL)
-    status, output = run.wait()
-    assert status == 1, output
-    assert "the run has ended early: captures died" in output
-    assert left_behind(state) == []
-    summary = json.loads(layout.summary.read_text())
-    assert summary["verdict"] == "fails"
-    assert "captures died during the run" in summary["verdict_reasons"][0]
-    assert summary["messages_sent"] > 0
-    assert summary["frames_by_type"]["MSG"] > 0
-    assert summary["false_negatives_after_convergence"] == 0
-    assert [each["part"] for each in read_faults(layout)] == ["captures"]
-
-
 def test_a_run_that_loses_the_device_of_a_link_ends_and_names_it(cbcb: Start) -> None:
     run = cbcb("run", "ring5", "--set", "duration_s=6000", "--engine", "duckdb", "--force")
     state = run.state()
@@ -314,40 +278,14 @@ def test_a_run_that_loses_the_device_of_a_link_ends_and_names_it(cbcb: Start) ->
     assert [each["part"] for each in read_faults(layout)] == ["captures"]
 
 
-def _captured_messages(run: RunLayout) -> bool:
-    return any(
-        decode_header(record.data[14:]).type is FrameType.MSG
-        for path in run.captures_folder.glob("link-*.pcap")
-        for record in PcapReader(path).records()
-    )
-
-
-def _without_descriptors(run: RunLayout, socket: Path) -> None:
-    """Takes a router its free descriptors: applications that are connected are served, others wait."""
-    events = map(json.loads, run.routers_log.read_text().splitlines())
-    pid = next(event["pid"] for event in events if event["event"] == "ready" and event["node"] == 1)
-    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    with Client(socket, "before") as before, ThreadPoolExecutor() as pool:
-        before.set_predicate("class = 1")
-        used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
-        lowest_free = next(number for number in count() if number not in used)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
-        try:
-            waiting = pool.submit(_ask, socket)
-            for _ in range(20):
-                before.send_message("class = 1")
-            assert not waiting.done()
-        finally:
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-        assert waiting.result(TIMEOUT) == 1
-
-
 def _ask(socket: Path) -> int:
     with Client(socket, "after") as client:
         return int(client.status(tables=False)["node"])
 
 
-def test_a_controller_notices_that_switches_restarted_while_it_was_away(tmp_path: Path) -> None:
+def test_a_controller_notices_that_switches_restarted_while_it_was_away(
+    emulated: Callable[..., Path], tmp_path: Path
+) -> None:
     shipped = find_experiment("faults").read_text()
     file = tmp_path / "away.toml"
     file.write_text(
@@ -355,11 +293,7 @@ def test_a_controller_notices_that_switches_restarted_while_it_was_away(tmp_path
         + '[[events]]\nat_s = 10\naction = "controller_restart"\naway_s = 20\n'
         + '[[events]]\nat_s = 20\naction = "switches_restart"\nnode = 0\naway_s = 1\n'
     )
-    command = [*CBCB, "run", str(file), "--set", "duration_s=60", "--runs", str(tmp_path / "runs")]
-    command += ["--engine", "duckdb"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (tmp_path / "runs").iterdir()
+    folder = emulated(str(file), "--set", "duration_s=60", "--engine", "duckdb")
     log = RunLayout(folder).controller_log.read_text().splitlines()
     names = [json.loads(line)["event"] for line in log]
     assert names.count("switch_connected") == 2 * 5

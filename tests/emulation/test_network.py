@@ -86,7 +86,7 @@ def test_devices_come_up_without_ipv6(network: EmulatedNetwork) -> None:
 
 
 def test_frames_that_come_while_a_switch_is_busy_find_room_or_are_counted(network: EmulatedNetwork) -> None:
-    """The fragments of a long predicate come back to back: 148 of them in ./run.sh bench network_effect."""
+    """The fragments of a long predicate come back to back."""
     daemons = network._daemons
     assert daemons is not None
     pid = daemons.of(3).processes[-1].pid

@@ -10,7 +10,6 @@ the tests ask for that.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,7 @@ from router.protocol.counters import Counters
 from router.protocol.schemes.base import Row
 from router.wire.header import decode_header
 from tests.support.applications import application_events
-from tests.support.command import CBCB
-from tests.support.paths import ROOT
+from tests.support.command import output_of
 from tests.support.router_tables import by_interface
 
 pytestmark = pytest.mark.emulation
@@ -100,14 +98,7 @@ def _experiment(path: Path, rate: str, sections: str) -> Path:
 
 
 def _run(command: str, experiment: Path, runs: Path) -> Path:
-    done = subprocess.run(
-        [*CBCB, command, str(experiment), "--runs", str(runs), "--no-account"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    output_of(command, str(experiment), "--runs", str(runs), "--no-account")
     (folder,) = runs.iterdir()
     return folder
 

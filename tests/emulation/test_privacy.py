@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
-from tests.support.command import PRIVATE_RING5, Cbcb, committed, elsewhere
+from tests.support.command import PRIVATE_RING5, Cbcb, Held, elsewhere, output_of
 from tests.support.plaintext import captured_bytes, plain_forms
-from tests.support.polling import TIMEOUT, poll
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 
@@ -37,48 +35,27 @@ def test_the_verdict_holds_and_captures_have_no_plaintext(
     # The recordings repeat what the routers did, where there are no private keys.
     copied = elsewhere(cbcb, run, tmp_path)
     assert not list(copied.rglob("*keys.json")) + list(copied.rglob("*.key"))
-    status, printed = cbcb("replay", str(copied)).wait()
-    assert status == 0, printed
+    output_of("replay", str(copied))
 
 
 def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
-    cbcb: Callable[..., Cbcb], tmp_path: Path
+    cbcb: Callable[..., Cbcb], held: Callable[..., Held]
 ) -> None:
-    experiment = tmp_path / "private.toml"
-    experiment.write_text(
-        'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 3\n[privacy]\nmode = "bloom"\n'
-        "[workload]\nmessages_per_minute = 1\n[oracle]\nin_flight_window_s = 0.05\n"
-    )
-    running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
-    state = running.state()
-    run = RunLayout(Path(state["run_dir"]))
-    poll(lambda: committed(run.path), 300, "the emulation plays")
-    key = ("--run", state["tag"], "--key-file", str(run.keys))
+    running = held("line,3", more='[privacy]\nmode = "bloom"\n[workload]\nmessages_per_minute = 1\n')
+    run = running.folder
+    key = ("--run", running.tag, "--key-file", str(run.keys))
     wanted = 'product = "extension lead" and amount > 123456'
     subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "200")
-    doomed = cbcb("sub", "1", wanted, "--app", "doomed", *key)
 
-    def recorded(app: str, event: str) -> int | None:
-        times = [
-            each["t_ns"]
-            for each in application_events(run.path)
-            if (each["app"], each["event"]) == (app, event)
-        ]
-        return times[0] if times else None
+    def subscribed() -> bool | None:
+        events = application_events(run.path)
+        return any((each["app"], each["event"]) == ("outside", "subscribe") for each in events) or None
 
-    for app in ("outside", "doomed"):
-        poll(partial(recorded, app, "subscribe"), 300, "the subscription is recorded while the member runs")
-    # It records nothing of its end, and gets none of the messages below.
-    doomed.kill()
-    doomed.wait()
-    left_ns = poll(lambda: recorded("doomed", "disconnect"), TIMEOUT, "the router notices")
-    # Longer than the oracle's window.
-    poll(lambda: True if time.time_ns() > left_ns + 200_000_000 else None, TIMEOUT, "a while passes")
+    poll(subscribed, 300, "the subscription is recorded while the member runs")
 
     def received() -> bool | None:
         # The advertisement travels while we publish.
-        status, printed = cbcb("pub", "0", 'product = "extension lead", amount = 123457', *key).wait()
-        assert status == 0, printed
+        output_of("pub", "0", 'product = "extension lead", amount = 123457', *key)
         return True if subscriber.process.poll() is not None else None
 
     poll(received, 120, "the message arrives")
@@ -86,16 +63,9 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     assert status == 0, printed
     assert 'product = "extension lead"' in printed.splitlines()[-1]
 
-    running.interrupt()
-    status, printed = running.wait()
-    assert status == 0, printed
-    summary = json.loads(run.summary.read_text())
-    assert summary["verdict"] == "holds"
+    summary = running.end()
     assert summary["private"]["kept"] == summary["deliveries_made"] >= 1
-    judged = [json.loads(line) for line in run.oracle.read_text().splitlines()]
-    assert {line["app"] for line in judged if line["sent_ns"] > left_ns} == {"outside"}
-    events = application_events(run.path)
-    exact = plain_forms(events)
+    exact = plain_forms(application_events(run.path))
     assert {b"extension lead", b"123457"} <= exact
     captured = captured_bytes(run)
     assert not [form for form in exact if form in captured]

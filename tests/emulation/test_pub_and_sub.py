@@ -7,28 +7,23 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.applications import application_events
-from tests.support.command import Cbcb, committed
+from tests.support.command import Cbcb, Held, output_of
 from tests.support.polling import TIMEOUT, poll
 
 pytestmark = pytest.mark.emulation
 
 
-def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    experiment = tmp_path / "quiet.toml"
-    experiment.write_text(
-        'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 5\n[oracle]\nin_flight_window_s = 0.05\n'
-    )
-    run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
-    state = run.state()
+def test_a_published_message_reaches_the_subscriber(
+    cbcb: Callable[..., Cbcb], held: Callable[..., Held]
+) -> None:
+    run = held("ring,5")
     timeout = ("--timeout-s", "200")
-    run_dir = Path(state["run_dir"])
-    poll(lambda: committed(run_dir), 300, "the emulation plays")
+    run_dir = run.folder.path
 
     subscriber = cbcb("sub", "3", 'dest = "ORD" and price < 400', 'gate = "B7"', "--count", "2", *timeout)
     doomed = cbcb("sub", "1", 'dest = "ORD"', "--app", "doomed", *timeout)
@@ -40,8 +35,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
 
     def delivered() -> str | None:
         # The advertisement travels while we publish: publish until two messages have arrived.
-        status, printed = cbcb("pub", "r0", 'dest = "ORD", price = 300').wait()
-        assert status == 0, printed
+        output_of("pub", "r0", 'dest = "ORD", price = 300')
         return "yes" if subscriber.process.poll() is not None else None
 
     poll(delivered, 120, "the messages arrive")
@@ -68,49 +62,31 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
 
     poll(later, TIMEOUT, "a while passes")
     for _ in range(3):
-        status, printed = cbcb("pub", "0", 'dest = "ORD", price = 500').wait()
-        assert status == 0, printed
+        output_of("pub", "0", 'dest = "ORD", price = 500')
 
-    run.interrupt()
-    status, output = run.wait()
-    assert status == 0, output
-    folder = next(tmp_path.glob("*-quiet"))
-    summary = json.loads((folder / "summary.json").read_text())
-    assert summary["verdict"] == "holds"
+    summary = run.end()
     assert summary["messages_sent"] >= 5
     assert summary["deliveries_made"] >= 2
     assert [line["node"] for line in left()] == [1]
-    judged = [json.loads(line) for line in (folder / "oracle.jsonl").read_text().splitlines()]
+    judged = [json.loads(line) for line in run.folder.oracle.read_text().splitlines()]
     assert not [line for line in judged if line["app"] == "doomed" and line["sent_ns"] > left_ns]
-    status, output = cbcb("replay", str(folder)).wait()
-    assert status == 0, output
-    assert "Replay: 5 routers" in output
+    assert "Replay: 5 routers" in output_of("replay", str(run_dir))
 
 
-def test_the_recording_of_a_router_that_was_killed(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    experiment = tmp_path / "killed.toml"
-    experiment.write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
-    run = cbcb("run", str(experiment), "--hold", "--no-account")
-    state = run.state()
-    routers = Path(state["run_dir"]) / "logs" / "routers.jsonl"
-    poll(
-        lambda: True if routers.exists() and routers.read_text().count("ready") == 2 else None, 300, "routers"
-    )
-    poll(lambda: committed(Path(state["run_dir"])), 300, "the emulation plays")
-    status, printed = cbcb("pub", "0", *(f"x = {x}" for x in range(20))).wait()
-    assert status == 0, printed
-    pids = {line["node"]: line["pid"] for line in map(json.loads, routers.read_text().splitlines())}
+def test_the_recording_of_a_router_that_was_killed(held: Callable[..., Held]) -> None:
+    run = held("line,2", "--no-account")
+    output_of("pub", "0", *(f"x = {x}" for x in range(20)))
+    lines = map(json.loads, run.folder.routers_log.read_text().splitlines())
+    pids = {line["node"]: line["pid"] for line in lines}
     os.kill(pids[0], signal.SIGKILL)
-    status, output = run.wait()
+    status, output = run.run.wait()
     assert status == 1, output
     assert "router r0 ended with status -9" in output
 
-    status, output = cbcb("replay", state["run_dir"]).wait()
-    assert status == 0, output
+    output = output_of("replay", str(run.folder.path))
     assert "r0: the recording is cut: the router did not end in order" in output
     assert "answers equal the live run's" in output
-    status, output = cbcb("replay", state["run_dir"], "--node", "r0", "--show").wait()
-    assert status == 0, output
+    output = output_of("replay", str(run.folder.path), "--node", "r0", "--show")
     assert output.count("accepted from application") == 20
 
 

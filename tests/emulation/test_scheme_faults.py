@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from captures.accounting.direct import Direct
-from tests.support.judged_run import judged_run
+from captures.rundir.layout import RunLayout
+from captures.rundir.summary import read_summary
 
 pytestmark = pytest.mark.emulation
 
@@ -42,13 +43,10 @@ link = [0, 1]
 
 # `pif` goes through more faults in test_recovery.
 @pytest.mark.parametrize("scheme", ["pif-classes", "psf", "ips", "drp"])
-def test_a_link_fails_and_returns(scheme: str, tmp_path: Path) -> None:
+def test_a_link_fails_and_returns(emulated: Callable[..., Path], scheme: str, tmp_path: Path) -> None:
     path = tmp_path / "fault.toml"
     path.write_text(_EXPERIMENT.format(scheme=scheme))
-    folder = judged_run(path, tmp_path / "runs")
-    with Direct(folder) as run:
-        summary = run.summary()
-    assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
+    summary = read_summary(RunLayout(emulated(str(path), "--engine", "duckdb")))
     assert summary["epochs"] == 3
     assert [change["events"] for change in summary["recovery_s"]] == [["link_down 0-1"], ["link_up 0-1"]]
     assert summary["deliveries_decided"] > 50

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
-from tests.support.command import CBCB, STATE, Cbcb
-from tests.support.paths import DOCS, ROOT
-from tests.support.polling import poll
+from tests.support.command import Cbcb, Held, output_of
+from tests.support.paths import DOCS
 
 pytestmark = pytest.mark.emulation
 
@@ -30,41 +26,28 @@ def _command(step: int, name: str) -> str:
     return next(line for line in lines if line.startswith(f"./run.sh {name}"))
 
 
-def _cbcb(*arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(
-        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_the_tutorial_s_run_and_session(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
     experiment = tmp_path / "first.toml"
     experiment.write_text(_between("cat > first.toml <<'EOF'\n", "EOF\n"))
-    assert _cbcb("check", str(experiment)).startswith("first: valid\n")
+    assert output_of("check", str(experiment)).startswith("first: valid\n")
     status, printed = cbcb("run", str(experiment), "--engine", "duckdb").wait()
     assert status == 0, printed
     assert "Verdict: holds" in printed
     (first,) = (path.parent for path in tmp_path.glob("*/summary.json"))
-    answer = _cbcb("query", str(first), _command(3, "query").split('"')[1], "--format", "csv")
+    answer = output_of("query", str(first), _command(3, "query").split('"')[1], "--format", "csv")
     assert len(answer.splitlines()) == 1 + 2
-    assert "1 delivered, 1 expected" in _cbcb("trace", str(first), "0:2")
+    assert "1 delivered, 1 expected" in output_of("trace", str(first), "0:2")
 
     options = _command(4, "run").removeprefix("./run.sh run first.toml ").split()
-    run = cbcb("run", str(experiment), *options, "--engine", "duckdb")
-    state = run.state()
-    control = STATE / state["tag"] / "control.sock"
-    poll(lambda: control.exists() or None, 300, "the run takes commands")
+    run = Held(cbcb("run", str(experiment), *options, "--engine", "duckdb"))
+    run.wait()
     expected = [f"{_PROMPT}nodes", *_between(f"```\n{_PROMPT}nodes\n", "```").splitlines()]
     lines = [line.removeprefix(_PROMPT) for line in expected if line.startswith(_PROMPT)]
-    session = _cbcb("cli", "--run", state["tag"], stdin="\n".join([*lines, ""]))
+    session = output_of("cli", "--run", run.tag, stdin="\n".join([*lines, ""]))
     assert session.splitlines() == expected
 
-    run.interrupt()
-    status, printed = run.wait()
-    assert status == 0, printed
-    summary = json.loads(RunLayout(Path(state["run_dir"])).summary.read_text())
-    keys = ("verdict", "messages_sent", "deliveries_made", "deliveries_expected")
-    assert [summary[key] for key in keys] == ["holds", 2, 2, 2]
+    summary = run.end()
+    keys = ("messages_sent", "deliveries_made", "deliveries_expected")
+    assert [summary[key] for key in keys] == [2, 2, 2]
     # The other way round the ring.
-    assert "r4" in _cbcb("trace", state["run_dir"], "0:2")
+    assert "r4" in output_of("trace", str(run.folder.path), "0:2")

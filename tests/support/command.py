@@ -15,6 +15,7 @@ from typing import Any
 
 from captures.rundir.layout import RunLayout
 from testbed.support.run_state import ProcessId
+from tests.support.paths import ROOT
 from tests.support.polling import poll
 
 #: As `.venv/bin/cbcb`, which imports nothing from the working folder.
@@ -57,6 +58,47 @@ class Cbcb:
             return None
 
         return poll(mine, timeout_s, "the run writes its state")
+
+
+@dataclass
+class Held:
+    """A run of `cbcb run --hold` that takes commands.
+
+    Attributes:
+        run: the command.
+        tag, own: name of the run, and folder of its own files on this machine.
+        folder: the run folder.
+    """
+
+    run: Cbcb
+
+    def __post_init__(self) -> None:
+        state = self.run.state()
+        self.tag = str(state["tag"])
+        self.own, self.folder = STATE / self.tag, RunLayout(Path(state["run_dir"]))
+
+    def wait(self) -> None:
+        """Returns when the run takes commands: all routers have trees, and Ctrl-C ends the workload alone."""
+        poll(lambda: (self.own / "control.sock").exists() or None, 300, "the run takes commands")
+        poll(lambda: committed(self.folder.path), 300, "routers have trees")
+
+    def end(self) -> dict[str, Any]:
+        """Ends the run, whose verdict holds, and returns its summary."""
+        self.run.interrupt()
+        status, printed = self.run.wait()
+        assert status == 0, printed
+        summary: dict[str, Any] = json.loads(self.folder.summary.read_text())
+        assert summary["verdict"] == "holds"
+        return summary
+
+
+def output_of(*arguments: str, stdin: str = "", timeout_s: float = 400) -> str:
+    """Runs `cbcb ARGUMENTS` in the checkout, to the end with status 0; returns its standard output."""
+    done = subprocess.run(
+        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=timeout_s
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def elsewhere(cbcb: Callable[..., Cbcb], run: RunLayout, folder: Path) -> Path:
