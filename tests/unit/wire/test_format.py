@@ -115,6 +115,8 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
     # A PUB must have one of two TLVs.
     assert _reason(payload_of(row.type, b"")) == ("bad_tlv" if required else None)
     assert _reason(payload_of(row.type, b"\xff\0\0\0\0")) == ("bad_tlv" if required else None)
+    # Of a TLV the first byte alone.
+    assert _reason(payload_of(row.type, b"\xff")) == "bad_tlv"
 
 
 def test_descriptions_have_the_fields_of_the_table() -> None:
