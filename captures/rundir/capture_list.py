@@ -15,7 +15,7 @@ from router.records.json_file import write_json
 from topos.model import Link, Topology
 
 #: Bytes of captures, about a million frames, above which a JVM that compiles longer accounts faster.
-LARGE_BYTES = 100_000_000
+LARGE_BYTES = 200_000_000
 #: The captures that a run keeps: of all links and host links, of links between routers, or none.
 Kept = Literal["all", "links", "none"]
 

@@ -534,7 +534,7 @@ def test_a_curve_without_points_is_none() -> None:
 
 def printed(content: dict[str, Any], **options: Any) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=100, **options)
+    console = Console(file=out, width=110, **options)
     print_summary(console, content, Path("captures/runs/x/report.html"))
     return out.getvalue()
 
