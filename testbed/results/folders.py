@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
@@ -87,8 +87,10 @@ def find_run(runs: Path, run: str | None) -> Path:
         PermissionError: the run folder is in a folder that may not be read.
     """
     if run is None:
+        folders: list[Path] = []
         # Not by glob(), which treats a folder that may not be read as empty.
-        folders = runs.iterdir() if runs.is_dir() else ()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            folders = list(runs.iterdir())
         newest = max((each for each in folders if RunLayout(each).manifest.is_file()), default=None)
         if newest is None:
             raise InputError(f"no runs in {runs}; `cbcb run` makes one")
