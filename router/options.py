@@ -21,8 +21,9 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
+_T = TypeVar("_T")
 #: 31 years: times in nanoseconds stay within 64 bits.
 SECONDS_MAX = 1e9
 #: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
@@ -197,7 +198,7 @@ def option(
     return {_METADATA: _Declared(declared, default)}
 
 
-def setting(default: Any, doc: str, **declared: Any) -> Any:
+def setting(default: _T, doc: str, **declared: Any) -> _T:
     """Returns a dataclass field with a default that is an option; `declared` as of `option`."""
     return field(default=default, metadata=option(doc, **declared))
 

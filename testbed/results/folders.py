@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ def find_run(runs: Path, run: str | None) -> Path:
         # Not by glob(), which treats a folder that may not be read as empty.
         with suppress(FileNotFoundError, NotADirectoryError):
             folders = list(runs.iterdir())
-        newest = max((each for each in folders if RunLayout(each).manifest.is_file()), default=None)
+        newest = max((each for each in folders if _is_file(RunLayout(each).manifest)), default=None)
         if newest is None:
             raise InputError(f"no runs in {runs}; `cbcb run` makes one")
         put(f"cbcb: {newest}: the newest run", file=sys.stderr)
@@ -111,7 +112,10 @@ def _is_file(path: Path) -> bool:
     """
     try:
         return S_ISREG(path.stat().st_mode)
-    except PermissionError:  # which `is_file` hides from Python 3.14 on
-        raise
-    except OSError:
+    except ValueError:  # a NUL
         return False
+    except OSError as error:
+        # From Python 3.14 on, `is_file` takes each error for a file that is absent.
+        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}:
+            return False
+        raise

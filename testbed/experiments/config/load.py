@@ -344,7 +344,7 @@ def find_experiment(name_or_path: str) -> Path:
     path = Path(name_or_path)
     mode = 0
     # From Python 3.14 on, the methods of Path take each error for a file that is absent.
-    with suppress(FileNotFoundError, NotADirectoryError):
+    with suppress(FileNotFoundError, NotADirectoryError, ValueError):
         mode = path.stat().st_mode
     if S_ISREG(mode):
         return path

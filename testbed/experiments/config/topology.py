@@ -175,8 +175,8 @@ def apply_overrides(
 ) -> dict[str, Any]:
     """The document with each override set: "key" at the top level, or "section.key".
 
-    A section that the file does not have, or has as `false`, is made. A topology that becomes a file, or that
-    of another generator, keeps no key of the document: it has parameters of its own.
+    A section that the file does not have, or has as `false`, is made. A file, or another generator, has its
+    own parameters: the keys of [topology] are dropped.
     """
     values = {dotted: parse_value(text) for dotted, text in overrides.items()}
     result = {**document, **{key: value for key, value in values.items() if "." not in key}}

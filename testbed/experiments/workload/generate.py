@@ -128,8 +128,11 @@ def match_distribution(workload: Workload) -> list[float]:
 
 
 def selected(workload: Workload) -> Iterator[tuple[Item, list[Place], int]]:
-    """Yields each message in order, the applications whose predicates in force select it, and how many
-    applications have had a predicate.
+    """Follows the predicates in force from message to message.
+
+    Yields:
+        Each message in order, the applications whose predicates select it, and how many applications have had
+        a predicate.
 
     Raises:
         router.predicates.parser.ParseError: a predicate does not parse.

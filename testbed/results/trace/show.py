@@ -86,7 +86,7 @@ def sent_so_far(messages: Iterable[Listed]) -> Iterator[str]:
 def table(
     heading: tuple[str, str, str, str], rows: list[tuple[str, str, str, str]], width: int | None
 ) -> Iterator[str]:
-    """Returns the lines of a table, cut to a width, and of the number of its rows, by the first heading."""
+    """Returns the rows as lines, cut to a width, and a line with their number."""
     widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
     for name, sent, delivered, content in (heading, *rows):
         line = f"{name.ljust(widths[0])}  {sent.rjust(widths[1])}  {delivered.ljust(widths[2])}  {content}"
