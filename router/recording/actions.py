@@ -75,7 +75,7 @@ _DELIVERED = struct.Struct("<BIQ")
 _ACCEPTANCE = struct.Struct("<BIIQ")
 #: An application; the length of bytes that follow.
 _APPLICATION, _LENGTH = struct.Struct("<I"), struct.Struct("<I")
-#: Actions of services, and the code of the first of them.
+#: Actions of services, and the code of the first of them. New actions come last: recordings have the place.
 SERVICE_ACTIONS: tuple[type[ServiceAction], ...] = (
     Registered,
     Unregistered,

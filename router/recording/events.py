@@ -98,7 +98,7 @@ def _uploaded(data: bytes) -> Upload:
     return Upload(app, Message(attributes))
 
 
-FORMATS: dict[type, EventFormat[Any]] = {
+_FORMATS: dict[type, EventFormat[Any]] = {
     Started: _plain(1, Started()),
     Tick: _plain(2, Tick()),
     FrameReceived: EventFormat[FrameReceived](
@@ -177,12 +177,12 @@ FORMATS: dict[type, EventFormat[Any]] = {
         lambda event: f"application {event.app}: publish {format_message(event.message)}",
     ),
 }
-BY_CODE: dict[int, EventFormat[Any]] = {known.code: known for known in FORMATS.values()}
+_BY_CODE: dict[int, EventFormat[Any]] = {known.code: known for known in _FORMATS.values()}
 
 
 def is_event(code: int) -> bool:
     """Returns whether a record type is that of an event."""
-    return code in BY_CODE
+    return code in _BY_CODE
 
 
 def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
@@ -194,7 +194,7 @@ def encode_event(event: Event, wire: WholeFrame | None) -> tuple[int, bytes]:
     Raises:
         KeyError: the type of the event has no format.
     """
-    known = FORMATS[type(event)]
+    known = _FORMATS[type(event)]
     return known.code, known.encode(event, wire)
 
 
@@ -205,7 +205,7 @@ def decode_event(code: int, data: bytes) -> Event:
         ValueError: the content is not of the format of that code.
         KeyError: no event has that code.
     """
-    known = BY_CODE[code]
+    known = _BY_CODE[code]
     try:
         event: Event = known.decode(data)
     except (struct.error, TypeError) as error:
@@ -215,5 +215,5 @@ def decode_event(code: int, data: bytes) -> Event:
 
 def describe_event(event: Event) -> str:
     """Describes an event on one line."""
-    known = FORMATS.get(type(event))
+    known = _FORMATS.get(type(event))
     return type(event).__name__.lower() if known is None else known.describe(event)

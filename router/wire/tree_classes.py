@@ -89,6 +89,8 @@ class TreeClasses:
         return len(self.parents)
 
     def __getitem__(self, index: int) -> TreeClass:
+        if index < 0:  # NumPy would count from the end
+            raise IndexError(index)
         words = self.children[self.first[index] : self.first[index + 1]].tolist()
         return TreeClass(
             int(self.parents[index]),

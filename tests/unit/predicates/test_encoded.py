@@ -16,7 +16,6 @@ from router.predicates.covering import numbering
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.encoded import encodings
-from router.predicates.encoded import pool as encoded
 from router.predicates.encoded.algebra import minimal, union
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import Ranges, Slides
@@ -238,7 +237,7 @@ def test_answers_stay_while_filters_come_and_are_removed(monkeypatch: pytest.Mon
     """Answers are those of the algebra, also with leftovers that nobody holds."""
     monkeypatch.setattr(numbering, "SWEEP_AT", 64)
     # Relations are forgotten, and looked up a second time.
-    monkeypatch.setattr(encoded, "_REMEMBERED", 5)
+    monkeypatch.setattr(numbering, "_CACHE_SIZE", 5)
     source, pool = random.Random(4), BloomPool()
     suites = [_SUITE, Suite(2, 64, 3, 1)]
     held: list[tuple[PredicateBuilder, BloomPredicate]] = []

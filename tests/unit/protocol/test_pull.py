@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
@@ -18,6 +19,7 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.pull.requests import INITIAL_ROUND_TRIP
+from router.protocol.schemes.per_interface import PerInterfaceStrict
 from router.wire.frames import Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
     FIRST,
@@ -388,3 +390,12 @@ def test_a_router_that_settles_before_its_first_epoch_starts_nothing_more(option
     assert router.handle(Settle(), 0.0) == []
     in_first_epoch(router)
     assert router.next_deadline() is None
+
+
+def test_a_report_of_the_strict_rules_does_not_grow_with_the_table() -> None:
+    router = set_up(RouterOptions(scheme="pif-strict"))
+    assert isinstance(router._scheme, PerInterfaceStrict)
+    reported = PredicateBuilder(parse_predicate("x > 9"))
+    report = router._scheme.reply_rules().with_advertised({1: reported}, {})
+    report[1].add(parse_predicate("x > 5"))
+    assert reported.predicate == parse_predicate("x > 9")

@@ -221,7 +221,7 @@ def test_confirmed_frames_leave_the_schedule_while_an_older_one_is_awaited() -> 
         (_, (_, frame)) = sent(received(router, 11, _reliable(ra(11, f"x > {-seq}", seq=seq)), seq / 100))
         for node in (12, 13):
             received(router, node, _receipt(frame), seq / 100)
-    assert len(router._timers) < 1_100
+    assert len(router._timers) <= 64
     assert sent(router.handle(Tick(), 1_000.0)) == [({2, 3}, oldest)]
 
 

@@ -10,6 +10,7 @@ from router.matching.engines import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
+from router.protocol.context import Part, Parts
 from router.protocol.core.dispatch import EVENTS, FRAMES
 from router.protocol.core.router import Router
 from router.protocol.events import (
@@ -26,6 +27,7 @@ from router.protocol.events import (
     SendToController,
     ServiceEvent,
     SetPredicate,
+    Settle,
     Started,
     Tick,
 )
@@ -333,3 +335,25 @@ def test_periodic_advertisements() -> None:
 def test_an_incarnation_has_32_bits() -> None:
     with pytest.raises(ValueError, match="incarnation"):
         Router(1, RouterOptions(), factory("naive"), 2**32)
+
+
+class _Due(Part):
+    def __init__(self, at: float | None) -> None:
+        self.at = at
+        self.settled = 0
+
+    def next_deadline(self) -> float | None:
+        return self.at
+
+    def settle(self) -> None:
+        self.settled += 1
+
+
+def test_the_earliest_deadline_of_all_parts_counts_and_all_settle() -> None:
+    parts = Parts()
+    assert parts.next_deadline() is None
+    due = [_Due(None), _Due(3.0), _Due(2.0)]
+    parts.join([Part(), *due])
+    assert parts.next_deadline() == 2.0
+    parts.settle(Settle(), 5.0)
+    assert [part.settled for part in due] == [1, 1, 1]
