@@ -94,6 +94,10 @@ class LiveServer:
         if self._failure is not None and error is None:
             raise self._failure
 
+    def is_alive(self) -> bool:
+        """Whether the server has not failed; on leaving, its failure is raised."""
+        return self._failure is None
+
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())

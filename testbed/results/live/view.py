@@ -11,8 +11,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -128,7 +128,7 @@ class LiveView:
 
     def _follow(self, child: Child) -> None:
         assert child.process.stdout is not None
-        lines = map(json.loads, child.process.stdout)
+        lines = _documents(child.process.stdout)
         begin = next(lines, None)
         if begin is None:
             if not self._over.is_set():
@@ -138,18 +138,26 @@ class LiveView:
         instead = f" (port {self._port} is in use)" if self._port not in (0, urlsplit(url).port) else ""
         self._progress.note(f"live: {url}{instead}")
         next_line = 0.0
-        # A process that is stopped may leave half a line.
-        with suppress(ValueError):
-            for snapshot in lines:
-                if self._over.is_set():
-                    return
-                if self._progress.console.is_terminal:
-                    self._progress.show_panel(live_table(snapshot, topology, url))
-                elif time.monotonic() >= next_line and snapshot["phase"] in ("running", "settling"):
-                    self._progress.note(live_line(snapshot))
-                    next_line = time.monotonic() + _LINE_S
+        for snapshot in lines:
+            if self._over.is_set():
+                return
+            if self._progress.console.is_terminal:
+                self._progress.show_panel(live_table(snapshot, topology, url))
+            elif time.monotonic() >= next_line and snapshot["phase"] in ("running", "settling"):
+                self._progress.note(live_line(snapshot))
+                next_line = time.monotonic() + _LINE_S
         if not self._over.is_set():
             self._progress.note(f"the live view is no longer shown here: see {self._errors}")
+
+
+def _documents(lines: Iterable[bytes]) -> Iterator[Any]:
+    """Yields lines of JSON, up to the half line that a process that is stopped may leave."""
+    for line in lines:
+        try:
+            document = json.loads(line)
+        except ValueError:
+            return
+        yield document
 
 
 def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None) -> RenderableType:
@@ -246,8 +254,9 @@ def main() -> int:
             state = open_state(run_dir)
         with LiveServer(state, port) as server, Watcher(state):
             put(json.dumps({"url": server.url, "topology": state.topology()}), flush=True)
-            while not starter_gone.wait(_SNAPSHOT_S):
-                put(json.dumps(state.snapshot()), flush=True)
+            # The snapshots of the page: the terminal costs no further ones, and none that can fail.
+            while server.is_alive() and not starter_gone.wait(_SNAPSHOT_S):
+                put(server.snapshot.decode(), flush=True)
     except (KeyboardInterrupt, BrokenPipeError):
         return 0
     except TestbedError as error:

@@ -213,8 +213,10 @@ def test_a_server_that_fails_later_refuses_and_raises(
     state: LiveState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(TypeError, match="set"), LiveServer(state, 0) as server:
+        assert server.is_alive()
         monkeypatch.setattr(state, "_bytes", {1})
         poll(lambda: not _answers(server) or None, TIMEOUT, "the server refuses")
+        assert not server.is_alive()
 
 
 def test_streams_leave_room_for_other_connections(server: LiveServer) -> None:
