@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from router.options import Option, options_of
+from router.predicates.model import Message
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events.event import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
@@ -66,14 +67,35 @@ def read_event(
     entry: Mapping[str, Any],
     topology: Topology | None,
     duration_s: float | None = None,
-    actions: Collection[str] = EVENTS,
 ) -> Event | None:
     """The event of a table; None if its keys are not those of its action, or a value is not valid.
+
+    Args:
+        topology, duration_s: as of `read_events`.
+    """
+    before = len(problems)
+    found = read_keys(problems, section, entry, topology)
+    if found is None:
+        return None
+    event = found[0](**found[1])
+    check_event(problems, section, event, topology, duration_s)
+    return event if len(problems) == before else None
+
+
+def read_keys(
+    problems: Problems,
+    section: str,
+    entry: Mapping[str, Any],
+    topology: Topology | None,
+    actions: Collection[str] = EVENTS,
+    attributes: bool = False,
+) -> tuple[type[Event], dict[str, Any]] | None:
+    """The class of the event of a table, and the values of its keys; None if there is a problem with them.
 
     Without a valid action, the keys that all events have are checked.
 
     Args:
-        topology, duration_s: as of `read_events`.
+        attributes: an object `attributes` may be in the place of `message`; its value is a `Message`.
     """
     before = len(problems)
     table = _numbered(problems, section, entry, topology)
@@ -81,25 +103,51 @@ def read_event(
     given = {key: table.pop(key) for key in ("action",) if key in table}
     action = read_fields(problems, section, given, (choice,)).get("action")
     declared = _options(Event if action is None else EVENTS[action])
-    foreign = table.keys() - {option.key for option in declared}
+    keys = {option.key for option in declared}
+    if attributes and "message" in keys:
+        keys.add("attributes")
+    foreign = table.keys() - keys
     if foreign:
-        foreign &= {option.key for each in EVENTS.values() for option in options_of(each)}
+        elsewhere = _keys_of(EVENTS, attributes)
+        known = _keys_of(actions, attributes) if action is None else keys
+        for key in sorted(foreign - elsewhere):
+            problems.add(section, "", unknown("key", key, {"action", *known}))
+        foreign &= elsewhere
     if action is not None:
         needed = [option.key for option in options_of(EVENTS[action]) if option.required]
         needed = [key for key in needed if key not in _COMMON]
-        needs = " and ".join(needed)
+        needs = " and ".join(needed) + (" (or attributes)" if "attributes" in keys else "")
         for key in needed:
-            if key not in table:
+            if key not in table and not (key == "message" and "attributes" in keys & table.keys()):
                 problems.add(section, key, f"missing; an event with action {action} needs {needs}")
         for key in sorted(foreign):
             problems.add(section, key, f"has no meaning for action {action}; expected {needs}")
-    own = {key: value for key, value in table.items() if key not in foreign}
+    own = {option.key: table[option.key] for option in declared if option.key in table}
     values = read_fields(problems, section, own, declared)
-    if action is None or len(problems) > before:
-        return None
-    event = EVENTS[action](**values)
-    _check(problems, section, event, topology, duration_s)
-    return event if len(problems) == before else None
+    if "attributes" in keys and "attributes" in table:
+        values |= _attributes(problems, section, table)
+    return None if action is None or len(problems) > before else (EVENTS[action], values)
+
+
+def _keys_of(actions: Iterable[str], attributes: bool) -> set[str]:
+    found = {option.key for action in actions for option in options_of(EVENTS[action])}
+    return found | {"attributes"} if attributes and "message" in found else found
+
+
+def _attributes(problems: Problems, section: str, table: Mapping[str, Any]) -> dict[str, Message]:
+    """Returns the attributes of a table, by their key; empty if they are not valid."""
+    attributes = table["attributes"]
+    if "message" in table:
+        problems.add(section, "attributes", "is given beside message; expected one of them")
+    if not isinstance(attributes, Mapping):
+        what = f"{attributes!r} is not valid; expected an object of names and values"
+        problems.add(section, "attributes", what)
+        return {}
+    try:
+        return {"attributes": Message(attributes)}
+    except (ValueError, TypeError, AttributeError) as error:  # a name may be no text
+        problems.add(section, "attributes", str(error))
+        return {}
 
 
 @cache
@@ -108,8 +156,12 @@ def _options(event: type[Event]) -> list[Option]:
     return [replace(option, required=option.key in _COMMON) for option in options_of(event)]
 
 
-def _check(
-    problems: Problems, section: str, event: Event, topology: Topology | None, duration_s: float | None
+def check_event(
+    problems: Problems,
+    section: str,
+    event: Event,
+    topology: Topology | None,
+    duration_s: float | None = None,
 ) -> None:
     """Holds an event against the topology and the end of the experiment."""
     found = [] if topology is None else list(event.check(topology))

@@ -11,11 +11,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from router.predicates.model import Message
-from testbed.experiments.config.events import read_event
+from testbed.experiments.config.events import check_event, read_keys
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import Problems
-from testbed.experiments.events.event import ApplicationEvent
+from testbed.experiments.events.event import ApplicationEvent, check_node
 from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload.model import CONTENT, Item
 from testbed.support.errors import InputError
@@ -27,8 +26,6 @@ from topos.model import Topology, unknown
 GROUP = "cbcb.workloads"
 #: The fields of a request; `message` is `attributes` in the readable notation.
 _COLUMNS = ("at_s", "node", "app", "action", *(name for name in CONTENT if name != "attributes"), "message")
-#: The message without attributes.
-_EMPTY = "[]"
 #: The types of the columns that are numbers.
 _NUMBERS: Mapping[str, Callable[[str], float]] = {
     "at_s": float,
@@ -70,7 +67,8 @@ def read_trace(path: Path, experiment: Experiment) -> list[Item]:
         # Spreadsheets write a byte order mark before the first column.
         with path.open(encoding="utf-8-sig", newline="") as file:
             for number, fields in _rows(path, file):
-                items.append(_item(f"{path}, line {number}", fields, experiment.topology, served))
+                place, attributes = f"{path}, line {number}", path.suffix != ".csv"
+                items.append(_item(place, fields, experiment.topology, served, attributes))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     return items
@@ -126,33 +124,39 @@ def _served(experiment: Experiment) -> list[str]:
     return [name for name in EVENTS if name in commands]
 
 
-def _item(place: str, fields: Mapping[str, Any], topology: Topology, served: Sequence[str]) -> Item:
+def _item(
+    place: str, fields: Mapping[str, Any], topology: Topology, served: Sequence[str], attributes: bool = True
+) -> Item:
     """Returns the request of a line, or of an item of a generator.
+
+    Args:
+        attributes: `attributes` may be in the place of `message`.
 
     Raises:
         ExperimentError: a field is missing, unknown or not valid.
     """
     problems = Problems(place)
     table = {name: value for name, value in fields.items() if value is not None}
-    attributes = table.pop("attributes", None)
-    if attributes is not None:
-        table.setdefault("message", _EMPTY)
     if isinstance(node := table.get("node"), str):
         try:
             table["node"] = node_id(node, topology)
         except InputError as error:
             problems.add("", "node", str(error))
             table["node"] = 0
-    event = read_event(problems, "", table, topology, actions=served)
-    content = event.content() if isinstance(event, ApplicationEvent) else {}
-    if attributes is not None and table["message"] == _EMPTY:
-        try:
-            content["attributes"] = Message(attributes)
-        except (ValueError, TypeError, AttributeError) as error:
-            problems.add("", "attributes", f"{error}; expected an object of names and values")
+    found = read_keys(problems, "", table, topology, served, attributes)
     problems.raise_if_any()
+    assert found is not None
+    kind, values = found
+    if "attributes" in values:
+        for key, what in check_node(values["node"], topology):
+            problems.add("", key, what)
+        problems.raise_if_any()
+        return Item(action=kind.action, **values)
+    event = kind(**values)
     assert isinstance(event, ApplicationEvent)
-    return Item(event.at_s, event.node, event.action, **content, app=event.app)
+    check_event(problems, "", event, topology)
+    problems.raise_if_any()
+    return Item(event.at_s, event.node, event.action, **event.content(), app=event.app)
 
 
 def generated(name: str, experiment: Experiment, random: Random) -> list[Item]:

@@ -227,13 +227,39 @@ _PLAIN = '"set_predicate" or "subscribe" or "unsubscribe" or "send_message"'
         (
             "t.jsonl",
             _line(action="send_message", predicate=None),
-            "line 1: message: missing; an event with a",
+            "message: missing; an event with action send_message needs node and message (or attributes)",
         ),
         (
             "t.jsonl",
             _line(action="send_message", predicate=None, attributes=[1]),
-            "expected an object of names and values",
+            "line 1: attributes: [1] is not valid; expected an object of names and values",
         ),
+        (
+            "t.jsonl",
+            _line(action="send_message", predicate=None, message="[]", attributes={"z": 1}),
+            "line 1: attributes: is given beside message; expected one of them",
+        ),
+        (
+            "t.jsonl",
+            _line(action="subscribe", subscription="s", attributes={"z": 1}),
+            "line 1: attributes: has no meaning for action subscribe; expected node and subscription and pr",
+        ),
+        (
+            "t.jsonl",
+            _line(action="send_message", predicate=None, attributes={"z": 1}, node=3),
+            "line 1: node: there is no node 3; expected 0 to 2",
+        ),
+        (
+            "t.jsonl",
+            _line(action="send_message", predicate=None, attributes={"z": 1}, foo=1),
+            "unknown key 'foo'; expected one of: action, app, at_s, attributes, message, node",
+        ),
+        (
+            "t.jsonl",
+            _line(action="send", foo=1),
+            "unknown key 'foo'; expected one of: action, app, at_s, attributes, message, node, predicate, su",
+        ),
+        ("t.csv", "at_s,node,action,message\n1,1,send_message,\n", "needs node and message"),
         (
             "t.jsonl",
             _line(action="send_message", predicate=None, attributes={"a": None}),
