@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -22,7 +23,7 @@ from testbed.emulation.run.schedule import RunningNetwork, play
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.events.event import ApplicationEvent, Event, Problem
+from testbed.experiments.events.event import ApplicationControl, ApplicationEvent, Event, Problem
 from testbed.experiments.events.network import (
     EVENTS,
     Fault,
@@ -92,6 +93,14 @@ def test_every_event_has_a_sentence_and_every_key_too() -> None:
         assert issubclass(event, Fault | ApplicationEvent | PartFault)
         for key in options_of(event):
             assert key.doc.endswith("."), (action, key)
+
+
+def test_every_request_is_a_method_that_takes_what_its_event_carries() -> None:
+    requests = [event for event in EVENTS.values() if issubclass(event, ApplicationEvent)]
+    assert requests
+    for event in requests:
+        takes = inspect.signature(getattr(ApplicationControl, event.action)).parameters
+        assert takes.keys() == {"self", "place", *event.carries()}, event.action
 
 
 @pytest.mark.parametrize("action", FAULTS)
