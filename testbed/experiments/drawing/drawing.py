@@ -71,9 +71,10 @@ STRINGS: tuple[str, ...] = tuple(first + second for second in _SECOND.split() fo
 INTEGER_TOP = 99
 DOUBLE_TOP = 100.0
 
+_SYMBOLS = {**COMPARISONS, "any": Operator.ANY}
 #: Operator weights by type: every operator that applies to the type occurs.
 OPERATORS: dict[Type, tuple[tuple[Operator, float], ...]] = {
-    kind: tuple((COMPARISONS.get(symbol, Operator.ANY), weight) for symbol, weight in weights.items())
+    kind: tuple((_SYMBOLS[symbol], weight) for symbol, weight in weights.items())
     for kind, weights in {
         Type.STRING: {"=": 4, "!=": 1, "<": 1, ">": 1, "<=": 1, ">=": 1, "=*": 3, "*=": 3, "**": 3, "any": 1},
         Type.INTEGER: {"=": 2, "!=": 1, "<": 3, ">": 3, "<=": 3, ">=": 3, "any": 1},
