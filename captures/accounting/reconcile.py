@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,6 +37,12 @@ _ARRIVAL_DROPS = (
     *("bad_table", "epoch_ahead", "unknown_neighbour", "ra_old", "sr_old"),
 )
 _TSHARK_TIMEOUT_S = 600.0
+#: Files in one command, whose length the kernel bounds.
+_TSHARK_FILES = 1_000
+#: What capinfos says of a file that is damaged, cut or no capture.
+_OF_A_FILE = (b"capinfos: The file ", b"An error occurred after reading ")
+#: Its row for a file that it could read: the name, which may have line breaks, a tab, the number of frames.
+_ROW = re.compile(rb"(.*?)\t(\d+)\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +85,27 @@ def tshark_counts(files: Mapping[str, Path]) -> dict[str, int]:
     Raises:
         TsharkError: capinfos is missing, fails, or does not end in time.
     """
-    # A row for each file that could be read: its name, a tab, the number of frames.
-    command = ["capinfos", "-T", "-r", "-c", *map(str, files.values())]
+    names = [str(path) for path in files.values()]
+    counts: dict[str, int] = {}
+    for first in range(0, len(names), _TSHARK_FILES):
+        counts |= _tshark_counts(names[first : first + _TSHARK_FILES])
+    return {key: counts.get(str(path), 0) for key, path in files.items()}
+
+
+def _tshark_counts(names: Sequence[str]) -> dict[str, int]:
+    command = ["capinfos", "-T", "-r", "-c", *names]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_TSHARK_TIMEOUT_S, check=False)
     except OSError as error:
         raise TsharkError(f"cannot run capinfos: {error}") from error
     except subprocess.TimeoutExpired as error:
         raise TsharkError(f"capinfos did not read the captures within {_TSHARK_TIMEOUT_S:g} s") from error
-    # 1 and 2: a file is damaged, or is no capture.
-    if done.returncode not in (0, 1, 2):
+    # 1 and 2: a file is damaged, or is no capture; or capinfos has failed and read none.
+    of_files = done.stdout or any(words in done.stderr for words in _OF_A_FILE)
+    if done.returncode not in (0, 1, 2) or (done.returncode and not of_files):
         words = " ".join(done.stderr.decode(errors="replace").split())
         raise TsharkError(f"capinfos ended with status {done.returncode}: {words}")
-    rows = (os.fsdecode(line).rpartition("\t") for line in done.stdout.splitlines())
-    counts = {name: int(frames) for name, _, frames in rows}
-    return {key: counts.get(str(path), 0) for key, path in files.items()}
+    return {os.fsdecode(name): int(frames) for name, frames in _ROW.findall(done.stdout)}
 
 
 def reconcile_tshark(totals: Iterable[Total], tshark: Mapping[str, int]) -> Reconciliation:

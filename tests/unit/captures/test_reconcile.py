@@ -23,6 +23,9 @@ from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
 from topos.model import Link
 
+#: Of a pcap file; a record of 60 bytes.
+HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
+RECORD = struct.pack("<IIII", 1, 2, 60, 60) + bytes(60)
 LINK = Link(index=0, u=0, v=1, u_port=1, v_port=1)
 TOTALS = [
     Total("link-0-1", "link", 0, None, None, 0, 1, "MSG", 4, 400, 0),
@@ -110,9 +113,7 @@ def test_tshark_and_own_counts_are_both_compared() -> None:
 
 
 def test_tshark_counts_each_file_even_beside_a_cut_one(tmp_path: Path) -> None:
-    header = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
-    record = struct.pack("<IIII", 1, 2, 60, 60) + bytes(60)
-    contents = {"none": header, "two": header + record * 2, "three": header + record * 3}
+    contents = {"none": HEADER, "two": HEADER + RECORD * 2, "three": HEADER + RECORD * 3}
     files = {}
     for name, content in contents.items():
         files[name] = tmp_path / f"{name}.pcap"
@@ -121,22 +122,43 @@ def test_tshark_counts_each_file_even_beside_a_cut_one(tmp_path: Path) -> None:
     files["two"].write_bytes(contents["two"][:-10])
     assert tshark_counts(files) == {"none": 0, "two": 1, "three": 3}
     # Of these it reads nothing.
-    files["two"].write_bytes(header + record[:-10])
-    files["three"].write_bytes(header[:10])
+    files["two"].write_bytes(HEADER + RECORD[:-10])
+    files["three"].write_bytes(HEADER[:10])
     assert tshark_counts(files) == {"none": 0, "two": 0, "three": 0}
+    assert tshark_counts({"three": files["three"]}) == {"three": 0}
 
 
+def test_tshark_counts_files_with_line_breaks_in_their_paths(tmp_path: Path) -> None:
+    folder = tmp_path / "a\nb"
+    folder.mkdir()
+    (folder / "c.pcap").write_bytes(HEADER + RECORD)
+    assert tshark_counts({"c": folder / "c.pcap"}) == {"c": 1}
+
+
+def test_tshark_counts_more_files_than_a_command_line_holds(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["a" * 250] * 4)
+    folder.mkdir(parents=True)
+    (folder / "0.pcap").write_bytes(HEADER + RECORD)
+    files = {str(each): folder / f"{each}.pcap" for each in range(2_500)}
+    for path in [*files.values()][1:]:
+        path.hardlink_to(folder / "0.pcap")
+    assert tshark_counts(files) == dict.fromkeys(files, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(127, "error while loading shared libraries"), (1, "cannot allocate memory")]
+)
 def test_a_tshark_that_cannot_begin_has_counted_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, words: str
 ) -> None:
-    """As one whose library is missing; 0 frames of each file would be a difference."""
+    """0 frames of each file would be a difference."""
     program = tmp_path / "capinfos"
-    program.write_text("#!/bin/sh\necho 'capinfos: error while loading shared libraries' >&2\nexit 127\n")
+    program.write_text(f"#!/bin/sh\necho 'capinfos: {words}' >&2\nexit {status}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     file = tmp_path / "a.pcap"
-    file.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1))
-    with pytest.raises(TsharkError, match="status 127: capinfos: error while loading shared libraries"):
+    file.write_bytes(HEADER)
+    with pytest.raises(TsharkError, match=f"status {status}: capinfos: {words}"):
         tshark_counts({"a": file})
 
 
