@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import re
 import select
 import shutil
 import tempfile
@@ -22,14 +23,15 @@ if TYPE_CHECKING:
 
 #: The setting of Spark that names the folder in the command lines of its processes.
 LOCAL_FOLDER = "spark.local.dir"
-_PREFIX = "cbcb-spark-"
+#: Not `cbcb-spark-<process id>`, whose owner, an older version of this code, locks a file in it.
+_PREFIX = "cbcb-spark-jvm-"
 #: A link to a folder is no folder.
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KILL_TIMEOUT_S = 10.0
 
 
 class SparkFolder:
-    """A folder `cbcb-spark-<process id>-<letters>` for the temporary files of this process."""
+    """A folder `cbcb-spark-jvm-<process id>-<letters>` for the temporary files of this process."""
 
     def __init__(self) -> None:
         # Renamed when it is locked: without the lock, it would count as the folder of a dead process.
@@ -72,7 +74,10 @@ def remove_abandoned() -> tuple[int, int]:
         The number of folders, and that of processes.
     """
     folders = processes = 0
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
+    for path in Path(tempfile.gettempdir()).iterdir():
+        name = re.fullmatch(rf"(\.?){_PREFIX}([0-9]{{1,9}})-.+", path.name, re.DOTALL)
+        if name is None or (name[1] and _lives(int(name[2]))):
+            continue  # not Spark's, or its owner is creating it, and may not hold the lock yet
         try:
             lock = os.open(path, _OPEN)
         except OSError:
@@ -93,8 +98,14 @@ def remove_abandoned() -> tuple[int, int]:
     return folders, processes
 
 
-def _end_processes(folder: Path) -> int:
+def _lives(process_id: int) -> bool:
     import psutil  # the formats of Spark do without it
+
+    return bool(psutil.pid_exists(process_id))
+
+
+def _end_processes(folder: Path) -> int:
+    import psutil
 
     prefix = f"{LOCAL_FOLDER}={folder}{os.sep}"
     ended = 0

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 
 def _spark_folders(pid: int) -> list[Path]:
-    return list(Path("/tmp").glob(f"cbcb-spark-{pid}-*"))
+    return list(Path("/tmp").glob(f"cbcb-spark-jvm-{pid}-*"))
 
 
 def test_a_run_is_concluded_and_nothing_is_left(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ NOBODY = 65_534
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    path = tmp_path / f"cbcb-spark-{NO_PROCESS}-abc"
+    path = tmp_path / f"cbcb-spark-jvm-{NO_PROCESS}-abc"
     path.mkdir()
     return path
 
@@ -27,6 +27,21 @@ def test_a_folder_of_a_dead_process_of_this_user_is_removed(folder: Path) -> Non
     (folder / "session").mkdir()
     assert remove_abandoned() == (1, 0)
     assert not folder.exists()
+
+
+def test_a_folder_whose_owner_died_before_its_last_name_is_removed(folder: Path) -> None:
+    folder.rename(folder.with_name(f".{folder.name}"))
+    making = folder.with_name(f".cbcb-spark-jvm-{os.getpid()}-abc")
+    making.mkdir()
+    assert remove_abandoned() == (1, 0)
+    assert [*folder.parent.iterdir()] == [making]
+
+
+def test_a_folder_of_an_older_version_is_left(folder: Path) -> None:
+    """Its owner, which may live, locks a file in the folder."""
+    older = folder.rename(folder.with_name(f"cbcb-spark-{os.getpid()}-abc"))
+    assert remove_abandoned() == (0, 0)
+    assert older.is_dir()
 
 
 def test_a_folder_deeper_than_the_recursion_of_python_fails_nothing(folder: Path) -> None:
