@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -115,7 +116,12 @@ class _Local:
         where = Path(path or "/")
         try:
             return _local(path, where.name, where.stat(), where.is_symlink())
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            # A link may lead to itself.
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
+            return None
+        except ValueError:  # a NUL
             return None
 
     def inside(self, path: str) -> list[_Found]:

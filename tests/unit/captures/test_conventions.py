@@ -108,6 +108,14 @@ def test_missing_paths_are_no_error_where_they_are_ignored(tmp_path: Path) -> No
     assert list(gone.read(FilePart(str(tmp_path / "gone.pcap")))) == []
 
 
+def test_a_link_to_itself_and_a_nul_name_no_file(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.pcap"
+    loop.symlink_to(loop)
+    for path in (str(loop), f"{tmp_path}/a\0b.pcap"):
+        with pytest.raises(FileNotFoundError, match="no such file or directory"):
+            list_captures([path])
+
+
 def test_globs_have_alternatives(tmp_path: Path) -> None:
     for name in ("a1.pcap", "b1.pcap", "c1.pcap", "x/b2.pcap", "y{1}.pcap", "{z.pcap"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

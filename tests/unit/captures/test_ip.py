@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 from captures.accounting.ip import ip_frames
@@ -75,6 +76,15 @@ def test_a_link_whose_capture_lost_packets_is_not_compared(tmp_path: Path) -> No
     counters[0][1]["tx_packets"] += 1
     compared = reconcile_ovs(_TOTALS, found.left_out(counters), [LINK], (), found.lost)
     assert compared == {"expected": 2, "found": 2, "differences": []}
+
+
+def test_a_cut_capture_is_read_up_to_there_without_a_warning_of_python(tmp_path: Path) -> None:
+    run = _run(tmp_path)
+    path = run.ip_capture(link_identity(LINK).name)
+    path.write_bytes(path.read_bytes()[:-10])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ip_frames(run, [LINK]).on_links == 4
 
 
 def test_a_run_without_ip_has_no_such_frames(tmp_path: Path) -> None:
