@@ -76,7 +76,7 @@ class CapturedFragments:
         self._places: dict[Key, dict[int, Carried]] = {}
 
     def add(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:
-        """Take an Ethernet frame that carries a fragment; header and body if it makes a CBCB frame whole.
+        """Takes an Ethernet frame that carries a fragment; header and body if it makes a CBCB frame whole.
 
         Raises:
             DecodeError: as `Reassembler.add`.

@@ -23,7 +23,7 @@ BENCHMARKS = {
     "hop": "a live router woken for one message at a time: CPU, system calls, functions (root)",
     "emulated_hops": "CPU of a message at each router of the default experiment (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
-    "columns": "views of frames on one core, by the codec and by compiled code, and written as Parquet",
+    "columns": "views of frames on one core, by the codec and by compiled code",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "fuzz": "decoder, core, algebra, parsers, files, sockets: fuzzed (with atheris, if it is there)",

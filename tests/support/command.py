@@ -88,7 +88,7 @@ class Held:
         status, printed = self.run.wait()
         assert status == 0, printed
         summary: dict[str, Any] = json.loads(self.folder.summary.read_text())
-        assert summary["verdict"] == "holds"
+        assert summary["verdict"] == "holds", summary["verdict_reasons"]
         return summary
 
 

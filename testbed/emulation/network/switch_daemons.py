@@ -113,7 +113,9 @@ class Daemon:
     # Each process may be killed and started for several switches of the group at once.
 
     def kill(self, command: str) -> None:
-        """Kills a process, with ovs-vswitchd every bridge of the group; `restart` follows.
+        """Kills a process; the bridges of the group end with ovs-vswitchd.
+
+        `restart` follows.
 
         Raises:
             RunError: ovs-vswitchd does not say how many upcalls failed.

@@ -308,7 +308,9 @@ def test_the_terminal_names_the_nodes_whose_frames_were_not_taken() -> None:
 
 
 def test_a_report_needs_nothing_from_elsewhere(full_report: Path) -> None:
-    page = Page(full_report.read_text())
+    text = full_report.read_text()
+    assert not re.findall(r"@import|url\((?![\"']?(?:#|data:))", text)
+    page = Page(text)
     for tag, attributes in page.tags:
         assert tag not in {"link", "iframe", "img"}
         assert "src" not in attributes
