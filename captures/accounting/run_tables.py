@@ -148,15 +148,18 @@ def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[
         captures.pcap.reader.PcapError, OSError: as `PcapReader`.
     """
     ascending = sorted(sources)
-    rows: list[tuple[Any, ...]] = []
+    # Rows of Python take several times the memory of a table: no more of them than one capture has at once.
+    parts = []
     for capture in captures:
         if capture.identity.kind == "host":
+            rows: list[tuple[Any, ...]] = []
             known: set[int] = set()
             for epoch, told_ns, table in _tables(run / capture.file):
                 if epoch not in known:
                     known.add(epoch)
                     rows += _entries(epoch, capture.identity.node, told_ns, table, ascending)
-    return as_table(rows, TREES)
+            parts.append(as_table(rows, TREES))
+    return pa.concat_tables(parts or [as_table([], TREES)])
 
 
 def _entries(

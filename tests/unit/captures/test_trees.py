@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 from captures.accounting.run_tables import read_trees, shortest_paths
@@ -63,6 +64,27 @@ def test_a_table_in_fragments_among_other_frames(tmp_path: Path) -> None:
 
 def test_no_table_no_tree(tmp_path: Path) -> None:
     assert _read(tmp_path, []) == []
+    # Spark accepts no column without a chunk.
+    assert [column.num_chunks for column in read_trees([], tmp_path, [5]).columns] == [1] * 9
+
+
+def test_rows_of_one_capture_at_a_time_are_python_objects(tmp_path: Path) -> None:
+    sources = range(1, 3001)
+    table = table_of(((1, 11), (2, 12)), (TreeEntry(source, 1, (2,), 1) for source in sources))
+    frames = enumerate(_frames(1, table, CONTROLLER_SOURCE, mtu=9000))
+    (tmp_path / "host.pcap").write_bytes(pcap_bytes(list(frames)))
+    capture = CapturedFile(CaptureIdentity("host-5", "host", node=5), "host.pcap", "a", 1, 1, 0)
+
+    def peak(captures: int) -> int:
+        tracemalloc.start()
+        try:
+            assert read_trees([capture] * captures, tmp_path, sources).num_rows == captures * len(sources)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # The reader of a capture takes most of either.
+    assert peak(8) < 1.3 * peak(1)
 
 
 def test_fewest_hops_and_least_cost_may_be_different_paths() -> None:
