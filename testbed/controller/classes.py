@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from topos.model import Link
 
 #: No parent: the source itself, or a node that the source does not reach.
 NO_PARENT = -1
-#: Trees whose subtrees are added up at once: enough for NumPy, in little memory.
+#: Trees that are worked on at once: enough for NumPy, in little memory.
 _SOURCES_AT_ONCE = 64
 
 
@@ -54,21 +54,45 @@ _Array: TypeAlias = npt.NDArray[Any]
 
 
 def hops_of(sources: _Array, parents: _Array) -> _Array:
-    """Returns int32 [sources, n]: hops from each source on its tree; -1: not on the tree.
+    """Returns int32 [n, n], by source and node: hops from each source on its tree; -1: not on the tree.
 
     Args:
-        parents: of each of the sources, by node (`trees.Forest`).
+        parents: int32 [n, n], by source and node (`trees.Forest`).
     """
-    inner = parents != NO_PARENT
-    # Of each node an ancestor, twice as far above in each round, and the hops between the two.
-    ancestor = np.where(inner, parents, np.arange(parents.shape[1]))
-    hops: _Array = inner.astype(np.int32)
-    while (above := np.take_along_axis(hops, ancestor, axis=1)).any():
-        hops += above
-        ancestor = np.take_along_axis(ancestor, ancestor, axis=1)
-    hops[~inner] = -1
-    hops[np.arange(len(sources)), sources] = 0
+    hops: _Array = np.full(parents.shape, -1, np.int32)
+    for some in _in_slices(sources):
+        rows = parents[some]
+        found = (rows != NO_PARENT).astype(np.int32)
+        for places, above in _ancestors(rows):
+            found.ravel()[places] += found.ravel()[above]
+        found[rows == NO_PARENT] = -1
+        found[np.arange(len(some)), some] = 0
+        hops[some] = found
     return hops
+
+
+def _in_slices(sources: _Array) -> Iterator[_Array]:
+    for start in range(0, len(sources), _SOURCES_AT_ONCE):
+        yield sources[start : start + _SOURCES_AT_ONCE]
+
+
+def _ancestors(parents: _Array) -> Iterator[tuple[_Array, _Array]]:
+    """Places of nodes, and of their ancestors 1, 2, 4, 8... above, in the flat array of some trees.
+
+    A place that is left out has no such ancestor. There are no more rounds than binary digits in the depth.
+    """
+    count = parents.shape[1]
+    # One more place, above the places without an ancestor.
+    outside = parents.size
+    inner = parents != NO_PARENT
+    starts = np.arange(0, outside, count)[:, None]
+    ancestor = np.append(np.where(inner, starts + parents, outside), outside)
+    places = np.flatnonzero(inner)
+    while places.size:
+        above = ancestor[places]
+        yield places, above
+        ancestor[places] = ancestor[above]
+        places = places[ancestor[places] != outside]
 
 
 def _keys(sources: _Array, parents: _Array) -> _Array:
@@ -81,16 +105,12 @@ def _keys(sources: _Array, parents: _Array) -> _Array:
     count = len(parents)
     numbers = np.random.default_rng(count).integers(0, 2**64, count, np.uint64)
     keys = np.empty((count, count), np.uint64)
-    for start in range(0, len(sources), _SOURCES_AT_ONCE):
-        some = sources[start : start + _SOURCES_AT_ONCE]
+    for some in _in_slices(sources):
         rows = parents[some]
-        hops = hops_of(some, rows).ravel()
-        # The place of the parent in the flat arrays.
-        above = (np.arange(len(some))[:, None] * count + rows).ravel()
+        # Of each place the nodes less than 1, 2, 4... hops below it.
         sums = np.tile(numbers, len(some))
-        for depth in range(int(hops.max()), 0, -1):
-            places = np.flatnonzero(hops == depth)
-            np.add.at(sums, above[places], sums[places])
+        for places, above in _ancestors(rows):
+            np.add.at(sums, above, sums[places])
         keys[:, some] = (sums.reshape(rows.shape) + rows.astype(np.uint64)).T
     return keys
 
@@ -133,8 +153,8 @@ def tables_of(
         port, target = adjacency.port[links], adjacency.neighbour[links]
         # By class and link.
         is_parent, is_child = target == parents[root, router], parents[root, target] == router
-        # Beyond a child off the tree there is nothing; so there is on the router's own tree if the child is
-        # reached another way.
+        # Beyond a child off the tree there is nothing. Nothing is there on the router's own tree either if
+        # the child is reached another way.
         equal = class_of[target, router] == class_of[target, root]
         reusable = np.where(is_child, equal, parents[router, target] != router)
         words = port | np.where(reusable, REUSABLE, 0) | np.where(is_child, 0, OFF_TREE)

@@ -143,9 +143,7 @@ def hops_on_trees(
 ) -> npt.NDArray[np.int32]:
     """Returns int32 [n, n], by source and node: hops from the source on its tree; -1: not on the tree."""
     forest = layer(topology, down_links, down_nodes)
-    hops = np.full(forest.parents.shape, -1, np.int32)
-    hops[forest.sources] = hops_of(forest.sources, forest.parents[forest.sources])
-    return hops
+    return hops_of(forest.sources, forest.parents)
 
 
 def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastTable]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
+import tracemalloc
 from functools import cache
 from heapq import heappop, heappush
+from types import FrameType
 
 import networkx as nx
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
-from testbed.controller.classes import NO_PARENT
+from testbed.controller.classes import NO_PARENT, _keys, hops_of
 from testbed.controller.trees import (
     LAYERS,
     Forest,
@@ -284,6 +287,39 @@ def test_trees_at_the_greatest_sum_of_costs(links: list[tuple[int, int, int]]) -
 def test_a_larger_graph_full_of_ties() -> None:
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
     check(topology_of(graph, None), NONE, NONE)
+
+
+def line(count: int) -> Forest:
+    return spt_trees(topology_of(nx.path_graph(count), None))
+
+
+def test_hops_are_computed_in_little_memory_beside_their_own() -> None:
+    forest = line(800)
+    tracemalloc.start()
+    try:
+        hops = hops_of(forest.sources, forest.parents)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert hops[0].tolist() == list(range(800))
+    assert peak < 4 * hops.nbytes
+
+
+def test_a_deep_network_takes_few_calls_of_numpy() -> None:
+    forest = line(512)
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "c_call"
+
+    sys.setprofile(count)
+    try:
+        _keys(forest.sources, forest.parents)
+    finally:
+        sys.setprofile(None)
+    # There are 8 slices; a call for each depth of each would make 4,000.
+    assert calls < 1000
 
 
 def test_the_tie_in_a_ring_of_four_goes_to_the_lower_links() -> None:
