@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +37,7 @@ from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController, SimulatedNetwork
 from testbed.sim.fabric import Fabric
 from testbed.sim.node import SimulatedRouter, guard_of, verifier_of
+from testbed.support.collection import uncollected
 from testbed.support.errors import InputError, RunError, naming_a_full_disk
 from testbed.support.usage import resident_bytes
 from testbed.terminal.numbers import clock
@@ -51,22 +50,6 @@ _SET_UP_NS = 600 * NS
 #: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Switches the collection of cycles off.
-
-    A collection of a large network takes longer than its events. Little garbage in cycles is made during a
-    simulation; its routers, which are in cycles, are left to the caller to collect.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def simulate(
@@ -92,6 +75,8 @@ def simulate(
     progress.note(f"run folder: {run_dir}")
     topology = experiment.topology
     simulation: Simulation | None = None
+    # A collection of a large network takes longer than its events. Its routers, which are in cycles, are left
+    # to the caller to collect.
     with naming_a_full_disk(run_dir), uncollected():
         try:
             with progress.stage(

@@ -25,7 +25,8 @@ from testbed.results.conclude import starvation_expected
 from testbed.results.folders import new_run_folder
 from testbed.results.oracle.attention.history import Collector
 from testbed.results.oracle.attention.judge import Judged, judge, undecided_by
-from testbed.sim.simulation import Simulation, uncollected
+from testbed.sim.simulation import Simulation
+from testbed.support.collection import uncollected
 from testbed.terminal.progress import Progress
 
 STRATEGIES = ("eon", "pdp")

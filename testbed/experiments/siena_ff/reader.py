@@ -38,8 +38,8 @@ from testbed.support.errors import InputError
 #: Largest number of bytes of a read.
 _CHUNK = 1 << 20
 #: Number of constraints that are cached by their texts.
-_REMEMBERED = 1 << 18
-#: Attributes of any type that a filter may require: it stands for 4 filters for each of them.
+_REMEMBERED = 1 << 15
+#: Attributes of any type that a filter may require: a filter with n of them stands for 4**n filters.
 MOST_EXISTENCES = 4
 INTERFACE_MAX = 2**31 - 1
 _BYTE_ORDER_MARK = "\ufeff"

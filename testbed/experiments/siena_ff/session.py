@@ -12,14 +12,18 @@ import re
 import statistics
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
-from router.matching.columns import ColumnsBuilder
+import numpy as np
+
+from router.matching.columns import ColumnsBuilder, to_predicates
 from router.matching.engines import Matcher, factory
 from router.predicates.model import Filter, Message, Predicate
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.reader import Reader, Statement
+from testbed.support.collection import uncollected
 from testbed.support.usage import resident_bytes
 
 #: The default format of `statistics`, as in SFF.
@@ -38,7 +42,10 @@ class Session:
         self._engine = engine
         self._out = out
         self._matcher: Matcher = factory(self._engine)
-        #: Interface -> the filters since the last consolidation.
+        #: The filters of a first table, as long as its interfaces ascend, and the last of them.
+        self._columns = ColumnsBuilder()
+        self._last = -1
+        #: Interface -> the filters since the last consolidation that are not in the columns.
         self._filters: dict[int, list[Filter]] = {}
         #: Interface -> its filters and constraints, in the consolidated table.
         self._sizes: dict[int, tuple[int, int]] = {}
@@ -58,9 +65,11 @@ class Session:
         """
         reader = Reader(self._flushing(chunks), name)
         try:
-            for statement in reader.statements():
-                self._answer(statement)
-            self._consolidate()
+            # Neither statements nor tables are garbage in cycles.
+            with uncollected():
+                for statement in reader.statements():
+                    self._answer(statement)
+                self._consolidate()
         finally:
             self._out.flush()
 
@@ -76,7 +85,7 @@ class Session:
                 self._counters["i"] += 1
                 self._counters["f"] += len(statement.filters)
                 self._counters["c"] += sum(map(len, statement.filters))
-                self._filters.setdefault(statement.interface, []).extend(statement.filters)
+                self._add(statement.interface, statement.filters)
             case ["select"]:
                 assert statement.message is not None
                 self._select(statement.message)
@@ -84,6 +93,7 @@ class Session:
                 self._consolidate()
             case ["clear", *_]:
                 self._matcher = factory(self._engine)
+                self._start_columns()
                 self._filters.clear()
                 self._sizes.clear()
                 self._build_s, self._memory = 0.0, 0
@@ -93,6 +103,22 @@ class Session:
                 self._out.write(self._formatted(formats[0] if formats else _FORMAT))
             case _:
                 pass  # `timer` and `set` change how SFF works and measures, not its answers
+
+    def _add(self, interface: int, filters: Iterable[Filter]) -> None:
+        """Keeps filters until the next consolidation."""
+        if not self._sizes and not self._filters:
+            if interface >= self._last:
+                for each in filters:
+                    self._columns.add(interface, each)
+                self._last = interface
+                return
+            predicates = to_predicates(self._columns.build())
+            self._filters = {before: list(predicate) for before, predicate in predicates.items()}
+            self._start_columns()
+        self._filters.setdefault(interface, []).extend(filters)
+
+    def _start_columns(self) -> None:
+        self._columns, self._last = ColumnsBuilder(), -1
 
     def _select(self, message: Message) -> None:
         self._consolidate()
@@ -123,26 +149,45 @@ class Session:
 
     def _consolidate(self) -> None:
         """Applies the `ifconfig` statements since the last consolidation to the table."""
-        if not self._filters:
+        if not self._filters and self._last < 0:
             return
-        builder = ColumnsBuilder()
-        if not self._sizes:
-            for interface, filters in sorted(self._filters.items()):
-                for each in filters:
-                    builder.add(interface, each)
-        table = builder.build()
-        resident = resident_bytes()
-        started = time.perf_counter()
         if self._sizes:
+            self._update()
+        else:
+            self._load()
+
+    def _update(self) -> None:
+        """Replaces predicates of the table."""
+        with self._measured():
             for interface, filters in self._filters.items():
                 self._matcher.set_predicate(interface, Predicate(tuple(filters)))
-        else:
-            self._matcher.load(table)
-        self._build_s += time.perf_counter() - started
-        self._memory += resident_bytes() - resident
         for interface, filters in self._filters.items():
             self._sizes[interface] = len(filters), sum(map(len, filters))
         self._filters.clear()
+
+    def _load(self) -> None:
+        """Loads a first table."""
+        for interface, filters in sorted(self._filters.items()):
+            for each in filters:
+                self._columns.add(interface, each)
+        self._filters.clear()
+        table = self._columns.build()
+        self._start_columns()
+        with self._measured():
+            self._matcher.load(table)
+        interfaces, first, counts = np.unique(table.interface, return_index=True, return_counts=True)
+        constraints = np.diff(table.start[np.append(first, table.filters)])
+        sizes = zip(counts.tolist(), constraints.tolist(), strict=True)
+        self._sizes.update(zip(interfaces.tolist(), sizes, strict=True))
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Adds time and memory of a block to those of the table."""
+        resident = resident_bytes()
+        started = time.perf_counter()
+        yield
+        self._build_s += time.perf_counter() - started
+        self._memory += resident_bytes() - resident
 
     @property
     def _bytes(self) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
+from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.engines import ENGINES
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
@@ -148,6 +152,58 @@ def test_select_consolidates_and_predicates_add_up_until_then() -> None:
     assert answers(text) == ["->", "-> 7", "-> 7"]
     replaced = text + "ifconfig 7 b = 1; ifconfig 7 c = 1; select a = 1 c = 1; select a = 2; select a = 6;"
     assert answers(replaced)[3:] == ["-> 7", "->", "-> 2"]
+
+
+def test_interfaces_of_a_table_come_in_any_order() -> None:
+    parts = [
+        "ifconfig 1 a = 1;",
+        "ifconfig 2 a = 1, b = 2;",
+        "ifconfig 1 a = 2 | a = 3;",
+        "ifconfig 3 a > 1;",
+    ]
+    for order in permutations(parts):
+        out = io.StringIO()
+        session = Session("counting", out)
+        session.run([*order, "select a = 1, b = 2; select a = 2;"], "test")
+        assert out.getvalue() == "-> 1 2\n-> 1 3\n"
+        sizes = [line.split()[1] for line in session.statistics().splitlines()[1:4]]
+        assert sizes == ["6", "5", "3"]
+
+
+def test_a_table_in_ascending_order_is_not_kept_as_filters() -> None:
+    def filters() -> int:
+        return sum(isinstance(each, Filter) for each in gc.get_objects())
+
+    grown = []
+
+    def chunks() -> Iterator[str]:
+        before = filters()
+        for interface in range(100):
+            yield f"ifconfig {interface} a = 1 | b = 2;"
+        grown.append(filters() - before)
+
+    Session("counting", io.StringIO()).run(chunks(), "test")
+    assert grown[0] < 10
+
+
+def test_a_table_is_read_without_collections() -> None:
+    out = io.StringIO()
+    Session("counting", out).run((f'statistics "{gc.isenabled()}";' for _ in range(1)), "test")
+    assert out.getvalue() == "False"
+    assert gc.isenabled()
+
+
+def test_only_a_first_table_is_built_as_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    built = []
+    build = ColumnsBuilder.build
+
+    def counted(self: ColumnsBuilder) -> ConstraintColumns:
+        built.append(self)
+        return build(self)
+
+    monkeypatch.setattr(ColumnsBuilder, "build", counted)
+    assert answers("ifconfig 1 a = 1; consolidate; ifconfig 1 a = 2; select a = 2;") == ["-> 1"]
+    assert len(built) == 1
 
 
 def test_clear_forgets_the_table_and_what_was_not_consolidated() -> None:
