@@ -12,7 +12,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from captures.rundir.layout import RunLayout
-from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk
+from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk, status_of
 from testbed.terminal.printable import put
 
 #: The folder of the run folders, unless the user names another.
@@ -111,11 +111,9 @@ def _is_file(path: Path) -> bool:
         PermissionError: the file would be in a folder that may not be read.
     """
     try:
-        return S_ISREG(path.stat().st_mode)
-    except ValueError:  # a NUL
-        return False
+        found = status_of(path)
     except OSError as error:
-        # From Python 3.14 on, `is_file` takes each error for a file that is absent.
-        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}:
+        if error.errno == errno.ENAMETOOLONG:
             return False
         raise
+    return found is not None and S_ISREG(found.st_mode)

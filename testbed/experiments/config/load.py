@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -45,7 +45,7 @@ from testbed.experiments.drawing.schema import Schema, SchemaError
 from testbed.experiments.events.event import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
-from testbed.support.errors import InputError
+from testbed.support.errors import InputError, status_of
 from topos.build import contradiction
 from topos.loaders import parse_toml
 from topos.model import PROPERTIES, Topology, unknown
@@ -342,10 +342,8 @@ def find_experiment(name_or_path: str) -> Path:
         OSError: the path may not be looked up, or its name is too long.
     """
     path = Path(name_or_path)
-    mode = 0
-    # From Python 3.14 on, the methods of Path take each error for a file that is absent.
-    with suppress(FileNotFoundError, NotADirectoryError, ValueError):
-        mode = path.stat().st_mode
+    found = status_of(path)
+    mode = 0 if found is None else found.st_mode
     if S_ISREG(mode):
         return path
     shipped = _shipped()
