@@ -23,6 +23,7 @@ from captures.accounting.texts import code_of, in_order, reads, texts
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
+from captures.pcap.blocks import SmallFiles
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
@@ -127,7 +128,7 @@ class Direct:
 def decoded_frames(
     captures: Mapping[Path, CaptureIdentity], columns: Sequence[str], *, growing: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the frames of captures, with some columns of the table `frames`.
+    """Yields the frames of captures, with some columns of the table `frames`; small files share batches.
 
     Args:
         captures: file -> the capture that it holds.
@@ -136,10 +137,14 @@ def decoded_frames(
     Raises:
         PcapError: a file is no pcap file.
     """
+    waiting = SmallFiles()
     for path, identity in captures.items():
         decoder = FrameDecoder(identity, tuple(columns))
         for block in PcapReader(path, growing=growing).blocks():
-            yield decoder.decode(block)
+            if waiting.add(decoder, block):
+                yield FrameDecoder.together(*waiting.take())
+    if waiting:
+        yield FrameDecoder.together(*waiting.take())
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,9 +140,8 @@ class View:
 
     def _taken(self, small: SmallFiles) -> Iterator[pa.RecordBatch]:
         """The rows within the bounds of the small files that are waiting."""
-        taken = small.take()
-        if taken is not None:
-            decoders, joined = taken
+        if small:
+            decoders, joined = small.take()
             yield from self._rows(decoders, joined, self._inside(joined.block), "")
 
     def _rows(

@@ -159,13 +159,15 @@ class SmallFiles:
         self._packets += len(block.start)
         return self._bytes >= _MOST_BYTES or self._packets >= _MOST_PACKETS
 
-    def take(self) -> tuple[list[Any], JoinedBlocks] | None:
-        """The decoders of the blocks, and the blocks as one; None: there is none.
+    def __bool__(self) -> bool:
+        """Whether blocks are waiting."""
+        return bool(self._blocks)
+
+    def take(self) -> tuple[list[Any], JoinedBlocks]:
+        """The decoders of the blocks, of which there is at least one, and the blocks as one.
 
         The next block that is added is the first of the next batch.
         """
-        if not self._blocks:
-            return None
         taken = self._decoders, JoinedBlocks(self._blocks)
         self._decoders, self._blocks, self._bytes, self._packets = [], [], 0, 0
         return taken
