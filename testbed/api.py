@@ -52,8 +52,8 @@ from testbed.results.conclude import account_run
 from testbed.results.folders import DEFAULT_RUNS, others_only_read, reproduction_folder, sweep_folder
 from testbed.support.errors import InputError
 from testbed.terminal.progress import Progress
+from topos import Topology
 from topos.loaders import SUFFIXES
-from topos.model import Topology
 
 if TYPE_CHECKING:
     import pandas as pd

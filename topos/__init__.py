@@ -1,1 +1,128 @@
-"""Topologies: model, loaders, seeded generators and Mininet `Topo` classes."""
+"""Topologies: nodes, undirected links, and the numbering of router interfaces; loaders and seeded generators.
+
+Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+#: A link with a bandwidth is a token bucket (TBF), emulated and simulated: bytes that may leave at once, at
+#: least one full frame, and the longest wait of a frame, in seconds.
+TBF_BURST_BYTES = 16_384
+TBF_LATENCY_S = 0.4
+
+
+class TopologyError(ValueError):
+    """A topology that cannot be used; the message names file, line or field and what was expected."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node.
+
+    `x` and `y` place it on the plane (None: wherever a drawing puts it). `name` is unique in its topology
+    (None: it has no name).
+    """
+
+    id: int
+    x: float | None = None
+    y: float | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """An undirected link between nodes `u` and `v`.
+
+    None means: not limited, not delayed, not lossy.
+
+    Attributes:
+        index: position in the topology's list of links; breaks ties between equal-cost paths.
+        u_port, v_port: interface number of this link at `u` and at `v` (equal to the switch port).
+        cost: positive integer; the layer `spt` minimises its sum along each path.
+        bandwidth_mbps: megabits per second, each direction.
+        delay_ms: one way, milliseconds.
+        loss_percent: probability that a frame is lost, 0 to 100, each direction.
+        jitter_ms: the delay of a frame differs from `delay_ms` by up to this, at random; at most `delay_ms`.
+        reorder_percent: probability that a frame is not delayed, and so overtakes others.
+        duplicate_percent: probability that a frame arrives twice.
+    """
+
+    index: int
+    u: int
+    v: int
+    u_port: int
+    v_port: int
+    cost: int = 1
+    bandwidth_mbps: float | None = None
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+    jitter_ms: float | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
+
+    @property
+    def lossy(self) -> bool:
+        """Whether other frames arrive than are sent, on purpose: the link loses or doubles some."""
+        return bool(self.loss_percent or self.duplicate_percent)
+
+
+#: The properties of a link that a run may change while it is in use -> the greatest value.
+PROPERTIES = {
+    "loss_percent": 100.0,
+    "bandwidth_mbps": 1e6,
+    "delay_ms": 60_000.0,
+    "jitter_ms": 60_000.0,
+    "reorder_percent": 100.0,
+    "duplicate_percent": 100.0,
+}
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A connected, simple, undirected graph.
+
+    Node ids are 0..n-1; links are sorted by index. `notes` are sentences about what the loader of a file left
+    out.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """Name -> id, of the nodes that have a name."""
+        return {node.name: node.id for node in self.nodes if node.name is not None}
+
+    def label(self, node: int) -> str:
+        """The number of a node, followed by its name if it has one: `3 Berlin`."""
+        name = self.nodes[node].name
+        return str(node) if name is None else f"{node} {name}"
+
+    def neighbours(self, node: int) -> dict[int, int]:
+        """Interface number -> neighbouring node, of one node."""
+        found: dict[int, int] = {}
+        for link in self.links:
+            if link.u == node:
+                found[link.u_port] = link.v
+            elif link.v == node:
+                found[link.v_port] = link.u
+        return found
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Says that `name` is not a known `kind` ("key", "generator"), and what was probably meant.
+
+    >>> unknown("key", "time_scal", ["time_scale", "seed"])
+    "unknown key 'time_scal'; did you mean 'time_scale'?"
+    """
+    choices = sorted(known)
+    near = get_close_matches(name, choices, n=1)
+    if near:
+        return f"unknown {kind} '{name}'; did you mean '{near[0]}'?"
+    return f"unknown {kind} '{name}'; expected one of: {', '.join(choices)}"

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import networkx as nx
 
-from topos.model import TopologyError
+from topos import TopologyError
 
 _SNDLIB_XML = "{http://sndlib.zib.de/network}"
 _SNDLIB_NATIVE = "?SNDlib native format"

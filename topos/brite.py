@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+from topos import Node, Topology, TopologyError
 from topos.build import PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
-from topos.model import Node, Topology, TopologyError
 
 _SECTION = re.compile(r"(Nodes|Edges)\s*:\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 _NODE_COLUMNS = 3

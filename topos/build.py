@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from topos.model import Link, Node, Topology, TopologyError
+from topos import Link, Node, Topology, TopologyError
 
 #: So many nodes can be asked for; a slip such as tree(10, 10) must not fill the memory.
 MAX_NODES = 100_000
@@ -74,7 +74,7 @@ PARALLEL_LEFT_OUT = "{} parallel links are left out: of those between two nodes,
 class LinkSpec(NamedTuple):
     """A link before it has an index and ports.
 
-    Units are those of `topos.model.Link`.
+    Units are those of `topos.Link`.
     """
 
     u: int

@@ -16,8 +16,8 @@ from typing import Any
 
 from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
+from topos import Node, Topology, TopologyError
 from topos.build import LinkSpec, build, check_count, check_size, distance, distinct_points, placed
-from topos.model import Node, Topology, TopologyError
 from topos.scale_free import barabasi_albert, planar, power_law, seeded
 
 #: Weights of links are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.

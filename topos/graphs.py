@@ -17,8 +17,8 @@ from xml.parsers import expat
 import networkx as nx
 from networkx.readwrite.graphml import GraphMLReader
 
+from topos import Node, Topology, TopologyError
 from topos.build import MAX_NODES, PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build, number_of
-from topos.model import Node, Topology, TopologyError
 
 #: Attributes of an edge that give the cost of a link, and pairs of attributes that place a node.
 _COSTS = ("cost", "weight", "length")

@@ -16,9 +16,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from topos import Link, Node, Topology, TopologyError, unknown
 from topos.brite import read_brite
 from topos.build import MAX_NODES, LinkSpec, build
-from topos.model import Link, Node, Topology, TopologyError, unknown
 
 #: File name suffixes that `load` knows.
 #: Those whose readers take bytes: some declare an encoding.

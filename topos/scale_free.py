@@ -13,8 +13,8 @@ from decimal import Decimal, localcontext
 from itertools import accumulate
 from random import Random
 
+from topos import Topology, TopologyError
 from topos.build import LinkSpec, build, check_count, distinct_points, link_cost, placed
-from topos.model import Topology, TopologyError
 
 #: Weights of degrees are integers in units of 1 / _WEIGHT_UNIT.
 _WEIGHT_UNIT = 10**15

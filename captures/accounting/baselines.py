@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from captures.accounting.log_tables import as_table
 from captures.accounting.run_tables import cost_graph
-from topos.model import Topology
+from topos import Topology
 
 #: A source and an epoch.
 _Key = tuple[int, int]

@@ -52,7 +52,7 @@ from captures.rundir.measures import read_lag
 from captures.rundir.oracle import read_judgement
 from captures.rundir.routing_tables import read_routing_tables
 from captures.tables.catalogue import TABLES
-from topos.model import Link
+from topos import Link
 
 _MOST_BINS = 300
 #: Bytes of an empty JSON object with the end of its line, or fewer.

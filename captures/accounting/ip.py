@@ -18,7 +18,7 @@ from captures.datasource.opening import open_captures
 from captures.rundir.capture_list import CapturedFile, read_ip_captures
 from captures.rundir.layout import RunLayout
 from router.wire.header import HOST_PORT, node_address
-from topos.model import Link
+from topos import Link
 
 _RECEIVED, _SENT = "rx_packets", "tx_packets"
 

@@ -20,7 +20,7 @@ from typing import Any
 from captures.frames.columns import FROM_ROUTER, type_of
 from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
-from topos.model import Link
+from topos import Link
 
 Reconciliation = dict[str, Any]
 #: Frame type -> the counters of a router of the frames that it received; that it sent.

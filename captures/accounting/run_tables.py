@@ -26,7 +26,7 @@ from router.wire.frames import BroadcastTable, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE, DecodeError
 from router.wire.intake import Reassembler
 from router.wire.table import decode_table
-from topos.model import Link
+from topos import Link
 
 #: The columns of `directions`.
 DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])

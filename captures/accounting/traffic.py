@@ -13,7 +13,7 @@ from captures.accounting.reconcile import Total
 from captures.frames.columns import TYPES, type_of
 from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
-from topos.model import Link
+from topos import Link
 
 CONTROL_TYPES = ("RA", "SR", "UR")
 _COUNTERS = ("messages_received", "messages_sent", "messages_unmatched", "messages_unwanted")

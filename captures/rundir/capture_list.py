@@ -12,7 +12,7 @@ from captures.rundir.files import Document, RunFile, RunFolderError, read_json
 from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
 from router.records.json_file import write_json
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 #: Bytes of captures, about a million frames, above which a JVM that compiles longer accounts faster.
 LARGE_BYTES = 200_000_000

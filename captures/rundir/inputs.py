@@ -9,8 +9,8 @@ from typing import Annotated, NotRequired, TypedDict
 from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
 from captures.rundir.layout import RunLayout
 from router.predicates.model import Value
+from topos import Link, Node, Topology, TopologyError
 from topos.loaders import from_json, to_json
-from topos.model import Link, Node, Topology, TopologyError
 
 #: Datapath of a simulation, in the manifest and in the summary.
 SIMULATED = "simulated"
@@ -125,7 +125,7 @@ MANIFEST = Document(
 TOPOLOGY = RunFile(
     lambda run: [run.topology],
     "The network: `name`, `nodes` (objects with {}) and `links` (objects with {}), with the meaning that "
-    "`topos.model` gives them.".format(
+    "`topos` gives them.".format(
         *(", ".join(f"`{each.name}`" for each in fields(kind)) for kind in (Node, Link))
     ),
 )

@@ -25,8 +25,8 @@ from testbed.machine.checks import check_machine, compiled_code
 from testbed.support.errors import InputError, MachineError, RunError
 from testbed.support.run_state import live_runs
 from testbed.terminal.printable import put
+from topos import TopologyError
 from topos.loaders import load
-from topos.model import TopologyError
 
 
 def doctor_arguments(_parser: ArgumentParser) -> None:

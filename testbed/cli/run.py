@@ -13,7 +13,7 @@ from testbed.emulation.network.namespaces import require_backlog
 from testbed.machine.probes import datapath, why_no_tun
 from testbed.support.errors import MachineError, PartLostError, naming_the_run
 from testbed.terminal.progress import Progress
-from topos.model import Topology
+from topos import Topology
 
 
 def run_arguments(parser: ArgumentParser) -> None:

@@ -25,8 +25,8 @@ from router.wire.header import (
     node_address,
 )
 from testbed.support.errors import InputError, MachineError
+from topos import Topology
 from topos.loaders import to_json
-from topos.model import Topology
 
 #: Name of the profile: `wireshark -C CBCB`.
 PROFILE = "CBCB"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from router.wire.frames import BroadcastTable
 from router.wire.tree_classes import CLASS_DTYPE, CLASS_MAX, OFF_TREE, REUSABLE, TreeClasses
-from topos.model import Link
+from topos import Link
 
 #: No parent: the source itself, or a node that the source does not reach.
 NO_PARENT = -1

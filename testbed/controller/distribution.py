@@ -79,7 +79,7 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.liveness import Change, Legacy, Liveness
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 _EPOCH_MAX = 0xFFFF_FFFF
 #: More numbers than a controller uses between two legacies: a few for each router.

@@ -18,7 +18,7 @@ from captures.rundir.controller import controller_events
 from captures.rundir.files import RunFolderError, read_json
 from router.records.json_file import write_json
 from router.wire.header import HOST_PORT
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from router.wire.header import (
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import Forest
 from testbed.support.names import ip_address
-from topos.model import Topology
+from topos import Topology
 
 CLASSIFY_TABLE = 0
 #: Table of bit 0; bit b is table REPLICATE_TABLE + b.

@@ -12,8 +12,8 @@ from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
 from testbed.support.errors import InputError
+from topos import Topology
 from topos.loaders import load
-from topos.model import Topology
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from router.registry import Registry
 from router.wire.frames import BroadcastTable
 from testbed.controller.classes import NO_PARENT, Adjacency, hops_of, tables_of
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from router.system import start_module
-from topos.model import Topology
+from topos import Topology
 
 #: Capability -> its number in <linux/capability.h>.
 _CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21, "SYS_NICE": 23}

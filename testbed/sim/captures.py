@@ -9,7 +9,7 @@ from captures.pcap.formats import FILE_HEADER, record_header
 from captures.rundir.capture_list import CapturedFile, Kept, host_identity, link_identity, write_captures
 from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
 from testbed.sim.clock import EPOCH_NS
-from topos.model import Topology
+from topos import Topology
 
 #: Bytes kept in memory over all captures, and the least size of a write.
 _BUFFER_BYTES = 256 * 1024 * 1024

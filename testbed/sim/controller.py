@@ -32,7 +32,7 @@ from testbed.controller.trees import LAYERS, router_tables
 from testbed.experiments.events.network import NetworkState
 from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 #: Virtual time of the computation of all tables, for each pair of nodes: a constant, so that all runs are
 #: equal. Compiled code takes 400 ns and more for 1,000 nodes, but no router forwards frames

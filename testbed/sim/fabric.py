@@ -30,7 +30,7 @@ from router.wire.intake import RefusedError
 from testbed.sim.captures import Captures, record
 from testbed.sim.clock import Agenda
 from testbed.sim.wires import ETHERTYPE_BYTES, WAYS_MAX, Host, Way, Wire
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 if TYPE_CHECKING:
     from router.security.guard import Guard

@@ -5,7 +5,7 @@ The model, in wall seconds of the emulation that it represents:
 - A frame that a router sends at t arrives at the switch of the next router, and at that router, at
   t + `HOP_NS` + the link's delay + its wait for bandwidth. `HOP_NS` is the time of two host links, two
   switches and the work of a router together; a router answers at once.
-- Bandwidth is a token bucket with the emulation's depth and longest wait (`topos.model`); a frame
+- Bandwidth is a token bucket with the emulation's depth and longest wait (`topos`); a frame
   that would wait longer is dropped. Loss, duplicates, jitter and reordering are drawn from the seed for each
   Ethernet frame.
 - Captures and switches see a frame of a link when it arrives: delayed and shaped frames pass the emulation's
@@ -25,7 +25,7 @@ from router.wire.frames import FrameType
 from router.wire.header import ETHERTYPE, HOST_PORT, TYPE_NAMES, node_address
 from testbed.sim.captures import Capture, record
 from testbed.sim.clock import NS
-from topos.model import TBF_BURST_BYTES, TBF_LATENCY_S, Link
+from topos import TBF_BURST_BYTES, TBF_LATENCY_S, Link
 
 #: See the module docstring. In an emulation of five routers on a busy machine (userspace datapath) the
 #: fastest tenth of the hops took up to 0.3 ms from router to router and up to 0.3 ms in the router; the

@@ -10,7 +10,7 @@ import secrets
 
 from router.wire.header import HOST_PORT
 from testbed.support.errors import InputError
-from topos.model import Topology, unknown
+from topos import Topology, unknown
 
 TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 TAG_LENGTH = 3

@@ -34,8 +34,8 @@ def parsers() -> Run:
 
 def topologies() -> Run:
     """Topology files: BRITE, GraphML, TOML, JSON; what loads is written and loads again."""
+    from topos import TopologyError
     from topos.loaders import from_json, load, to_json
-    from topos.model import TopologyError
 
     suffixes = (".brite", ".graphml", ".toml", ".json")
     folder = files_of_this_process()
@@ -155,7 +155,7 @@ def control() -> Run:
     from testbed.experiments.config.load import load_experiment
     from testbed.sim.simulation import Simulation
     from testbed.terminal.progress import Progress
-    from topos.model import PROPERTIES
+    from topos import PROPERTIES
 
     folder = files_of_this_process()
     path = folder / "experiment.toml"

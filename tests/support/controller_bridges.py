@@ -38,8 +38,8 @@ from testbed.emulation.run.processes import Event, ProcessLog
 from testbed.machine.probes import KernelFeatures
 from testbed.support.names import host_device, port_device, switch_name
 from tests.support.polling import TIMEOUT
+from topos import Topology
 from topos.loaders import to_json
-from topos.model import Topology
 
 _HELLO_S = 0.2
 _TYPE = ETHERTYPE.to_bytes(2, "big")

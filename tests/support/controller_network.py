@@ -25,7 +25,7 @@ from testbed.controller.events import (
 )
 from testbed.controller.liveness import Legacy
 from testbed.controller.trees import broadcast_tables, spt_trees
-from topos.model import Topology
+from topos import Topology
 
 TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, patience_s=5.0, window=64)
 

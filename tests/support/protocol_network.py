@@ -31,7 +31,7 @@ from router.protocol.options import RouterOptions, content_of
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from testbed.controller.trees import LAYERS, router_tables
 from tests.support.tree_entries import entries_of
-from topos.model import Link, Node, Topology
+from topos import Link, Node, Topology
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
 Graph: TypeAlias = nx.Graph

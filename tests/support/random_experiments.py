@@ -12,7 +12,7 @@ from router.protocol.options import CONTENTS
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment, RoutingOptions
 from tests.support.schemes import EXACT_SCHEMES
-from topos.model import Topology
+from topos import Topology
 
 #: Virtual seconds (the time scale is 1) around a change in which the oracle leaves a message open.
 _WINDOW_S = 1.0

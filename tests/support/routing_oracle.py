@@ -8,7 +8,7 @@ from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.model import NOTHING, Predicate
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
-from topos.model import Topology
+from topos import Topology
 
 
 def wrong_entries(

@@ -27,7 +27,7 @@ from testbed.experiments.config.schema import ExperimentError, Problems
 from testbed.experiments.events.network import Fault, LinkImpair, NetworkControl
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
-from topos.model import PROPERTIES, Link, Topology
+from topos import PROPERTIES, Link, Topology
 
 #: Bytes of one command.
 LINE_LIMIT = 64 * 1024

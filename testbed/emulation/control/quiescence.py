@@ -11,7 +11,7 @@ from router.protocol.core.reliable_control import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
 from testbed.experiments.config.model import Experiment
 from testbed.support.errors import RunError
-from topos.model import TBF_LATENCY_S, Link
+from topos import TBF_LATENCY_S, Link
 
 #: Wall seconds, far more than a frame takes through an unshaped network.
 _MARGIN_S = 0.2

@@ -29,7 +29,7 @@ from testbed.support.names import node_id
 from testbed.support.processes import wait_until
 from testbed.support.run_state import CHECKOUT, RunState, live_runs
 from testbed.terminal.printable import put
-from topos.model import PROPERTIES, Topology
+from topos import PROPERTIES, Topology
 
 #: Types of frames that spread predicates.
 _ADVERTISEMENTS = ("RA", "XRA")

@@ -23,7 +23,7 @@ from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.inputs import Calibration
 from captures.rundir.layout import RunLayout
 from router.wire.header import node_address
-from topos.model import TBF_BURST_BYTES, Link
+from topos import TBF_BURST_BYTES, Link
 
 #: Wall time over which the rate of a full link is taken: less than TBF's queue holds.
 _RATE_S = 0.25
@@ -283,7 +283,7 @@ def _jitter(captured: Captured) -> Measured:
     return round(float(high - low) / 1e6, 3), len(delays)
 
 
-#: How each property of `topos.model.Link` is measured.
+#: How each property of `topos.Link` is measured.
 MEASURES: dict[str, Callable[[Captured], Measured]] = {
     "loss_percent": _loss,
     "bandwidth_mbps": _bandwidth,

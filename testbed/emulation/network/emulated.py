@@ -59,9 +59,8 @@ from testbed.machine.probes import KernelFeatures, missing_features
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.support.processes import Steps
-from topos import model
+from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
-from topos.model import Topology
 
 #: Commands that read their lines from the standard input.
 _TC, _NFT = ("tc", "-batch", "-"), ("nft", "-f", "-")
@@ -97,7 +96,7 @@ class EmulatedNetwork:
         self._folder = folder
         self._ip = ip
         #: Links that got other properties, by index.
-        self._reshaped: dict[int, model.Link] = {}
+        self._reshaped: dict[int, Link] = {}
         #: When the links got the properties that they have, wall clock, by index; and the spans before.
         self._shaped_ns: dict[int, int] = {}
         #: What the kernel had counted by then at the ends of links, by link and node.
@@ -221,11 +220,11 @@ class EmulatedNetwork:
             intfName2=names[1],
         )
 
-    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> model.Link:
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
         """Gives a link other properties while it is in use, at both ends; returns the link as it is then.
 
         Args:
-            properties: values of `topos.model.Link` by their names; None takes a property away.
+            properties: values of `topos.Link` by their names; None takes a property away.
 
         Raises:
             InputError: the kernel cannot provide a property, or properties contradict each other.
@@ -243,24 +242,24 @@ class EmulatedNetwork:
         """
         return self._spans + self._ending(self._links)[0]
 
-    def links_so_far(self, held_s: Callable[[list[model.Link]], float]) -> list[model.Link]:
+    def links_so_far(self, held_s: Callable[[list[Link]], float]) -> list[Link]:
         """The links, with their properties and with former ones, which hold a frame for up to `held_s`."""
         now, changed = time.time_ns(), self._shaped_ns
         former = (each for each in self._spans if now - changed[each.link.index] < 1e9 * held_s([each.link]))
         return [*(each.link for each in former), *self._links]
 
     @property
-    def _links(self) -> list[model.Link]:
+    def _links(self) -> list[Link]:
         return [self._reshaped.get(link.index, link) for link in self.topology.links]
 
-    def _ending(self, links: Iterable[model.Link]) -> tuple[list[Span], dict[tuple[int, int], Counted]]:
+    def _ending(self, links: Iterable[Link]) -> tuple[list[Span], dict[tuple[int, int], Counted]]:
         """Returns the spans of links with properties that end now, and what was counted at their ends."""
         counted: dict[str, dict[str, Counted]] = {}
         found: list[Span] = []
         then: dict[tuple[int, int], Counted] = {}
         now_ns = time.time_ns()
         for link in links:
-            shaped = any(getattr(link, name) for name in model.PROPERTIES)
+            shaped = any(getattr(link, name) for name in PROPERTIES)
             if not shaped and link.index not in self._reshaped:
                 continue
             for node, device in ends(link):
@@ -281,7 +280,7 @@ class EmulatedNetwork:
         """Gives all links properties, as `shape_link`, with as few commands as there are namespaces."""
         self._shape(self.topology.links, properties)
 
-    def _shape(self, links: Sequence[model.Link], properties: Mapping[str, float | None]) -> list[model.Link]:
+    def _shape(self, links: Sequence[Link], properties: Mapping[str, float | None]) -> list[Link]:
         """Gives links properties; returns them as they are then.
 
         Raises InputError, RunError as `shape_link`.
@@ -310,7 +309,7 @@ class EmulatedNetwork:
             self._shaped_ns |= dict.fromkeys((link.index for link in after), time.time_ns())
         return after
 
-    def _restore(self, link: model.Link, failed: model.Link, cause: RunError) -> None:
+    def _restore(self, link: Link, failed: Link, cause: RunError) -> None:
         """Gives both ends of a link its properties, whatever they have; at least those that `failed` has.
 
         Raises:
@@ -479,7 +478,7 @@ class EmulatedNetwork:
             # The router's end first: a router that cannot send gets an error, and counts no frame as sent.
             _set([host_end, switch_end], up=False)
 
-    def _set_link_ends(self, link: model.Link) -> None:
+    def _set_link_ends(self, link: Link) -> None:
         """Sets both ends of a link to the state that results from all faults so far.
 
         The end at `u`, where the capture is, goes down first and comes up last: while only the other end is

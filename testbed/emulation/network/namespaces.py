@@ -30,7 +30,7 @@ from router.system import enter_network_namespace, enter_new_network_namespace
 from testbed.support.errors import MachineError, RunError
 from testbed.support.names import host_device, ip_address
 from testbed.support.run_state import STATE_ROOT
-from topos.model import Topology
+from topos import Topology
 
 
 def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from testbed.machine.probes import KernelFeatures
 from testbed.support.names import port_device
-from topos.model import PROPERTIES, TBF_BURST_BYTES, TBF_LATENCY_S, Link, Topology
+from topos import PROPERTIES, TBF_BURST_BYTES, TBF_LATENCY_S, Link, Topology
 
 #: TBF of a link whose bandwidth was taken away.
 _UNLIMITED_MBPS, _UNLIMITED_BURST_BYTES = 10_000.0, 100_000_000

@@ -27,8 +27,8 @@ from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, kept
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.usage import object_bytes
+from topos import Topology
 from topos.generators import tree, waxman
-from topos.model import Topology
 
 #: The interface of p0; those to neighbours are numbered as the neighbours.
 LOCAL = 1_000_000

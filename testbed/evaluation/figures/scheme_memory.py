@@ -23,7 +23,7 @@ from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import Forest, Tree
 from testbed.evaluation.figures.network_effect_runs import best_us
-from topos.model import Topology
+from topos import Topology
 
 #: Units of M.
 UNITS = Size._fields

@@ -43,8 +43,7 @@ from testbed.experiments.events.event import Event
 from testbed.experiments.workload.given import GROUP
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError
-from topos import loaders
-from topos.model import Topology, unknown
+from topos import Topology, loaders, unknown
 
 if TYPE_CHECKING:
     from captures.rundir.capture_list import Kept

@@ -19,7 +19,7 @@ from testbed.evaluation.sweeps.folder import ERROR
 from testbed.evaluation.sweeps.spec import Plot
 from testbed.results.report.style import CURVE_COLOURS, new_figure, styled
 from testbed.support.errors import InputError
-from topos.model import unknown
+from topos import unknown
 
 #: 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom.
 _T = (

@@ -12,7 +12,7 @@ from router.predicates.model import Message
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events.event import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
-from topos.model import Topology, unknown
+from topos import Topology, unknown
 
 #: The keys of all events.
 _COMMON = {option.key for option in options_of(Event)}

@@ -14,7 +14,7 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import Problems
 from testbed.experiments.events.network import at_worst
-from topos.model import Topology
+from topos import Topology
 
 
 def load_checked(path: Path, given: Mapping[str, str], topology: Topology | None = None) -> Experiment:

@@ -46,9 +46,9 @@ from testbed.experiments.events.event import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
 from testbed.support.errors import InputError, status_of
+from topos import PROPERTIES, Topology, unknown
 from topos.build import contradiction
 from topos.loaders import parse_toml
-from topos.model import PROPERTIES, Topology, unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
 

@@ -37,7 +37,7 @@ from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS
 from testbed.experiments.events.event import Event
-from topos.model import Topology
+from topos import Topology
 
 #: Value of `time_scale`: a governor chooses the rate of the experiment clock.
 AUTO: Final = "auto"

@@ -14,7 +14,7 @@ from typing import Any
 from router.options import Option, options_of
 from testbed.experiments.config.model import SECTIONS, Experiment, ServiceOptions, field_of
 from testbed.support.errors import InputError
-from topos.model import unknown
+from topos import unknown
 
 
 class ExperimentError(InputError, ValueError):

@@ -16,10 +16,9 @@ from router.options import Option
 from testbed.experiments.config.model import SECTIONS, LinkOptions
 from testbed.experiments.config.schema import Problems, read_fields, toml_value
 from testbed.support.errors import InputError
-from topos import loaders
+from topos import Link, Topology, TopologyError, loaders, unknown
 from topos.build import check_names
 from topos.generators import GENERATORS
-from topos.model import Link, Topology, TopologyError, unknown
 
 #: The ways to give a topology, for errors.
 TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'

@@ -29,7 +29,7 @@ from router.predicates.model import (
 from testbed.experiments.drawing.distributions import Weighted
 from testbed.experiments.drawing.drawing import Sizes
 from testbed.support.errors import InputError
-from topos.model import unknown
+from topos import unknown
 
 _TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE, "boolean": Type.BOOLEAN}
 _NUMBERS = (Type.INTEGER, Type.DOUBLE)

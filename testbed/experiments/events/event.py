@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from router.options import SECONDS_MAX, Unit, option, options_of
 from router.predicates.parser import parse_message, parse_predicate
-from topos.model import Topology
+from topos import Topology
 
 if TYPE_CHECKING:
     from router.predicates.model import Value

@@ -17,8 +17,8 @@ from router.options import Unit, option, setting
 from router.registry import Registry
 from testbed.experiments.events.event import ApplicationEvent, Event, Problem, check_node, duration
 from testbed.experiments.events.parts import PartFault
+from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction
-from topos.model import PROPERTIES, Link, Topology
 
 
 class NetworkControl(Protocol):
@@ -34,7 +34,7 @@ class NetworkControl(Protocol):
         """Gives the link between two nodes other properties; returns the link as it is then.
 
         Args:
-            properties: values of `topos.model.Link` by their names; None takes a property away.
+            properties: values of `topos.Link` by their names; None takes a property away.
         """
 
     def shape_links(self, properties: Mapping[str, float | None]) -> None:

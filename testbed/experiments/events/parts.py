@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 from captures.rundir.faults import PartName
 from router.options import option
 from testbed.experiments.events.event import APPLICATION, Event, Problem, check_node, duration
-from topos.model import Topology
+from topos import Topology
 
 
 class PartsControl(Protocol):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from router.predicates.model import Message
 from testbed.experiments.config.model import AttentionWorkload, Experiment
 from testbed.experiments.workload.model import Item
-from topos.model import Topology
+from topos import Topology
 
 #: Times of a workload are whole microseconds.
 _DIGITS = 6

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from testbed.experiments.config.model import AttentionWorkload, Experiment
 from testbed.experiments.workload.attention import popularities
-from topos.model import Topology
+from topos import Topology
 
 #: Routers from which distances are counted; more say nothing new.
 _SAMPLE = 100

@@ -19,7 +19,7 @@ from testbed.experiments.events.network import EVENTS
 from testbed.experiments.workload.model import CONTENT, Item
 from testbed.support.errors import InputError
 from testbed.support.names import node_id
-from topos.model import Topology, unknown
+from topos import Topology, unknown
 
 #: Entry points of installed packages that generate workloads: functions of the experiment and a `Random` that
 #: return `Item`s.

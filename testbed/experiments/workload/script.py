@@ -14,7 +14,7 @@ from testbed.experiments.events.event import APPLICATION, ApplicationEvent
 from testbed.experiments.siena_ff.notation import driver_name, driver_value
 from testbed.experiments.workload.model import Item
 from testbed.support.errors import InputError
-from topos.model import PROPERTIES, Topology
+from topos import PROPERTIES, Topology
 
 #: Seconds of a unit of time in the file: workloads are generated to the microsecond.
 _TIME_UNIT = 1e-6

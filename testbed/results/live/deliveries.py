@@ -16,7 +16,7 @@ from router.records.applications import MessageDelivered
 from testbed.results.oracle.connectivity import HopLimit, connectivity, tree_changes
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, take_record
-from topos.model import Topology
+from topos import Topology
 
 #: Wall seconds added to the window, since confirmations and deliveries are logged after they were made.
 _MARGIN_S = 1.0

@@ -29,7 +29,7 @@ from testbed.results.live.deliveries import Deliveries
 from testbed.results.report.layout import apart, positions
 from testbed.support.run_state import STATE_ROOT
 from testbed.terminal import numbers
-from topos.model import Topology
+from topos import Topology
 
 #: Width of the time slots in which frames are counted, in nanoseconds.
 SLOT_NS = 500_000_000

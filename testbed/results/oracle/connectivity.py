@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from captures.rundir.epochs import SWITCH_CONNECTED, SWITCH_DISCONNECTED, Epochs, epochs
 from captures.rundir.faults import NEVER_NS, FaultRecord, killed_routers, lost_parts
-from topos.model import Topology
+from topos import Topology
 
 #: (indices of the links that are down, nodes that are down) -> int32 [n, n], by source and node: hops from
 #: the source on the source's broadcast tree.

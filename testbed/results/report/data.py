@@ -16,7 +16,7 @@ from captures.rundir.summary import read_summary
 from captures.tables import store
 from testbed.experiments.workload.generate import match_distribution
 from testbed.experiments.workload.model import Workload, read_workload
-from topos.model import Topology
+from topos import Topology
 
 #: The tables that the report reads, and the columns that it needs of each (docs/reference/tables.md).
 TABLES: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from topos.model import Topology
+from topos import Topology
 
 _ITERATIONS = 300
 

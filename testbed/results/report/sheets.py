@@ -9,7 +9,7 @@ import pandas as pd
 
 from testbed.results.report.data import RunData
 from testbed.terminal import numbers
-from topos.model import Topology
+from topos import Topology
 
 #: Characters of a predicate that are shown before it is unfolded.
 _FOLDED = 90

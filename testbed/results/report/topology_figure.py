@@ -17,7 +17,7 @@ from testbed.results.report.figures import Drawing
 from testbed.results.report.layout import Point, apart, positions
 from testbed.results.report.style import ACCENT, GROUND, NODE, ORANGE, new_figure, styled
 from testbed.terminal import numbers
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 #: Every colour is visible on a light page and on a dark page.
 LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])

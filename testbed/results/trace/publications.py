@@ -14,7 +14,7 @@ from router.predicates.printer import format_message
 from testbed.results.trace.show import table
 from testbed.support.errors import InputError
 from testbed.terminal.numbers import counted
-from topos.model import Topology
+from topos import Topology
 
 #: The low half of a sequence number is the router's count.
 _COUNT = (1 << 32) - 1

@@ -26,8 +26,8 @@ from testbed.controller.trees import (
     spt_trees,
 )
 from tests.support.tree_entries import TreeEntry, entries_of
+from topos import Node, Topology
 from topos.build import MAX_TOTAL_COST, LinkSpec, build
-from topos.model import Node, Topology
 
 
 def topology_of(graph: nx.Graph, costs: random.Random | None) -> Topology:

@@ -19,7 +19,7 @@ from tests.support.applications import application_events
 from tests.support.fuzz import cases
 from tests.support.random_experiments import _WINDOW_S, experiments
 from tests.support.simulated import simulated
-from topos.model import Topology
+from topos import Topology
 
 
 @settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -26,7 +26,7 @@ from tests.support.fuzz import cases
 from tests.support.random_experiments import experiments
 from tests.support.router_tables import predicates_of
 from tests.support.routing_oracle import wrong_entries
-from topos.model import Topology
+from topos import Topology
 
 
 @st.composite

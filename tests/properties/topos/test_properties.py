@@ -8,10 +8,10 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topos import Node, Topology
 from topos.build import LinkSpec, build
 from topos.generators import grid, line, ring, star, tree, waxman
 from topos.loaders import from_json, to_json
-from topos.model import Node, Topology
 
 _seeds = st.integers(0, 2**64)
 _waxman = st.builds(

@@ -15,8 +15,8 @@ from captures.accounting.run_tables import cost_graph
 from testbed.controller.trees import LAYERS
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
+from topos import Node
 from topos.build import LinkSpec, build
-from topos.model import Node
 
 #: Links 0-1, 1-2, 2-3 of cost 10 and 0-3 of cost 15.
 _CLOSED = build(

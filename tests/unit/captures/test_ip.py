@@ -12,7 +12,7 @@ from captures.rundir.capture_list import CapturedFile, host_identity, link_ident
 from captures.rundir.layout import RunLayout
 from router.wire.header import HOST_PORT, node_address
 from tests.support.run_folder import pcap_bytes
-from topos.model import Link
+from topos import Link
 
 LINK = Link(0, 0, 1, 1, 1)
 _GATEWAY = bytes.fromhex("02c900000001")

@@ -6,7 +6,7 @@ from captures.accounting.traffic import captured_only, processed_by_counters
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
-from topos.model import Link
+from topos import Link
 
 LINKS = [Link(0, 0, 1, 1, 1, False), Link(1, 1, 2, 2, 1, False)]
 ROUTERS = {node: {"frames_sent": {"MSG": node}} for node in range(3)}

@@ -21,7 +21,7 @@ from captures.accounting.reconcile import (
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
-from topos.model import Link
+from topos import Link
 
 #: Of a pcap file; a record of 60 bytes.
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)

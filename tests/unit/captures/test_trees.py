@@ -13,7 +13,7 @@ from router.wire.frames import BroadcastTable, Frame, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from tests.support.run_folder import pcap_bytes
 from tests.support.tree_entries import TreeEntry, table_of
-from topos.model import Link
+from topos import Link
 
 TABLE = table_of(
     ((1, 11), (2, 12)),

@@ -22,8 +22,8 @@ from testbed.experiments.workload.script import write_script
 from testbed.support.errors import InputError
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
+from topos import Node
 from topos.build import LinkSpec, build
-from topos.model import Node
 
 _FILE = """\
 // as the simulator writes it

@@ -9,8 +9,8 @@ import pytest
 from testbed.experiments.config.load import ExperimentError, load_experiment
 from testbed.experiments.config.topology import parse_topology_argument, parse_value
 from testbed.support.errors import InputError
+from topos import Topology
 from topos.generators import grid, ring, tree, waxman
-from topos.model import Topology
 
 _TEXT = """\
 seed = 2

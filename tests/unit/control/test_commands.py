@@ -20,8 +20,8 @@ from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
 from tests.support.polling import TIMEOUT
+from topos import Link
 from topos.generators import ring
-from topos.model import Link
 
 
 class Changes:

@@ -8,8 +8,8 @@ from router.wire.header import HOST_PORT, node_address
 from testbed.controller.rules import SentRules, ip_rules
 from testbed.controller.trees import hops_on_trees, spt_trees
 from testbed.support.names import ip_address
+from topos import Topology
 from topos.generators import ring, waxman
-from topos.model import Topology
 
 
 def test_hosts_have_addresses_of_their_own() -> None:

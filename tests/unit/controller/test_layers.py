@@ -12,7 +12,7 @@ from testbed.controller.trees import LAYERS, Forest, spanning_trees
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from tests.support.simulated import simulated
-from topos.model import Topology
+from topos import Topology
 
 _FILE = 'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 4\n[broadcast]\nlayer = "dense"\n'
 _called: list[str] = []

@@ -38,7 +38,7 @@ from testbed.experiments.workload.model import Item, Workload
 from testbed.machine.probes import KernelFeatures
 from testbed.support.errors import InputError
 from tests.support.simulated import simulated
-from topos.model import Link, Topology
+from topos import Link, Topology
 
 #: A value for each key of an event, in TOML.
 VALUES = {

@@ -12,8 +12,8 @@ from testbed.evaluation.figures.floor import PerfectTables, perfect_tables
 from testbed.evaluation.figures.reproduction import FIGURES, Results
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.simulated import judged_run
+from topos import Node
 from topos.build import LinkSpec, build
-from topos.model import Node
 
 
 def test_a_message_goes_where_receivers_are() -> None:

@@ -13,7 +13,7 @@ from captures.rundir.layout import RunLayout
 from router.wire.header import node_address
 from testbed.emulation.network.calibration import MEASURES, Counted, Frames, Span, calibrations, read_counters
 from tests.support.capture_files import pcap
-from topos.model import PROPERTIES, TBF_BURST_BYTES, Link
+from topos import PROPERTIES, TBF_BURST_BYTES, Link
 
 LINK = Link(0, 0, 1, 1, 1)
 _NS = 1_000_000_000

@@ -13,7 +13,7 @@ from captures.rundir.layout import RunLayout
 from testbed.emulation.network.calibration import Span, calibrations, read_counters
 from testbed.emulation.network.shaping import changed_nft, changed_tc, nft_ruleset, tc_commands
 from testbed.machine.probes import KernelFeatures, kernel_features, missing_features
-from topos.model import TBF_BURST_BYTES, Link, Node, Topology
+from topos import TBF_BURST_BYTES, Link, Node, Topology
 
 ALL = KernelFeatures(netem=True, tbf=True, nft_egress=True)
 NO_NETEM = KernelFeatures(netem=False, tbf=True, nft_egress=True)

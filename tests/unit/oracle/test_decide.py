@@ -20,7 +20,7 @@ from testbed.results.oracle.connectivity import (
 )
 from testbed.results.oracle.decide import judge, write_oracle
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
-from topos.model import Link, Node, Topology
+from topos import Link, Node, Topology
 
 S = 1_000_000_000
 BELOW_TEN = [[["a", "integer", "<", 10]]]

@@ -21,9 +21,9 @@ from testbed.results.report.figures import broken, curve, frames_over_time, util
 from testbed.results.report.layout import apart
 from testbed.results.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.results.report.topology_figure import topology
+from topos import Node, Topology
 from topos.build import LinkSpec, build
 from topos.generators import waxman
-from topos.model import Node, Topology
 
 
 def test_a_line_ends_before_a_silence_and_begins_behind_it() -> None:

@@ -36,8 +36,8 @@ from testbed.results.report.topology_figure import topology as topology_figure
 from testbed.terminal import numbers
 from testbed.terminal.summary import print_summary
 from tests.support.browser import contrasts, needs_chromium, shown
+from topos import Link, Node
 from topos.build import LinkSpec, build
-from topos.model import Link, Node
 
 NODES = 20
 DURATION_S = 1800

@@ -21,7 +21,7 @@ from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, Agenda
 from testbed.sim.fabric import Fabric
 from testbed.sim.wires import HOP_NS
-from topos.model import Link, Node, Topology
+from topos import Link, Node, Topology
 
 _MS = 1_000_000
 

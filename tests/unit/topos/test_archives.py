@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from topos import Node, Topology, TopologyError
 from topos.build import LinkSpec, build
 from topos.loaders import load
-from topos.model import Node, Topology, TopologyError
 
 _GML = """graph [
   label "Zoo"

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from topos import Node, TopologyError
 from topos.build import LinkSpec, build
-from topos.model import Node, TopologyError
 
 
 def _nodes(count: int) -> list[Node]:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
+from topos import Topology, TopologyError
 from topos.generators import grid, line, ring, star, tree, waxman
 from topos.loaders import to_json
-from topos.model import Topology, TopologyError
 
 
 def _pairs(topology: Topology) -> set[tuple[int, int]]:

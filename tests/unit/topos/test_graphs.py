@@ -12,12 +12,11 @@ from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.events.event import SendMessage
 from testbed.experiments.events.network import LinkDown
+from topos import Node, TopologyError, graphs
 from topos import build as build_module
-from topos import graphs
 from topos.build import MAX_LINKS, MAX_NODES, LinkSpec, build
 from topos.graphs import from_networkx, read_graphml
 from topos.loaders import from_json, load, to_json
-from topos.model import Node, TopologyError
 
 _ZOO = """\
 <?xml version="1.0" encoding="utf-8"?>

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from topos import Node, TopologyError
 from topos.generators import waxman
 from topos.loaders import from_json, load, to_json
-from topos.model import Node, TopologyError
 
 _TOML = """\
 # a comment

@@ -14,9 +14,9 @@ import pytest
 from router.wire.header import HOST_PORT
 from tests.support.paths import ROOT
 from tests.support.system_switches import start_open_vswitch
+from topos import Topology
 from topos.generators import ring, tree, waxman
 from topos.loaders import load
-from topos.model import Topology
 
 _FILE = ROOT / "topos" / "mininet_topos.py"
 _SYSTEM_PYTHON = "/usr/bin/python3"

@@ -11,8 +11,8 @@ import pytest
 from router.options import option
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.topology import parse_topology_argument
+from topos import Topology
 from topos.generators import GENERATORS, register, ring
-from topos.model import Topology
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
+from topos import Topology, TopologyError
 from topos.loaders import to_json
-from topos.model import Topology, TopologyError
 from topos.scale_free import barabasi_albert, power_law
 
 

@@ -37,9 +37,9 @@ from tests.support.wire_tshark import (
     write_capture,
 )
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
+from topos import Node, Topology
 from topos.build import LinkSpec, build
 from topos.loaders import to_json
-from topos.model import Node, Topology
 
 pytestmark = needs_tshark
 

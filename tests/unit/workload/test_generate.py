@@ -18,7 +18,7 @@ from testbed.experiments.events.event import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from testbed.experiments.workload.generate import generate, match_distribution
 from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
-from topos.model import Link, Node, Topology
+from topos import Link, Node, Topology
 
 
 def experiment(
