@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from router.native.compiler import Compiler
+    from router.native import Compiler
 
 #: For fewer bytes, plain Python is faster than importing numba. Each byte counts about four times. A run of
 #: 41,000 frames (39 MB so counted) took 0.8 s in plain Python and 1.2 s compiled; 53,000 frames (70 MB) took
@@ -64,7 +64,7 @@ def compiler() -> Compiler:
 
     Imports numba.
     """
-    from router.native.compiler import Compiler
+    from router.native import Compiler
 
     return Compiler("captures", *_SOURCES)
 

@@ -15,8 +15,12 @@ from router.forwarding import layout
 from router.matching.compiled.layout import COMPILER as MATCHING
 from router.matching.compiled.layout import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
-from router.native.compiler import I64, Address, Compiler, Flag, Tuple
-from router.native.memory import (
+from router.native import (
+    I64,
+    Address,
+    Compiler,
+    Flag,
+    Tuple,
     byte_at,
     int_at,
     load_u8,
@@ -35,7 +39,7 @@ from router.wire.header import HEADER_LENGTH, HEADER_OFFSETS, node_address
 #: Matching is compiled into the data plane.
 COMPILER = Compiler(
     "forwarding",
-    "router.forwarding",
+    "router.forwarding.*",
     "router.wire.header",
     "router.recording.contents",
     "router.system",

@@ -27,8 +27,10 @@ from router.forwarding.deciding import (
     outputs,
     steps_spent,
 )
-from router.native.compiler import I64, Address, Flag
-from router.native.memory import (
+from router.native import (
+    I64,
+    Address,
+    Flag,
     byte_at,
     clock_gettime,
     ioctl,

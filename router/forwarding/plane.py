@@ -18,7 +18,7 @@ from router.forwarding import layout
 from router.forwarding.kernel import forward
 from router.forwarding.layout import CHILD_WIDTH, CLASS_WIDTH, EPOCH_WIDTH, FrameBuffers
 from router.matching.compiled.engine import CompiledMatcher
-from router.native.memory import address_of
+from router.native import address_of
 from router.protocol.broadcast import EpochTable
 from router.protocol.core.router import ForwardingState
 from router.protocol.counters import Counters

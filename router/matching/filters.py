@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from router.native.memory import address_of
+from router.native import address_of
 
 _Longs = npt.NDArray[np.int64]
 #: Memory of cached sets, in bytes; beyond it, the cache is cleared.

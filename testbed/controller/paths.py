@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from router.native.compiler import I64, Array, Compiler
+from router.native import I64, Array, Compiler
 
 _COMPILER = Compiler("trees", "testbed.controller.paths")
 kernel, callee = _COMPILER.kernel, _COMPILER.callee

@@ -59,7 +59,7 @@ def test_a_child_imports_nothing_of_the_working_folder(
         (
             ".numba_config.yaml",
             "disable_jit: 1",
-            "import router.native.compiler; from numba.core import config; print(config.DISABLE_JIT)",
+            "import router.native; from numba.core import config; print(config.DISABLE_JIT)",
             "0",
         ),
     ],

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.filters import WorkingMemory
-from router.native.compiler import Compiler
+from router.native import Compiler
 from router.predicates.encoded.model import check_bits
 
-COMPILER = Compiler("bloom", "router.matching.bloom")
+COMPILER = Compiler("bloom", "router.matching.bloom.*")
 kernel, callee = COMPILER.kernel, COMPILER.callee
 
 

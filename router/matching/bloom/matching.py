@@ -24,8 +24,19 @@ from router.matching.bloom.layout import (
     callee,
     kernel,
 )
-from router.native.compiler import I64, Address, Array, Flag
-from router.native.memory import byte_at, int_at, long_at, prefetch, put_byte, put_int, short_at
+from router.native import (
+    I64,
+    Address,
+    Array,
+    Flag,
+    byte_at,
+    int_at,
+    long_at,
+    prefetch,
+    put_byte,
+    put_int,
+    short_at,
+)
 
 
 @kernel

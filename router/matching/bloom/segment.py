@@ -28,8 +28,7 @@ from router.matching.bloom.layout import (
     callee,
     kernel,
 )
-from router.native.compiler import I64, Array, Tuple
-from router.native.memory import address_of, trailing_zeros, without_lowest
+from router.native import I64, Array, Tuple, address_of, trailing_zeros, without_lowest
 
 #: The number of rows that are compared with every message, at most.
 _POPULAR = 128

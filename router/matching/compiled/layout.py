@@ -19,14 +19,13 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from router.native.compiler import I64, Address, Compiler
-from router.native.memory import address_of, long_at
+from router.native import I64, Address, Compiler, address_of, long_at
 from router.predicates.model import Type
 
 #: The machine code contains constants of the model and of the wire format.
 COMPILER = Compiler(
     "matching",
-    "router.matching.compiled",
+    "router.matching.compiled.*",
     "router.predicates.model",
     "router.wire.format",
     "router.wire.message",

@@ -43,8 +43,7 @@ from router.matching.compiled.verifying import (
     verify,
     verify_hits,
 )
-from router.native.compiler import I64, Address, Array, Flag
-from router.native.memory import int_at, long_at, put_byte, put_long
+from router.native import I64, Address, Array, Flag, int_at, long_at, put_byte, put_long
 
 _UNITS, _OTHERS = int(Access.PRESENT_UNIT), int(Access.PRESENT)
 #: Columns of the row of a table: the search, the steps that a search may take, the number of segments, and

@@ -27,7 +27,7 @@ from router.matching.compiled.layout import (
     kernel,
     polynomial,
 )
-from router.native.compiler import I64, Address, Array, Tuple
+from router.native import I64, Address, Array, Tuple
 from router.predicates.model import Operator
 
 _EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])

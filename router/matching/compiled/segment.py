@@ -41,8 +41,7 @@ from router.matching.compiled.layout import (
     mixed,
 )
 from router.matching.compiled.normal import NormalTable
-from router.native.compiler import I64, Address, Array, Real, Tuple
-from router.native.memory import address_of
+from router.native import I64, Address, Array, Real, Tuple, address_of
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
 _UNEQUAL, _STARTS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUBSTRING)

@@ -23,7 +23,7 @@ from router.matching.compiled.layout import (
 from router.matching.compiled.normal import NormalTable, Texts, slots_of
 from router.matching.compiled.segment import Segment
 from router.matching.filters import WorkingMemory
-from router.native.compiler import I64, Address
+from router.native import I64, Address
 
 #: Number of ranges of postings that can wait for verification; further ranges are verified at once.
 _HITS = 4096

@@ -32,8 +32,7 @@ from router.matching.compiled.layout import (
     ending,
     mixed,
 )
-from router.native.compiler import I64, Address, Flag
-from router.native.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
+from router.native import I64, Address, Flag, byte_at, int_at, long_at, put_byte, put_int, put_long
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
 _UNEQUAL, _STARTS, _ENDS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)

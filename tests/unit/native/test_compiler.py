@@ -13,24 +13,24 @@ from pathlib import Path
 import pytest
 
 from captures.pcap.compiling import compiler as captures_compiler
+from router import native
 from router.matching.compiled.layout import COMPILER
-from router.native import compiler
-from router.native.compiler import Compiler
+from router.native import Compiler
 from tests.support.capture_files import pcap
 
 _MODULE = """
-from router.native.compiler import Compiler
+from router.native import Compiler
 from {package}.numbers import ADDEND
-COMPILER = Compiler("test", "{package}", "{package}.inner.other")
+COMPILER = Compiler("test", "{package}.*", "{package}.inner.other")
 
 @COMPILER.kernel
 def added(number):
     return number + ADDEND
 """
 _ASK = """
-from router.native import compiler
+from router import native
 from pathlib import Path
-compiler._rooms = lambda: iter([Path({room!r})])
+native._rooms = lambda: iter([Path({room!r})])
 from {package}.loops import COMPILER, added
 before = COMPILER.has_code
 print(added(1), int(before), sum(added.stats.cache_hits.values()))
@@ -40,7 +40,7 @@ print(added(1), int(before), sum(added.stats.cache_hits.values()))
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     room = tmp_path / "room"
-    monkeypatch.setattr(compiler, "_rooms", lambda: iter([room]))
+    monkeypatch.setattr(native, "_rooms", lambda: iter([room]))
     return room
 
 
@@ -53,7 +53,7 @@ def test_machine_code_is_kept_where_nobody_else_writes(
     open_to_all.chmod(mode)
     not_a_folder = tmp_path / "file"
     not_a_folder.touch()
-    monkeypatch.setattr(compiler, "_rooms", lambda: iter([not_a_folder, open_to_all, own]))
+    monkeypatch.setattr(native, "_rooms", lambda: iter([not_a_folder, open_to_all, own]))
     before = os.umask(0o002)
     try:
         assert Compiler("test").code_directory.parent == own
@@ -88,7 +88,7 @@ def _package(folder: Path, addend: int) -> str:
 def _ask(path: Path, package: str, room: Path) -> list[int]:
     """Returns a new process's result for 1, whether machine code existed before, and its number of cache
     hits."""
-    environment = {**os.environ, "PYTHONPATH": f"{path}:{Path(compiler.__file__).parents[2]}"}
+    environment = {**os.environ, "PYTHONPATH": f"{path}:{Path(native.__file__).parents[1]}"}
     program = _ASK.format(package=package, room=str(room))
     done = subprocess.run(
         [sys.executable, "-B", "-c", program], check=True, capture_output=True, text=True, env=environment
@@ -131,9 +131,9 @@ def test_what_compiled_modules_take_from_the_model_and_the_wire_format_is_a_sour
 
 def test_what_cannot_be_kept_is_removed_with_its_process(tmp_path: Path) -> None:
     program = (
-        "from router.native import compiler\n"
-        "compiler._rooms = lambda: iter(())\n"
-        "assert compiler.Compiler('test').code_directory.is_dir()"
+        "from router import native\n"
+        "native._rooms = lambda: iter(())\n"
+        "assert native.Compiler('test').code_directory.is_dir()"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert not list(tmp_path.iterdir())

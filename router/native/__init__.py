@@ -1,4 +1,0 @@
-"""Machine code from Python functions: compilation, storage, memory by address.
-
-Imports Numba.
-"""
