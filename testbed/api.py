@@ -37,7 +37,7 @@ from rich.console import Console
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery

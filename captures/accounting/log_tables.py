@@ -21,7 +21,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
 from captures.tables.catalogue import TABLES
-from router.predicates.model import Message, Value
+from router.predicates import Message, Value
 from router.predicates.printer import format_message, format_predicate
 
 _MESSAGE = [("source", pa.int64()), ("seq", pa.int64())]

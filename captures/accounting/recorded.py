@@ -11,7 +11,7 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES
 from captures.rundir.applications import AttentionEvent
 from captures.rundir.faults import killed_routers
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 

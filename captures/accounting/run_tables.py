@@ -20,7 +20,7 @@ from captures.rundir.applications import AttentionEvent
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.oracle import read_subscriptions
 from captures.tables.catalogue import TABLES
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.printer import format_message
 from router.wire.frames import BroadcastTable, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE, DecodeError

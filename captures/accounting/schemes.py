@@ -18,8 +18,8 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import as_table
 from captures.rundir.files import RunFolderError
 from captures.rundir.routing_tables import TableRow, by_predicate, read_routing_tables
-from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import Predicate
+from router.predicates import Predicate
+from router.predicates.encoded import BloomPredicate
 from router.wire import private
 from router.wire.predicate import encode_predicate
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.frames.columns import ATTRIBUTES, NUMBER, SCHEMA, TYPES, VALUE, VALUE_TYPES
-from router.predicates.model import Value
+from router.predicates import Value
 from router.predicates.printer import format_predicate
 from router.wire.bodies import BODIES
 from router.wire.format import DecodeReason, FrameType

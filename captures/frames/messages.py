@@ -21,7 +21,7 @@ import pyarrow as pa
 from captures.frames.columns import ATTRIBUTES, NUMBER, VALUE
 from captures.pcap.compiling import compiler
 from router.native import address_of, load_u8, load_u32, load_u64, put_byte
-from router.predicates.model import STRING_MAX_BYTES, Type
+from router.predicates import STRING_MAX_BYTES, Type
 from router.wire.format import Tlv
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 

@@ -20,7 +20,7 @@ from captures.frames.messages import BOOLEAN, STRING, Bytes, Int64s, Mask, is_te
 from captures.pcap.blocks import gather_bytes
 from captures.pcap.compiling import compiler
 from router.native import address_of, load_u8, load_u16, load_u32
-from router.predicates.model import SYMBOLS, Operator
+from router.predicates import SYMBOLS, Operator
 from router.predicates.printer import format_name, format_value
 from router.wire.format import Tlv
 from router.wire.tlv import TLV_HEADER_LENGTH, TYPES, decode_value

@@ -28,7 +28,7 @@ _SOURCES = (
     "captures.pcap.internet",
     "captures.pcap.links",
     "captures.pcap.walk",
-    "router.predicates.model",
+    "router.predicates",
     "router.predicates.printer",
     "router.wire.format",
     "router.wire.header",

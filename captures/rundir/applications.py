@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from captures.rundir.files import Follower, RunFile, RunFolderError, check, missing, parsed, read_lines
 from captures.rundir.inputs import is_private
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.records.applications import APPLICATION_EVENTS, ApplicationEvent

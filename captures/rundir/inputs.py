@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Value
+from router.predicates import Value
 from topos import Link, Node, Topology, TopologyError
 from topos.loaders import from_json, to_json
 

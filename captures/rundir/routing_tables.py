@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
 from captures.rundir.files import Document
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.records.json_file import to_json, written_whole
 from router.wire import private

@@ -20,12 +20,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from router.matching.engines import Matcher, factory
+from router.predicates import EVERYTHING, NOTHING, Filter, Message, Predicate, matches, matches_filter
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of
 from router.predicates.covering.numbering import FilterAlgebra, NumberedFilters
 from router.predicates.covering.pool import POOL
 from router.predicates.covering.widening import total_weight, weight_of, widen
-from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate, matches, matches_filter
 from router.predicates.parser import Most, parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.bodies import filters_in
@@ -50,7 +50,7 @@ def shown(value: object) -> str:
 class Content:
     """Messages and predicates of one form.
 
-    The base class is for predicates of `router.predicates.model`; a form with other classes of predicates and
+    The base class is for predicates of `router.predicates`; a form with other classes of predicates and
     messages overrides the types of bodies and frames, `message_of` and `selects`.
 
     Attributes:
@@ -70,7 +70,7 @@ class Content:
     advertisement_frame: ClassVar[FrameType] = FrameType.RA
     reply_frame: ClassVar[FrameType] = FrameType.UR
     #: Whether compiled code may read messages: they come in frames of type MSG as ATTRIBUTE TLVs, and match
-    #: as the classes of `router.predicates.model` do.
+    #: as the classes of `router.predicates` do.
     compiled: ClassVar[bool] = True
     #: Whether `widened` exists: over-simplification contradicts a content that keeps filters as they are.
     widens: ClassVar[bool] = True

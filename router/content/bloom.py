@@ -12,16 +12,16 @@ from typing import Any, ClassVar, cast
 from router.content.base import Content
 from router.matching.bloom.engine import BloomMatcher
 from router.matching.engines import Matcher
-from router.predicates.encoded.algebra import weight_of, widen, widened
-from router.predicates.encoded.model import (
+from router.predicates import Filter, Message, Predicate
+from router.predicates.encoded import (
     ENCODED_EVERYTHING,
     ENCODED_NOTHING,
     BloomFilter,
     BloomMessage,
     BloomPredicate,
 )
+from router.predicates.encoded.algebra import weight_of, widen, widened
 from router.predicates.encoded.pool import BloomPool
-from router.predicates.model import Filter, Message, Predicate
 from router.wire import private
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedPredicate, FrameType

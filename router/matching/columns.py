@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Constraint, Filter, Operator, Predicate, Type, Value
+from router.predicates import Constraint, Filter, Operator, Predicate, Type, Value
 
 _DOUBLE = struct.Struct("<d")
 _BITS = struct.Struct("<q")
@@ -27,8 +27,8 @@ class ConstraintColumns:
         interface: int32 [F], the interface of each filter, in ascending order.
         start: int64 [F + 1], filter f has the constraints start[f] to start[f + 1] - 1.
         name: int32 [C], index into `names`.
-        type: uint8 [C], `router.predicates.model.Type`.
-        operator: uint8 [C], `router.predicates.model.Operator`.
+        type: uint8 [C], `router.predicates.Type`.
+        operator: uint8 [C], `router.predicates.Operator`.
         value: int64 [C]; an integer itself, a boolean as 0 or 1, the bit pattern of a double, the index of a
             string in `strings`; 0 for the operator `any`.
         names: the distinct names, UTF-8.

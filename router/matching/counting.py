@@ -27,7 +27,7 @@ from typing import Any
 from zlib import crc32
 
 from router.matching.engines import Matcher
-from router.predicates.model import (
+from router.predicates import (
     STRING_ONLY,
     Constraint,
     Filter,

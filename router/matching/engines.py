@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from router.predicates.model import Filter, Message, Predicate, matches
+from router.predicates import Filter, Message, Predicate, matches
 from router.registry import Registry
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Matcher(ABC):
     """A table of predicates by interface, and the interfaces whose predicate a message matches.
 
-    Every engine gives the answers that `router.predicates.model` defines.
+    Every engine gives the answers that `router.predicates` defines.
     """
 
     @abstractmethod

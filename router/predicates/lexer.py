@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from router.predicates.model import INTEGER_MAX, INTEGER_MIN, STRING_MAX_BYTES, Operator, Value
+from router.predicates import INTEGER_MAX, INTEGER_MIN, STRING_MAX_BYTES, Operator, Value
 
 
 class ParseError(ValueError):

@@ -24,15 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from router.predicates.lexer import (
-    COMPARISONS,
-    KEYWORDS,
-    ParseError,
-    Token,
-    TokenKind,
-    tokens_of,
-)
-from router.predicates.model import (
+from router.predicates import (
     NOTHING,
     Constraint,
     Filter,
@@ -42,6 +34,14 @@ from router.predicates.model import (
     Type,
     Value,
     type_of,
+)
+from router.predicates.lexer import (
+    COMPARISONS,
+    KEYWORDS,
+    ParseError,
+    Token,
+    TokenKind,
+    tokens_of,
 )
 
 __all__ = ["LazyTokens", "Most", "ParseError", "Parser", "parse_message", "parse_predicate"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from router.predicates import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.predicates.lexer import KEYWORDS, NAME_PATTERN
-from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 #: Code points below which the way a character is written is kept.

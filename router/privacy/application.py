@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from router.predicates.encoded.model import Suite
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates import NOTHING, Message, Predicate
+from router.predicates.encoded import Suite
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.privacy.member import Discard, Member

@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from router.predicates.encoded import Suite
 from router.predicates.encoded.encodings import (
     AFFIX_MAX,
     DEFAULT_ENCODING,
@@ -34,7 +35,6 @@ from router.predicates.encoded.encodings import (
     Encoding,
     Ranges,
 )
-from router.predicates.encoded.model import Suite
 from router.records.forms import parse
 from router.records.json_file import to_json
 

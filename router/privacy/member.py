@@ -24,10 +24,10 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from router.predicates import NOTHING, Message, Predicate, matches
+from router.predicates.encoded import BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded.algebra import union
 from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
-from router.predicates.encoded.model import BloomMessage, BloomPredicate, Suite
-from router.predicates.model import NOTHING, Message, Predicate, matches
 from router.privacy.keys import SECRET_BYTES, Key, KeyRing
 from router.wire.authentication import advanced
 from router.wire.header import DecodeError

@@ -12,8 +12,8 @@ import random
 from collections.abc import Iterator
 from typing import Protocol
 
+from router.predicates import Predicate
 from router.predicates.covering.bitset import Bits
-from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part, earlier
 from router.protocol.counters import Drop

@@ -19,8 +19,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 from router.content.base import MOST_ATTRIBUTES, Content
+from router.predicates import Predicate
 from router.predicates.covering.widening import MERGED_MAX
-from router.predicates.model import Predicate
 from router.protocol.options import RouterOptions
 from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame
 from router.wire.header import DecodeError

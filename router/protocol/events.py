@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.wire.frames import Frame, value
 
 

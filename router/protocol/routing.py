@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
 from router.content.base import Content
 from router.matching.engines import Matcher
+from router.predicates import Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
-from router.predicates.model import Message, Predicate
 from router.wire.frames import EncodedMessage
 from router.wire.header import LOCAL_INTERFACE
 

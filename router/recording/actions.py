@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import lru_cache
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.printer import format_message
 from router.protocol.events import (
     Accepted,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import struct
 
-from router.predicates.encoded.model import BloomMessage, BloomPredicate
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
+from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 from router.records.json_file import to_json
 from router.wire import private

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
 from router.protocol.events import (
     ApplicationGone,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from router.predicates.model import Value
+from router.predicates import Value
 from router.predicates.parser import parse_message
 from router.records.forms import NodeNumber, TimeNs, forms_by_event
 from router.records.json_file import RecordFile

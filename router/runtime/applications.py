@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from router.content.base import Content, shown
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.events import (
     Action,
     ApplicationGone,

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Self
 
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.runtime import commands
 from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, P, RoundOver, T, as_method
 from router.runtime.commands import Command

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from router.predicates.model import Predicate, Value
+from router.predicates import Predicate, Value
 from router.records.json_file import json_line
 from router.runtime import commands
 from router.runtime.commands import Command

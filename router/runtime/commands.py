@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.runtime.client import Client, Delivery
 
 

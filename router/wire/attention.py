@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.predicates.model import Filter, Predicate
+from router.predicates import Filter, Predicate
 from router.wire.format import DecodeReason, FrameType, PublicationFlags, SubscriptionFlags, Tlv
 from router.wire.frames import Publication, Subscription
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of

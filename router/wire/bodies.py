@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from router.predicates.encoded.model import BloomMessage, BloomPredicate
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
+from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.wire import private
 from router.wire.attention import (
     MAX_PUBLICATION_BYTES,

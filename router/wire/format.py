@@ -8,7 +8,7 @@ NumPy record of the captures (`captures.frames.decoder`), the numbers in compile
 Wireshark dissector and the tables of docs/reference/wire-format.md (`python -m router.wire.generate` writes
 both).
 
-The sentences are Markdown. Types and operators of values are the model's (`router.predicates.model`).
+The sentences are Markdown. Types and operators of values are the model's (`router.predicates`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag, StrEnum
 
+from router.predicates import SYMBOLS, Operator, Type
 from router.predicates.encoded.encodings import ENCODINGS
-from router.predicates.model import SYMBOLS, Operator, Type
 
 VERSION = 1
 #: Greatest `total_length`, so that the memory of a receiver has a bound: 16 MiB.

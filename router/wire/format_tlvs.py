@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
-from router.predicates.model import Operator, Type
+from router.predicates import Operator, Type
+from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.wire.format import BITS, MAX_DESTINATIONS, NAMES, Field, Layout, Names, Record, Tlv, TlvFormat
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.wire.format import Flags, FrameType, PublicationFlags, SubscriptionFlags
 from router.wire.tree_classes import CLASS_DTYPE, TreeClass, TreeClasses
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 
-from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
-from router.predicates.model import STRING_MAX_BYTES, STRING_ONLY, SYMBOLS, Operator, Type
+from router.predicates import STRING_MAX_BYTES, STRING_ONLY, SYMBOLS, Operator, Type
+from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.wire.format import (
     BITS,
     CONFIRMED,

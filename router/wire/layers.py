@@ -31,7 +31,7 @@ from scapy.fields import (
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Padding, Raw, bind_layers
 
-from router.predicates.model import Operator, Type, Value
+from router.predicates import Operator, Type, Value
 from router.wire import format
 from router.wire.authentication import HEAD as TRAILER_HEAD
 from router.wire.authentication import trailer_length

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Message, Type
+from router.predicates import Message, Type
 from router.wire.format import MAX_DESTINATIONS, DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage, EncodedMessage
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of

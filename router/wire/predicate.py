@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.predicates.model import (
+from router.predicates import (
     STRING_ONLY,
     SYMBOLS,
     Constraint,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
+from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from math import isfinite
 
-from router.predicates.model import STRING_MAX_BYTES, Type, Value
+from router.predicates import STRING_MAX_BYTES, Type, Value
 from router.wire.format import DecodeReason, FrameType, Occurs, Tlv
 from router.wire.format_frames import FRAMES
 from router.wire.header import EXPECTED_TYPES, FRAME_FORMATS, SIZES, TLV_FORMATS, DecodeError, struct_of

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
 from router.privacy.keys import KeyFile, KeyFileError, read_keys

@@ -12,8 +12,8 @@ from typing import TextIO
 from rich.console import Console
 
 from router.matching.engines import COMPILED, DEFAULT, ENGINES
+from router.predicates import SYMBOLS, Operator
 from router.predicates.lexer import COMPARISONS
-from router.predicates.model import SYMBOLS, Operator
 from testbed.cli.arguments import add_experiment, load
 from testbed.experiments.siena_ff.files import write_driver, write_json
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from router.content.base import Content
-from router.predicates.encoded.model import BloomMessage
-from router.predicates.model import Message, Value
+from router.predicates import Message, Value
+from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
 from router.privacy.member import Member
 from router.protocol.events import (

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Filter
+from router.predicates import Filter
 from router.protocol.core.layers import Verifier, make_router
 from router.protocol.events import (
     Accepted,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import TypeVar
 
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.covering.widening import MERGED_MAX, weight_of, widen
+from router.predicates.encoded import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded import algebra as bloom_budget
-from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
 from router.protocol.options import RouterOptions
 from router.runtime.lines import REQUEST_LIMIT

@@ -40,8 +40,8 @@ from typing import Any
 
 from router.clock.meter import Meter
 from router.clock.page import ClockPage, Piece
-from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import Predicate
+from router.predicates import Predicate
+from router.predicates.encoded import BloomPredicate
 from router.predicates.printer import format_predicate
 from router.protocol.options import RouterOptions, content_of
 from router.runtime.process import RouterSpec

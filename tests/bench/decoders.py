@@ -24,8 +24,8 @@ from scapy.layers.l2 import Ether
 from captures.datasource.views import FRAMES, TRAFFIC, View
 from captures.frames.columns import COLUMNS, NUMBER, VALUE_TYPES
 from captures.frames.parts import FilePart
-from router.predicates.encoded.model import BloomMessage
-from router.predicates.model import Message, Predicate, type_of
+from router.predicates import Message, Predicate, type_of
+from router.predicates.encoded import BloomMessage
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.format import STANDS_FOR

@@ -27,7 +27,7 @@ from typing import Any
 
 import psutil
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.records.json_file import write_json
 from router.runtime.client import Client

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.codec import encode
 from router.wire.frames import Body, Frame, FrameType, SenderRequest
 from router.wire.header import node_address

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from router.predicates.model import EVERYTHING, Message
+from router.predicates import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.runtime import process
 from router.runtime.commands import send_message

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from router.matching.columns import to_predicates
 from router.matching.counting import excluding
-from router.predicates.model import type_of
+from router.predicates import type_of
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.results.report.style import CURVE_COLOURS, GREY, set_logarithmic_ticks, styled
 from tests.bench.match_measure import measure

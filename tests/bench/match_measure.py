@@ -12,7 +12,7 @@ from typing import Any
 
 from router.matching.columns import ConstraintColumns
 from router.matching.engines import factory
-from router.predicates.model import Message
+from router.predicates import Message
 from router.wire.message import encode_message
 from testbed.support.usage import resident_bytes
 

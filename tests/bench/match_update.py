@@ -10,7 +10,7 @@ from random import Random
 
 from router.matching.columns import ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
-from router.predicates.model import Filter, Predicate
+from router.predicates import Filter, Predicate
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from router.clock.clock import FixedClock
 from router.forwarding.layout import FrameBuffers
 from router.matching.engines import factory
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.layers import make_router
 from router.protocol.core.router import Router

@@ -18,7 +18,7 @@ import pytest
 
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
-from router.predicates.model import EVERYTHING, Message
+from router.predicates import EVERYTHING, Message
 from router.privacy.keys import read_keys
 from router.runtime.client import Client
 from router.security.guard import make_guard

@@ -47,7 +47,7 @@ def intake() -> Run:
 
 def core() -> Run:
     """Frames of neighbours and requests of applications, in any order, at any time, in several schemes."""
-    from router.predicates.model import EVERYTHING, NOTHING, Message
+    from router.predicates import EVERYTHING, NOTHING, Message
     from router.protocol.events import (
         ApplicationGone,
         ControllerFrame,
@@ -136,8 +136,7 @@ def core() -> Run:
 
 def algebra() -> Run:
     """Unions, covering and canonical forms, held against the meaning of predicates on many messages."""
-    from router.predicates.covering.algebra import covers, disjoin, simplify
-    from router.predicates.model import (
+    from router.predicates import (
         STRING_ONLY,
         Constraint,
         Filter,
@@ -148,6 +147,7 @@ def algebra() -> Run:
         Value,
         matches,
     )
+    from router.predicates.covering.algebra import covers, disjoin, simplify
 
     strings = ("", "a", "b", "ab", "ba", "aab", "abab")
     values: dict[Type, tuple[Value, ...]] = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from router.content.base import Plain
 from router.matching.engines import factory
-from router.predicates.model import NOTHING, Predicate
+from router.predicates import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable

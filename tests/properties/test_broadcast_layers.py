@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.options import RouterOptions
 from testbed.controller.trees import LAYERS
 from tests.support.network_cases import (

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import networkx as nx
 
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate
+from router.predicates import Constraint, Filter, Message, Operator, Predicate
 from router.protocol.options import RouterOptions
 from router.wire.frames import FrameType
 from tests.support.protocol_network import Graph, Network, integer, random_graph

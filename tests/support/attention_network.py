@@ -14,7 +14,7 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from router.predicates.model import Message, matches
+from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Event, Send
 from router.protocol.options import RouterOptions

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from router.predicates.encoded.model import BloomMessage, BloomPredicate, Suite
-from router.predicates.model import Constraint, Message, Predicate, type_of
+from router.predicates import Constraint, Message, Predicate, type_of
+from router.predicates.encoded import BloomMessage, BloomPredicate, Suite
 from router.wire import layers
 from router.wire.format import Flags, FrameType, Tlv
 from router.wire.frames import (

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
-from router.predicates.encoded.encodings import ENCODINGS
-from router.predicates.encoded.model import BloomPredicate, Suite
-from router.predicates.model import (
+from router.predicates import (
     INTEGER_MAX,
     INTEGER_MIN,
     Constraint,
@@ -17,6 +14,9 @@ from router.predicates.model import (
     Type,
     Value,
 )
+from router.predicates.encoded import BloomPredicate, Suite
+from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
+from router.predicates.encoded.encodings import ENCODINGS
 from tests.support.predicate_worlds import constraints_of
 
 KEY = bytes(range(32))

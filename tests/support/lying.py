@@ -9,7 +9,7 @@ from itertools import permutations
 
 import networkx as nx
 
-from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
+from router.predicates import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
+from router.predicates import EVERYTHING, NOTHING, Message, Operator, Predicate, matches
 from router.predicates.covering.algebra import disjoin
-from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate, matches
 from router.protocol.options import RouterOptions
 from router.wire.frames import FrameType
 from tests.support.protocol_network import Network, integer, one, random_graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from router.predicates.model import Message, Value
+from router.predicates import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Layer, Router
 from router.protocol.events import (

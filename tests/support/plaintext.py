@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Value
+from router.predicates import Value
 from router.predicates.parser import parse_predicate
 
 #: Shorter texts, and numbers with fewer bytes that are not 0, are in random bytes by chance.

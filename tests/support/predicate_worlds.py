@@ -10,8 +10,8 @@ from itertools import product
 
 from hypothesis import strategies as st
 
+from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.predicates.covering.algebra import covers
-from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 BOUNDS: dict[Type, list[Value]] = {
     Type.STRING: ["", "a", "b", "ab", "ba", "aa", "aba", "a\0"],

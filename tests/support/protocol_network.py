@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer, Router
 from router.protocol.events import (

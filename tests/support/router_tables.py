@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from router.predicates.model import NOTHING, Predicate
+from router.predicates import NOTHING, Predicate
 from router.protocol.core.router import Router
 from router.protocol.schemes.base import Row
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from router.predicates import NOTHING, Predicate
 from router.predicates.covering.algebra import PredicateBuilder, covers
-from router.predicates.model import NOTHING, Predicate
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
 from topos import Topology

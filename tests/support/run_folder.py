@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Hello, SenderRequest
 from router.wire.header import (

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
-from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.encoded import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.wire.frames import (
     CLASS_DTYPE,
     Ack,

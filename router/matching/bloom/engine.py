@@ -12,8 +12,8 @@ from router.matching.bloom.matching import match
 from router.matching.bloom.segment import Segment
 from router.matching.engines import Matcher
 from router.matching.filters import FilterTable
-from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
-from router.predicates.model import Filter, Message, Predicate
+from router.predicates import Filter, Message, Predicate
+from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 
 _NONE: frozenset[int] = frozenset()
 

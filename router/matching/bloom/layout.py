@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from router.matching.filters import WorkingMemory
 from router.native import Compiler
-from router.predicates.encoded.model import check_bits
+from router.predicates.encoded import check_bits
 
 COMPILER = Compiler("bloom", "router.matching.bloom.*")
 kernel, callee = COMPILER.kernel, COMPILER.callee

@@ -31,7 +31,7 @@ from router.matching.compiled.layout import (
 )
 from router.matching.compiled.normal import key_of_double
 from router.native import I64, Address, Flag, byte_at, long_at, put_long
-from router.predicates.model import STRING_MAX_BYTES
+from router.predicates import STRING_MAX_BYTES
 from router.wire.format import Tlv
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 

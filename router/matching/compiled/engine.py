@@ -14,7 +14,7 @@ from router.matching.compiled.segment import Segment
 from router.matching.compiled.segments import MessageMemory, merged_table, working_memory
 from router.matching.engines import Matcher
 from router.matching.filters import FilterTable
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
 
 _NONE: frozenset[int] = frozenset()

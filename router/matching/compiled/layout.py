@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from router.native import I64, Address, Compiler, address_of, long_at
-from router.predicates.model import Type
+from router.predicates import Type
 
 #: The machine code contains constants of the model and of the wire format.
 COMPILER = Compiler(
     "matching",
     "router.matching.compiled.*",
-    "router.predicates.model",
+    "router.predicates",
     "router.wire.format",
     "router.wire.message",
     "router.wire.tlv",

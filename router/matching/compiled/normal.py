@@ -28,7 +28,7 @@ from router.matching.compiled.layout import (
     polynomial,
 )
 from router.native import I64, Address, Array, Tuple
-from router.predicates.model import Operator
+from router.predicates import Operator
 
 _EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])
 _PREFIX, _SUFFIX, _SUBSTRING, _ANY = (int(o) for o in list(Operator)[6:])

@@ -19,10 +19,10 @@ sorted. Two simplified predicates that consist of the same filters are therefore
 
 from __future__ import annotations
 
+from router.predicates import NOTHING, Message, Predicate
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.numbering import FilterAlgebra
 from router.predicates.covering.pool import POOL
-from router.predicates.model import NOTHING, Message, Predicate
 
 
 class PredicateBuilder:

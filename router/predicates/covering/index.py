@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from router.predicates import Filter, Message, Type, Value, type_of
 from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex
 from router.predicates.covering.values import ValueSet, key_of, next_key, previous_key
-from router.predicates.model import Filter, Message, Type, Value, type_of
 
 _NO_FILTER = Filter()
 

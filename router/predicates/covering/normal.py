@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from struct import Struct
 
+from router.predicates import Constraint, Filter, Type
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.values import (
     ValueSet,
@@ -16,7 +17,6 @@ from router.predicates.covering.values import (
     tidy,
     value_set,
 )
-from router.predicates.model import Constraint, Filter, Type
 
 #: Name and type. Attributes of one name and two types are unrelated.
 Attribute = tuple[str, Type]

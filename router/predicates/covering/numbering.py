@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
+from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.model import Filter, Message, Predicate
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from router.predicates import Message, Predicate
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.index import FilterIndex
@@ -22,7 +23,6 @@ from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.numbering import FilterAlgebra, store
 from router.predicates.covering.relations import Relations, covered_jointly
 from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
-from router.predicates.model import Message, Predicate
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 1024

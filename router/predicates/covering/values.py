@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from router.predicates import INTEGER_MAX, INTEGER_MIN, Constraint, Operator, Type, Value
 from router.predicates.covering import intervals as iv
 from router.predicates.covering.intervals import TOP, Intervals, Key, Parts, after_cone, take_apart
-from router.predicates.model import INTEGER_MAX, INTEGER_MIN, Constraint, Operator, Type, Value
 
 _DOUBLE_TOP = struct.unpack(">q", struct.pack(">d", 1.7976931348623157e308))[0]
 _DOMAINS: dict[Type, tuple[Key, Key]] = {

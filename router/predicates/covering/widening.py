@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from router.predicates import EVERYTHING, Constraint, Filter, Operator, Predicate
 from router.predicates.covering.algebra import simplify
 from router.predicates.covering.normal import Attribute, NormalFilter, merge, normalise
 from router.predicates.covering.pool import POOL
 from router.predicates.covering.values import ValueSet, common_patterns, pattern_length, whole_domain
-from router.predicates.model import EVERYTHING, Constraint, Filter, Operator, Predicate
 
 #: Bytes of names and strings that count as one constraint.
 _BYTES = 160

@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from router.predicates import Filter, Message, Predicate
+from router.predicates.encoded import HASHES_MAX, BloomFilter, BloomPredicate, Suite
 from router.predicates.encoded.algebra import minimal
 from router.predicates.encoded.encodings import Encoding
-from router.predicates.encoded.model import HASHES_MAX, BloomFilter, BloomPredicate, Suite
-from router.predicates.model import Filter, Message, Predicate
 
 _PERSON = b"cbcb-bloom"
 _WORDS = struct.Struct(f"<{HASHES_MAX}I")

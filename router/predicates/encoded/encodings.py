@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import ClassVar
 
-from router.predicates.model import (
+from router.predicates import (
     INTEGER_MAX,
     INTEGER_MIN,
     Constraint,

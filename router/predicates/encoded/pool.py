@@ -15,9 +15,10 @@ from operator import or_
 from struct import Struct
 from typing import cast
 
+from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.numbering import NumberedFilters, store
-from router.predicates.encoded.model import (
+from router.predicates.encoded import (
     ANY_FILTER,
     ANY_SUITE,
     BloomFilter,
@@ -25,7 +26,6 @@ from router.predicates.encoded.model import (
     BloomPredicate,
     Suite,
 )
-from router.predicates.model import Filter, Message, Predicate
 
 #: In a suite of so many times as many bits as there are filters, these are compared one by one.
 _ONE_BY_ONE = 8

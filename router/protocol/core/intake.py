@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.protocol.bounds import Bounds
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part

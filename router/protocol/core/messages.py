@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from router.content.base import MOST_ATTRIBUTES
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.bounds import MOST_BYTES, Recent, is_too_large
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part

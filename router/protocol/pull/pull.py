@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Collection, Iterable
 
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, MessageCounts, Part, earlier
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send

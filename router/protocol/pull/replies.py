@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop

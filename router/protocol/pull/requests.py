@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop

@@ -14,8 +14,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import Filter, Predicate
+from router.predicates import Filter, Predicate
+from router.predicates.encoded import BloomPredicate
 from router.predicates.printer import format_predicate
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context, Part

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from router.predicates import Predicate
 from router.predicates.covering.bitset import Bits, numbers_in
-from router.predicates.model import Predicate
 from router.protocol.broadcast import EpochTable
 from router.protocol.context import Context
 from router.protocol.routing import RoutingTable

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import Predicate
 from router.protocol.advertising import Advertising
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part

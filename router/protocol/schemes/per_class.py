@@ -40,9 +40,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
+from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, numbers_in
-from router.predicates.model import Filter, Message, Predicate
 from router.protocol.advertising import CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.protocol.advertising import Advertising, CoveringFilter, SubtreeFilter
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context, Part

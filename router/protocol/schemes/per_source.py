@@ -20,9 +20,9 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import numbers_in
-from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.events import Action

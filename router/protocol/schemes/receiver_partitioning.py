@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.events import Action, Send

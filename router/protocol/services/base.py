@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from router.content.base import Content, shown
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.context import Context, Part
 from router.protocol.events import Action, ApplicationGone, Event
 from router.protocol.routing import RoutingTable

@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Any
 
 from router.content.base import Content, shown
+from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.context import Context
 from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate

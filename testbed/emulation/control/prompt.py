@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
 from router.runtime.client import Client, ClientError

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from router.predicates.model import Message, matches
+from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS

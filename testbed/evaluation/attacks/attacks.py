@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.encoded.model import Suite
+from router.predicates.encoded import Suite
 from testbed.evaluation.attacks.model import Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
 
 

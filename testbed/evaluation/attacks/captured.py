@@ -14,10 +14,10 @@ from pathlib import Path
 from captures.pcap.reader import PcapReader
 from captures.rundir.inputs import read_workload
 from captures.rundir.layout import RunLayout
+from router.predicates import Filter, Message
+from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded.encoder import StringHash
 from router.predicates.encoded.encodings import Encoding
-from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
-from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import Key, KeyFileError, KeyRing, read_keys
 from router.privacy.member import Opener, OpenError, derived

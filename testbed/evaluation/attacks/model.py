@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from router.matching.columns import to_predicates
+from router.predicates import Filter, Message
+from router.predicates.encoded import Suite
 from router.predicates.encoded.encoder import Encoder, Hardening, StringHash
 from router.predicates.encoded.encodings import Encoding
-from router.predicates.encoded.model import Suite
-from router.predicates.model import Filter, Message
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
+from router.predicates import Filter, Predicate, Type
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
-from router.predicates.model import Filter, Predicate, Type
 from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.figures.alpha_constraints import (
     CODES,

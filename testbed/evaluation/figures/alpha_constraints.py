@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from router.predicates.model import Constraint, Filter, Type
+from router.predicates import Constraint, Filter, Type
 from router.wire.predicate import encode_filter
 from testbed.experiments.siena_ff.generate import INTEGER_OPERATORS, STRING_OPERATORS, dictionary
 

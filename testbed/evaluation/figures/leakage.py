@@ -145,9 +145,9 @@ def _anchor(case: Case, name: str) -> str:
 
 def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns the share that each attack identifies after all messages, its baseline, and its curve."""
+    from router.predicates.encoded import Suite
     from router.predicates.encoded.encoder import Hardening
     from router.predicates.encoded.encodings import ENCODINGS
-    from router.predicates.encoded.model import Suite
     from testbed.evaluation.attacks.model import draw_traffic, encoded, public_knowledge, zipf_workload
 
     encoding = ENCODINGS[facts["encoding"]]()

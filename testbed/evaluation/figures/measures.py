@@ -12,7 +12,7 @@ import pyarrow as pa
 from captures.accounting.direct import Direct
 from captures.accounting.texts import WINDOW_S, experiment_seconds
 from captures.rundir.routing_tables import predicate_of, read_routing_tables
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.predicates.parser import parse_message
 from router.wire.message import encode_message
 from testbed.controller.trees import LAYERS, Forest, hops_on_trees

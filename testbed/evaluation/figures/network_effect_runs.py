@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns, to_predicates
 from router.matching.engines import COMPILED, Matcher, factory
-from router.predicates.model import Filter, Message, Predicate
+from router.predicates import Filter, Message, Predicate
 from testbed.controller.trees import Tree, spt_trees
 from testbed.evaluation.figures.alpha_conjunctions import Conjunctions, kept
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table

@@ -100,10 +100,10 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     import numpy as np
 
     from router.matching.bloom.layout import rows_of
+    from router.predicates import matches_filter
+    from router.predicates.encoded import Suite
     from router.predicates.encoded.encoder import Encoder
     from router.predicates.encoded.encodings import ENCODINGS
-    from router.predicates.encoded.model import Suite
-    from router.predicates.model import matches_filter
     from testbed.experiments.config.model import WorkloadOptions
     from testbed.experiments.drawing.drawing import draw_message, draw_predicate
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from captures.accounting.schemes import Size, size_of
 from captures.rundir.routing_tables import TableRow, predicate_of
 from router.matching.engines import Matcher, factory
+from router.predicates import NOTHING, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL
-from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import Forest, Tree
 from testbed.evaluation.figures.network_effect_runs import best_us

@@ -22,8 +22,8 @@ import math
 import re
 from typing import Any
 
+from router.predicates import Message, Predicate
 from router.predicates.lexer import ParseError, Token, TokenKind
-from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate
 from testbed.experiments.siena_ff.notation import BLANK, FLAGS, DriverParser
 

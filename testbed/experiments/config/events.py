@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from router.options import Option, options_of
-from router.predicates.model import Message
+from router.predicates import Message
 from testbed.experiments.config.schema import Problems, read_fields
 from testbed.experiments.events.event import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS

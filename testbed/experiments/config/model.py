@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 
 from router.matching.engines import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Option, Unit, option, options_of, setting
+from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
-from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import (
     CONTENTS,

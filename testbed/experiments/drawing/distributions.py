@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Generic, TypeVar
 
+from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.predicates.lexer import COMPARISONS
-from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from testbed.experiments.drawing.drawing import Sizes
 from testbed.support.errors import InputError
 

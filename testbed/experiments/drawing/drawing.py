@@ -16,8 +16,8 @@ from itertools import accumulate
 from random import Random
 from typing import Protocol
 
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.predicates.lexer import COMPARISONS
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 #: Letters of types.
 _TYPES = {"s": Type.STRING, "i": Type.INTEGER, "d": Type.DOUBLE, "b": Type.BOOLEAN}

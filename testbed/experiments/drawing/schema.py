@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from router.options import Option
-from router.predicates.model import (
+from router.predicates import (
     STRING_MAX_BYTES,
     Constraint,
     Filter,

@@ -17,7 +17,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from topos import Topology
 
 if TYPE_CHECKING:
-    from router.predicates.model import Value
+    from router.predicates import Value
 
 #: A key, and the problem with its value.
 Problem = tuple[str, str]

@@ -13,7 +13,7 @@ from itertools import starmap
 from typing import TextIO
 
 from router.matching.columns import ConstraintColumns, number_value
-from router.predicates.model import SYMBOLS, Message, Operator, Type
+from router.predicates import SYMBOLS, Message, Operator, Type
 from testbed.experiments.siena_ff.notation import driver_name, driver_value
 
 #: Number of filters, or messages, in a batch.

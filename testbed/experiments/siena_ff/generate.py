@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
+from router.predicates import INTEGER_MAX, STRING_ONLY, Message, Operator, Type, Value
 from router.predicates.lexer import KEYWORDS
-from router.predicates.model import INTEGER_MAX, STRING_ONLY, Message, Operator, Type, Value
 from testbed.support.errors import InputError
 
 CONSTRAINTS_MAX = 5_000_000

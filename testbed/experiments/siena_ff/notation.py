@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from router.predicates import Value
 from router.predicates.lexer import COMPARISONS, SYMBOL_KINDS, ParseError, Token, TokenKind
-from router.predicates.model import Value
 from router.predicates.parser import LazyTokens, Parser
 
 #: Words that are not attribute names unless they are quoted.

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import IO, NamedTuple
 
+from router.predicates import Constraint, Filter, Message, Operator, Type, Value, type_of
 from router.predicates.lexer import COMPARISONS, ParseError, TokenKind
-from router.predicates.model import Constraint, Filter, Message, Operator, Type, Value, type_of
 from router.predicates.parser import TYPE_NAMES
 from testbed.experiments.siena_ff.notation import (
     BLANK,

@@ -20,7 +20,7 @@ import numpy as np
 
 from router.matching.columns import ColumnsBuilder, to_predicates
 from router.matching.engines import Matcher, factory
-from router.predicates.model import Filter, Message, Predicate
+from router.predicates import Filter, Message, Predicate
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.reader import Reader, Statement
 from testbed.support.collection import uncollected

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from router.predicates.model import Message
+from router.predicates import Message
 from testbed.experiments.config.model import AttentionWorkload, Experiment
 from testbed.experiments.workload.model import Item
 from topos import Topology

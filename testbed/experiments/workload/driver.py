@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from router.clock.clock import ExperimentClock
 from router.clock.meter import NOTHING, Meter
-from router.predicates.model import Message, Value
+from router.predicates import Message, Value
 from router.privacy.application import PrivateApplication
 from router.records.applications import ApplicationRecords
 from router.runtime import commands

@@ -10,7 +10,7 @@ from captures.rundir import inputs
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import WorkloadLine
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Message, Value
+from router.predicates import Message, Value
 from testbed.experiments.events.event import APPLICATION, ApplicationControl, ApplicationEvent, Place
 from testbed.experiments.events.network import EVENTS
 

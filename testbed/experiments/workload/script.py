@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from router.predicates.model import SYMBOLS, Constraint, Predicate
+from router.predicates import SYMBOLS, Constraint, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.experiments.config.model import Experiment
 from testbed.experiments.events.event import APPLICATION, ApplicationEvent

@@ -15,10 +15,10 @@ from pathlib import Path
 from captures.rundir.inputs import read_topology
 from captures.rundir.layout import RunLayout
 from captures.tables.query import Database
+from router.predicates import Message, Predicate, matches
+from router.predicates.encoded import BloomPredicate
 from router.predicates.encoded.algebra import union
-from router.predicates.encoded.model import BloomPredicate
 from router.predicates.lexer import ParseError
-from router.predicates.model import Message, Predicate, matches
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.header import ports_of

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from captures.tables.query import Database
-from router.predicates.model import matches
+from router.predicates import matches
 from router.predicates.parser import parse_message, parse_predicate
 from testbed.support.errors import InputError
 

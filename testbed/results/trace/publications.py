@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from captures.rundir.applications import AttentionEvent, read_attention
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Message, matches
+from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
 from testbed.results.trace.show import table

@@ -13,8 +13,8 @@ from captures.frames.columns import BODY_COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
+from router.predicates import Filter, Message, Predicate, Type
 from router.predicates.lexer import KEYWORDS
-from router.predicates.model import Filter, Message, Predicate, Type
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from router.clock.meter import Meter
-from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate, Value
+from router.predicates import EVERYTHING, NOTHING, Message, Predicate, Value
 from router.protocol.events import RequestUpdate, SendMessage, SetPredicate, Settle, Tick
 from router.protocol.options import CONTENTS, SCHEMES, RouterOptions
 from router.recording.replay import check

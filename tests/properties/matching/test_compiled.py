@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from router.matching.columns import ColumnsBuilder, ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher, warm
 from router.matching.engines import NaiveMatcher
-from router.predicates.model import (
+from router.predicates import (
     EVERYTHING,
     INTEGER_MAX,
     INTEGER_MIN,

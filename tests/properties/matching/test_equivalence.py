@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.matching.engines import NaiveMatcher, factory
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from tests.support.matching_variants import VARIANTS
 from tests.support.predicate_worlds import FEW_STRINGS, MIXED, predicates

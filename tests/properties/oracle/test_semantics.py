@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import (
+from router.predicates import (
     Filter,
     Message,
     Predicate,

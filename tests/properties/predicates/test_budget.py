@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.predicates import Filter, Predicate, matches
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.widening import total_weight, weight_of, widen
-from router.predicates.model import Filter, Predicate, matches
 from router.protocol.bounds import Allowances
 from tests.support.predicate_worlds import MIXED, MIXED_WORLD, predicates
 

@@ -10,18 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.encoded.algebra import minimal, union, widened
-from router.predicates.encoded.encoder import Encoder, Hardening
-from router.predicates.encoded.encodings import ENCODINGS, Encoding, Ranges
-from router.predicates.encoded.model import (
-    ANY_FILTER,
-    ENCODED_EVERYTHING,
-    BloomFilter,
-    BloomMessage,
-    BloomPredicate,
-    Suite,
-)
-from router.predicates.model import (
+from router.predicates import (
     STRING_ONLY,
     Constraint,
     Filter,
@@ -32,6 +21,17 @@ from router.predicates.model import (
     matches,
     matches_constraint,
 )
+from router.predicates.encoded import (
+    ANY_FILTER,
+    ENCODED_EVERYTHING,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+)
+from router.predicates.encoded.algebra import minimal, union, widened
+from router.predicates.encoded.encoder import Encoder, Hardening
+from router.predicates.encoded.encodings import ENCODINGS, Encoding, Ranges
 from tests.support.encoded_cases import (
     EDGES,
     ENCODERS,

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import (
+from router.predicates import (
     INTEGER_MAX,
     INTEGER_MIN,
     Filter,

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.content.base import VerbatimPool
+from router.predicates import Constraint, Filter, Operator, Predicate, Type
 from router.predicates.covering import numbering
 from router.predicates.covering.bitset import Bits, bits_of
-from router.predicates.encoded.model import BloomFilter, BloomPredicate, Suite
+from router.predicates.encoded import BloomFilter, BloomPredicate, Suite
 from router.predicates.encoded.pool import BloomPool
-from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
 from tests.support.fuzz import cases
 
 _SUITE = Suite(1, 64, 3, 1)

@@ -5,15 +5,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.covering import intervals as iv
-from router.predicates.covering.algebra import PredicateBuilder, covers, simplify
-from router.predicates.covering.bitset import bits_of, numbers_in
-from router.predicates.covering.index import FilterIndex
-from router.predicates.covering.normal import NormalFilter, merge, normalise
-from router.predicates.covering.pool import PAIRS_MAX, FilterPool
-from router.predicates.covering.values import ValueSet, everything_with, includes, whole_domain
-from router.predicates.covering.widening import oversimplify
-from router.predicates.model import (
+from router.predicates import (
     NOTHING,
     Constraint,
     Filter,
@@ -24,6 +16,14 @@ from router.predicates.model import (
     matches,
     matches_filter,
 )
+from router.predicates.covering import intervals as iv
+from router.predicates.covering.algebra import PredicateBuilder, covers, simplify
+from router.predicates.covering.bitset import bits_of, numbers_in
+from router.predicates.covering.index import FilterIndex
+from router.predicates.covering.normal import NormalFilter, merge, normalise
+from router.predicates.covering.pool import PAIRS_MAX, FilterPool
+from router.predicates.covering.values import ValueSet, everything_with, includes, whole_domain
+from router.predicates.covering.widening import oversimplify
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from tests.support.predicate_worlds import (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Filter, Message, Predicate, matches
+from router.predicates import Filter, Message, Predicate, matches
 from router.protocol.options import CONTENTS, RouterOptions
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.fuzz import cases

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.predicates import EVERYTHING, Filter, Message, Predicate, matches
+from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.encoded.encoder import Hardening
-from router.predicates.encoded.model import BloomMessage, BloomPredicate
-from router.predicates.model import EVERYTHING, Filter, Message, Predicate, matches
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import EncodingParameters, KeyRing
 from router.privacy.member import Member

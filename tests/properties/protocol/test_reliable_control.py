@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message, Operator, matches
+from router.predicates import Message, Operator, matches
 from tests.support.fuzz import cases
 from tests.support.network_cases import (
     CHANGES,

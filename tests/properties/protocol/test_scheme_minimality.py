@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import NOTHING, Message, Operator, Predicate, matches
+from router.predicates import NOTHING, Message, Operator, Predicate, matches
 from router.protocol.options import RouterOptions
 from router.protocol.schemes.base import TablePart
 from router.wire.frames import FrameType

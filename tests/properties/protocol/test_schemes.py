@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message, Operator
+from router.predicates import Message, Operator
 from router.protocol.options import SCHEMES, RouterOptions
 from router.wire.frames import FrameType
 from router.wire.header import LOCAL_INTERFACE

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import NOTHING, Message, Operator
+from router.predicates import NOTHING, Message, Operator
 from router.protocol.options import RequestPolicyName
 from tests.support.fuzz import cases
 from tests.support.network_cases import (

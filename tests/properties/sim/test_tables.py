@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from router.predicates import NOTHING, Predicate
 from router.predicates.covering.algebra import covers
-from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.header import LOCAL_INTERFACE

@@ -8,18 +8,18 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
-from router.predicates.encoded.model import (
+from router.predicates import (
+    Filter,
+    Message,
+    Predicate,
+    Type,
+)
+from router.predicates.encoded import (
     ANY_FILTER,
     BloomFilter,
     BloomMessage,
     BloomPredicate,
     Suite,
-)
-from router.predicates.model import (
-    Filter,
-    Message,
-    Predicate,
-    Type,
 )
 from router.wire import codec, layers
 from router.wire.format import DecodeReason

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from router.matching.engines import NaiveMatcher
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.wire import codec, layers
 from router.wire.format import FrameType, Tlv

@@ -25,7 +25,7 @@ from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import Kept
 from captures.tables import store
 from captures.tables.catalogue import TABLES
-from router.predicates.model import Value
+from router.predicates import Value
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.run_folder import SEQ, good_run
 from tests.support.simulated import judged_run

@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from captures.source import register
-from router.predicates.model import Message, Value
+from router.predicates import Message, Value
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
 from router.wire.header import node_address

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
+from router.predicates import Constraint, Filter, Message, Operator, Type
 from router.predicates.covering.bitset import numbers_in
+from router.predicates.encoded import Suite
 from router.predicates.encoded.encoder import Hardening, StringHash
 from router.predicates.encoded.encodings import ENCODINGS, Slides, equal
-from router.predicates.encoded.model import Suite
-from router.predicates.model import Constraint, Filter, Message, Operator, Type
 from testbed.evaluation.attacks.attacks import (
     ATTACKS,
     by_issuers,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from captures.rundir.layout import RunLayout
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.encoded import ANY_FILTER, BloomPredicate
 from router.predicates.encoded.encoder import Hardening
-from router.predicates.encoded.model import ANY_FILTER, BloomPredicate
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyRing, write_keys
 from router.privacy.member import Member

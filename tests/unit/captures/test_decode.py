@@ -11,7 +11,7 @@ from captures.frames.columns import BODY_COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.codec import encode, fragment

@@ -39,7 +39,7 @@ from captures.frames.parts import FilePart
 from captures.pcap.formats import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.pcap.reader import PcapReader
-from router.predicates.model import Message
+from router.predicates import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import node_address

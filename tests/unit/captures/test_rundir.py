@@ -53,7 +53,7 @@ from captures.rundir.routing_tables import (
     write_routing_tables,
 )
 from captures.rundir.summary import read_summary, write_summary
-from router.predicates.model import Predicate
+from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.records.applications import ApplicationRecords, ConnectionRecords

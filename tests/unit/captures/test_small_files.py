@@ -21,7 +21,7 @@ from captures.frames.index import index_file
 from captures.frames.parts import FilePart
 from captures.pcap import blocks
 from captures.pcap.blocks import Block
-from router.predicates.model import Message
+from router.predicates import Message
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
 from router.wire.header import ROUTER_DESTINATION, node_address

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from router.predicates.model import Constraint, Operator, Type
+from router.predicates import Constraint, Operator, Type
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import WorkloadOptions
 from testbed.experiments.config.schema import ExperimentError

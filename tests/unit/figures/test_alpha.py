@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from router.matching.columns import to_predicates
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder, covers
 from router.predicates.covering.pool import FilterPool
-from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.figures import alpha as figure
 from testbed.evaluation.figures import alpha_constraints as constraints

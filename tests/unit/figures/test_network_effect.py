@@ -10,8 +10,8 @@ import pytest
 
 from router.matching.columns import to_predicates
 from router.matching.engines import factory
+from router.predicates import Predicate
 from router.predicates.covering.algebra import covers
-from router.predicates.model import Predicate
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.network_effect import NetworkEffect, crossing
 from testbed.evaluation.figures.network_effect_runs import (

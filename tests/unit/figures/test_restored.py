@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from router.predicates.model import Operator, Type
+from router.predicates import Operator, Type
 from testbed.evaluation.figures.match import write_restored
 from testbed.evaluation.figures.reproduction import FIGURES
 from testbed.experiments.config.model import WorkloadOptions

@@ -8,8 +8,8 @@ import pytest
 
 from captures.accounting.schemes import size_of
 from captures.rundir.routing_tables import TableRow
+from router.predicates import Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.scheme_memory import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from captures.rundir.routing_tables import TableRow
-from router.predicates.model import Message
+from router.predicates import Message
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.reproduction import SEED, Case, Results
 from testbed.evaluation.figures.runner import _job

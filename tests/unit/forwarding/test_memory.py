@@ -8,7 +8,7 @@ from dataclasses import replace
 from router.clock.clock import FixedClock
 from router.forwarding.layout import FrameBuffers
 from router.forwarding.plane import DataPlane
-from router.predicates.model import Message
+from router.predicates import Message
 from router.wire.frames import Frame
 from tests.support.one_router import msg, ra, received, set_up
 from tests.support.packets import ethernet

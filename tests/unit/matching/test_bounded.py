@@ -8,7 +8,7 @@ import pytest
 
 from router.content.base import Plain
 from router.matching.engines import Matcher, factory
-from router.predicates.model import Constraint, Filter, Message, Operator, Type
+from router.predicates import Constraint, Filter, Message, Operator, Type
 from router.protocol.routing import RoutingTable
 
 _LONG = "a" * 60_000

@@ -2,7 +2,7 @@ import pytest
 
 from router.matching.counting import CountingMatcher, CountingOptions, parse_options
 from router.matching.engines import ENGINES, Matcher, factory
-from router.predicates.model import (
+from router.predicates import (
     EVERYTHING,
     NOTHING,
     Message,

@@ -16,7 +16,7 @@ from router.matching.compiled.layout import SEED, Access, Part, Search, Seed, dr
 from router.matching.compiled.normal import normal_table
 from router.matching.compiled.segment import Segment
 from router.matching.compiled.segments import working_memory
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 _COUNT = 500
 _WORD = 2**64

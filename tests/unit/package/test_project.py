@@ -27,9 +27,9 @@ walked = pkgutil.walk_packages(router.__path__, "router.")
 found = [each.name for each in walked if not each.name.endswith("__main__")]
 for name in found:
     importlib.import_module(name)
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
-from router.predicates.model import matches
+from router.predicates import matches
 assert matches(parse_predicate('dest = "ORD" and price < 400'), Message({"dest": "ORD", "price": 300}))
 for name in ("pyspark", "mininet", "ryu", "pyarrow", "duckdb", "rich"):
     try:

@@ -1,7 +1,7 @@
 import pytest
 
+from router.predicates import EVERYTHING, NOTHING, Filter, Predicate, matches
 from router.predicates.covering.algebra import covers, disjoin, simplify
-from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate, matches
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from tests.support.predicate_worlds import covers_filter

@@ -2,9 +2,9 @@ from weakref import ref
 
 import pytest
 
+from router.predicates import EVERYTHING, Predicate
 from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin, simplify
 from router.predicates.covering.pool import FilterPool
-from router.predicates.model import EVERYTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 

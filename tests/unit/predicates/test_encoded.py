@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.predicates import Filter, Message, Predicate, Type
 from router.predicates.covering import numbering
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
-from router.predicates.encoded import encodings
-from router.predicates.encoded.algebra import minimal, union
-from router.predicates.encoded.encoder import Encoder, Hardening
-from router.predicates.encoded.encodings import Ranges, Slides
-from router.predicates.encoded.model import (
+from router.predicates.encoded import (
     ANY_FILTER,
     ANY_SUITE,
     BloomFilter,
     BloomMessage,
     BloomPredicate,
     Suite,
+    encodings,
 )
+from router.predicates.encoded.algebra import minimal, union
+from router.predicates.encoded.encoder import Encoder, Hardening
+from router.predicates.encoded.encodings import Ranges, Slides
 from router.predicates.encoded.pool import BloomPool
-from router.predicates.model import Filter, Message, Predicate, Type
 from router.predicates.parser import parse_predicate
 from tests.support.encoded_cases import KEY, covers, encoder
 from tests.support.fuzz import cases

@@ -14,7 +14,7 @@ _CHURN = """
 import hashlib, random
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
-from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Operator, Predicate, Type
 
 rng = random.Random(1)
 class CountedPool(FilterPool):

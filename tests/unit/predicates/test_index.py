@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from router.predicates import Constraint, Filter, Operator, Type, Value, type_of
 from router.predicates.covering import patterns
 from router.predicates.covering.bitset import Thresholds, bits_of, numbers_in
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
-from router.predicates.model import Constraint, Filter, Operator, Type, Value, type_of
 from router.predicates.parser import parse_predicate
 
 _X: Attribute = ("x", Type.INTEGER)

@@ -1,6 +1,6 @@
 import pytest
 
-from router.predicates.model import (
+from router.predicates import (
     EVERYTHING,
     NOTHING,
     Constraint,

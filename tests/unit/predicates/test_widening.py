@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from router.predicates import EVERYTHING, NOTHING, Constraint, Filter, Operator, Predicate, Type
 from router.predicates.covering.algebra import covers, simplify
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.widening import (
@@ -16,7 +17,6 @@ from router.predicates.covering.widening import (
     oversimplify,
     widen,
 )
-from router.predicates.model import EVERYTHING, NOTHING, Constraint, Filter, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from router.predicates.encoded.model import BloomMessage, BloomPredicate
+from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.parser import parse_message
 from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyRing

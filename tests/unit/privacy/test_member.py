@@ -7,8 +7,8 @@ import random
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from router.predicates.encoded.model import BloomMessage
-from router.predicates.model import Message
+from router.predicates import Message
+from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import EncodingParameters, KeyRing
 from router.privacy.member import Discard, Member, Sealer, derived

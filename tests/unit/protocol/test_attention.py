@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Filter, Message, Predicate, matches_filter
+from router.predicates import Filter, Message, Predicate, matches_filter
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
     ApplicationGone,

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick

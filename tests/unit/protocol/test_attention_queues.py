@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Settle, Tick

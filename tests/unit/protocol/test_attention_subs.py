@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions

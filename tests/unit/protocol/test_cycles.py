@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.options import RouterOptions
 from router.protocol.services.attention.dissemination import AttentionOptions
 from tests.support.adversary import random_predicate

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.predicates.model import EVERYTHING, Message
+from router.predicates import EVERYTHING, Message
 from router.protocol.bounds import Recent
 from router.protocol.core.messages import MESSAGES_REMEMBERED
 from router.protocol.core.router import Router

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from router.content.base import MOST_ATTRIBUTES
-from router.predicates.covering.algebra import covers
-from router.predicates.covering.bitset import numbers_in
-from router.predicates.covering.widening import FILTER_WEIGHT_MAX, weight_of
-from router.predicates.model import (
+from router.predicates import (
     EVERYTHING,
     NOTHING,
     Constraint,
@@ -21,6 +18,9 @@ from router.predicates.model import (
     Predicate,
     Type,
 )
+from router.predicates.covering.algebra import covers
+from router.predicates.covering.bitset import numbers_in
+from router.predicates.covering.widening import FILTER_WEIGHT_MAX, weight_of
 from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.protocol import bounds
 from router.protocol.advertising import SubtreeFilter

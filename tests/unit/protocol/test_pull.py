@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from router.predicates import EVERYTHING, Message
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import EVERYTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import (

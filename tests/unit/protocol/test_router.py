@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from router.matching.engines import factory
-from router.predicates.model import EVERYTHING, NOTHING, Message
+from router.predicates import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.context import Part, Parts

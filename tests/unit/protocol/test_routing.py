@@ -9,9 +9,9 @@ import pytest
 from router.content.base import Plain
 from router.matching.counting import CountingMatcher
 from router.matching.engines import ENGINES, factory
+from router.predicates import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin
 from router.predicates.covering.pool import POOL
-from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
-from router.predicates.model import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Accepted, Deliver, RequestUpdate, SendMessage, SetPredicate

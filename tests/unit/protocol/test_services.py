@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.verdict import HOLDS
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.context import Context
 from router.protocol.events import Deliver, SendMessage, SetPredicate

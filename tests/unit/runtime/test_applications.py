@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from router.predicates.model import Message, Predicate, Value
+from router.predicates import Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime import commands

@@ -11,7 +11,7 @@ import pytest
 
 from captures.rundir.applications import read_attention
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Message
+from router.predicates import Message
 from router.runtime.client import Client, ClientError, RoundOver
 from testbed.cli import applications
 from testbed.support.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.runtime.link import Link
 from router.runtime.packet_socket import BATCH, PacketSockets
 from router.wire.frames import Frame, FrameType, Publication, SenderRequest

@@ -19,7 +19,7 @@ from router.clock.clock import ExperimentClock
 from router.clock.meter import COMPILED as COMPILED_TURN
 from router.clock.meter import Meter
 from router.matching.engines import COMPILED
-from router.predicates.model import NOTHING, Message
+from router.predicates import NOTHING, Message
 from router.protocol.core.router import Router
 from router.protocol.events import Event, FrameReceived
 from router.protocol.options import RouterOptions

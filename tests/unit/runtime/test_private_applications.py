@@ -16,8 +16,8 @@ import pytest
 
 from captures.rundir.applications import read_applications
 from captures.rundir.layout import RunLayout
-from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import NOTHING, Message
+from router.predicates import NOTHING, Message
+from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
 from router.privacy.application import PrivateApplication
 from router.privacy.keys import EncodingParameters, KeyRing, read_keys, write_keys

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
 from router.records.json_file import to_json, write_json

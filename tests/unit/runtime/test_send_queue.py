@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import cast
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.runtime.link import SENT_IN_A_TURN, SendQueue
 from router.runtime.packet_socket import PacketSocket, SendResult
 from router.wire.codec import fragment, fragments

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.privacy.keys import write_keys
 from router.protocol.options import RouterOptions
 from router.recording.replay import check

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.matching.engines import factory
-from router.predicates.model import EVERYTHING, NOTHING, Message
+from router.predicates import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.layers import make_router
 from router.protocol.core.messages import MESSAGES_REMEMBERED, Messages

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import OTHERS, Guard, Refusal
 from router.security.pairs import PairKeyFile, Windows

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from router.matching.engines import factory
-from router.predicates.model import EVERYTHING, NOTHING, Message
+from router.predicates import EVERYTHING, NOTHING, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core import reliable_control
 from router.protocol.core.layers import make_router

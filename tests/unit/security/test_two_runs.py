@@ -8,7 +8,7 @@ import pytest
 
 from captures.rundir.inputs import read_manifest
 from captures.rundir.layout import RunLayout
-from router.predicates.model import EVERYTHING
+from router.predicates import EVERYTHING
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard
 from router.security.signatures import PublicKeys, make_signing_keys, read_public_keys

@@ -14,7 +14,7 @@ import pytest
 
 from router.matching.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.engines import ENGINES
-from router.predicates.model import Filter, Message, Predicate
+from router.predicates import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.cli.main import main
 from testbed.experiments.siena_ff.notation import driver_value, literal

@@ -11,7 +11,7 @@ import pytest
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.counters import Counters
 from router.protocol.events import Event, FrameReceived
 from router.wire.codec import encode

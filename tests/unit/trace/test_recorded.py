@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import ControllerFrame, Event, FrameReceived, SendMessage, SetPredicate, Started

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
 from scapy.packet import Padding
 
-from router.predicates.model import NOTHING, Message
+from router.predicates import NOTHING, Message
 from router.recording.contents import read_whole_frame
 from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from router.predicates.model import (
+from router.predicates import (
     EVERYTHING,
     Constraint,
     Filter,

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from scapy.packet import Packet, Raw
 
-from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import Message, Operator, Predicate, Value
+from router.predicates import Message, Operator, Predicate, Value
+from router.predicates.encoded import BloomPredicate
 from router.predicates.printer import format_predicate
 from router.wire import codec, layers
 from router.wire.frames import AddressedMessage, Publication, Subscription

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scapy.layers.l2 import Ether
 
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
 from router.predicates.printer import format_filter, format_predicate
 from router.wire import codec, layers
 from router.wire.frames import (

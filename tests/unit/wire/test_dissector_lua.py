@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.wire.frames import (
     FrameType,
 )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from router.predicates.encoded.model import BloomFilter, BloomPredicate, Suite
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.encoded import BloomFilter, BloomPredicate, Suite
 from router.wire.frames import (
     Commit,
     FrameType,

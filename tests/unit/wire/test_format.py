@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.predicates.model import Operator, Type
+from router.predicates import Operator, Type
 from router.wire import codec, format
 from router.wire.bodies import BODIES
 from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Layout, Occurs, Part, Tlv

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.wire import codec
 from router.wire.codec import encode, forwarded_frame, fragment, read_frame

@@ -10,7 +10,7 @@ import pytest
 from scapy.fields import FieldLenField, FlagValue
 from scapy.layers.l2 import Ether
 
-from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire import codec, layers
 from router.wire.frames import Frame, FrameType
 from router.wire.header import ETHERTYPE, HEADER_LENGTH, DecodeError, decode_header

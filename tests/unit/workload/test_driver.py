@@ -17,7 +17,7 @@ import pytest
 from captures.rundir.layout import RunLayout
 from router.clock.clock import FixedClock
 from router.content.base import Plain
-from router.predicates.model import Predicate, matches
+from router.predicates import Predicate, matches
 from router.protocol.events import (
     Accepted,
     Action,

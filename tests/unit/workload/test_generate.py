@@ -10,7 +10,7 @@ import pytest
 
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from router.predicates.model import Operator, Type
+from router.predicates import Operator, Type
 from router.predicates.parser import parse_predicate
 from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.drawing.drawing import OPERATORS, SUBJECTS

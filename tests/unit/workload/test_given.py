@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from router.predicates.model import Message, matches
+from router.predicates import Message, matches
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.config.schema import ExperimentError

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from router.predicates.model import Message, Operator, Type
+from router.predicates import Message, Operator, Type
 from testbed.cli.main import build_parser, main
 from testbed.experiments.siena_ff.files import write_driver, write_json
 from testbed.experiments.siena_ff.generate import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from router.predicates.encoded.model import BloomPredicate
-from router.predicates.model import Message
+from router.predicates import Message
+from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyRing, write_keys
 from testbed.experiments.config.load import load_experiment

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Generic, TypeVar
 
-from router.predicates.model import Filter, Message, Operator, Predicate, Type, Value, matches, matches_filter
+from router.predicates import Filter, Message, Operator, Predicate, Type, Value, matches, matches_filter
 from router.protocol.events import Action
 from router.protocol.services.attention.dissemination import AttentionOptions, PolicyName, Transition
 from router.protocol.services.attention.events import Index, IndexChanged

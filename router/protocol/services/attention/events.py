@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import ServiceAction, ServiceEvent
 from router.wire.frames import value

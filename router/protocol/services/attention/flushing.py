@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.context import Timer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send

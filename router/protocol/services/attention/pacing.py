@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
-from router.predicates.model import matches
+from router.predicates import matches
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send

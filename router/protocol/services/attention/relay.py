@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from router.options import SECONDS_MAX
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.bounds import Allowances, Recent
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop

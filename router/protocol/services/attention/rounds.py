@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.bounds import Recent
 from router.protocol.context import Context, Timers
 from router.protocol.events import Action, ApplicationGone, Refused, Send

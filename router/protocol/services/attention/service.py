@@ -13,7 +13,7 @@ from typing import Any
 
 from router.content.base import Content, shown
 from router.options import SECONDS_MAX
-from router.predicates.model import Message
+from router.predicates import Message
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, earlier
 from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent

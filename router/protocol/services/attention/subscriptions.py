@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from router.predicates.model import Message, Predicate
+from router.predicates import Message, Predicate
 from router.protocol.context import Timer
 from router.protocol.services.attention.cache import PredicateIndex, PublicationId
 
