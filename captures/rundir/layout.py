@@ -97,7 +97,7 @@ class RunLayout:
         """The records of an application with a key that is not the workload's."""
         return self.applications_folder / f"member-{node}-{process}.jsonl"
 
-    #: The records of a service that keeps some (`router.protocol.services.base.Service.keeps_records`).
+    #: The records of a service that keeps some (`router.protocol.services.Service.keeps_records`).
     service_folder = At("logs/service")
     #: The records of the service of all routers of a simulation.
     simulated_service_records = At("logs/service/simulation.jsonl")

@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class TableRow(TypedDict):
-    """A row of a routing table (`router.protocol.schemes.base.Row`)."""
+    """A row of a routing table (`router.protocol.schemes.Row`)."""
 
     interface: Annotated[
         int | None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
-from router.content.base import Content
+from router.content import Content
 from router.matching.bloom.engine import BloomMatcher
 from router.matching.engines import Matcher
 from router.predicates import Filter, Message, Predicate

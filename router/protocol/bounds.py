@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
-from router.content.base import MOST_ATTRIBUTES, Content
+from router.content import MOST_ATTRIBUTES, Content
 from router.predicates import Predicate
 from router.predicates.covering.widening import MERGED_MAX
 from router.protocol.options import RouterOptions

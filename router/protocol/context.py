@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from router.content.base import Content
+from router.content import Content
 from router.protocol.broadcast import Branch, BroadcastTables, EpochTable
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Settle, Tick

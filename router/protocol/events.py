@@ -103,7 +103,7 @@ class HandlingTime:
 
 
 class ServiceEvent:
-    """Base of the events that a service adds to those of this module (`router.protocol.services.base`)."""
+    """Base of the events that a service adds to those of this module (`router.protocol.services`)."""
 
     __slots__ = ()
 
@@ -168,7 +168,7 @@ class Refused:
 
 
 class ServiceAction:
-    """Base of the actions that a service adds to those of this module (`router.protocol.services.base`).
+    """Base of the actions that a service adds to those of this module (`router.protocol.services`).
 
     Drivers know nothing more of them: they pass `line` to the application and append `record` to the records
     of the service. `router.recording.actions` has a code for each class.

@@ -1,7 +1,7 @@
 """Options of a router, each declared once: schema, conversion and documents of [protocol] follow.
 
 A new scheme or service joins by one line of its registry. Entries are subclasses of
-`router.protocol.schemes.base.Scheme` and `router.protocol.services.base.Service`, which this module does not
+`router.protocol.schemes.Scheme` and `router.protocol.services.Service`, which this module does not
 know: they need the options, which ask for names.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from router.content.base import Content, Plain, Verbatim
+from router.content import Content, Plain, Verbatim
 from router.options import SECONDS_MAX, Unit, check, setting
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
@@ -48,7 +48,7 @@ SCHEMES.register_lazily(
     "The sender's router names the receivers in the message.",
 )
 SCHEMES.register_lazily(
-    "flooding", "router.protocol.schemes.base:Flooding", "Every message goes to every router of its tree."
+    "flooding", "router.protocol.schemes:Flooding", "Every message goes to every router of its tree."
 )
 
 #: Services offered to applications: `[service] kind` of an experiment.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 
-from router.content.base import Content
+from router.content import Content
 from router.matching.engines import Matcher
 from router.predicates import Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
@@ -36,7 +36,7 @@ class RoutingTable:
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
-            (`router.content.base.Content.pool`), as a simulation of many routers needs it.
+            (`router.content.Content.pool`), as a simulation of many routers needs it.
         content: what predicates and messages are.
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.

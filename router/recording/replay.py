@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.protocol.core.router import Layer, Router
-from router.protocol.schemes.base import Row
+from router.protocol.schemes import Row
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import RecordedEvent, Recording, RecordingError

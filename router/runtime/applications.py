@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.content.base import Content, shown
+from router.content import Content, shown
 from router.predicates import Message
 from router.protocol.events import (
     Action,
@@ -28,7 +28,7 @@ from router.protocol.events import (
     ServiceAction,
     Settle,
 )
-from router.protocol.services.base import Answer, Handle, RequestError, Session
+from router.protocol.services import Answer, Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import RecordFile, json_line

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from captures.rundir.layout import RunLayout
 from router.predicates.printer import format_predicate
-from router.protocol.schemes.base import Row
+from router.protocol.schemes import Row
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s

@@ -19,7 +19,7 @@ from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_
 from router.protocol.core.router import Router
 from router.protocol.counters import Drop
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
-from router.protocol.schemes.base import Row, TablePart
+from router.protocol.schemes import Row, TablePart
 from router.recording.file import Recording, RecordingError
 from router.recording.replay import Replayed, RouterState, check, new_router, states_at
 from router.wire.format import MESSAGES

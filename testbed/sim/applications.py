@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from router.content.base import Content
+from router.content import Content
 from router.predicates import Message, Value
 from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate

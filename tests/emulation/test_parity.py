@@ -22,7 +22,7 @@ from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.covering import algebra
 from router.predicates.parser import parse_predicate
 from router.protocol.counters import Counters
-from router.protocol.schemes.base import Row
+from router.protocol.schemes import Row
 from router.wire.header import decode_header
 from tests.support.applications import application_events
 from tests.support.command import output_of

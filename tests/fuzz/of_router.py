@@ -196,7 +196,7 @@ def algebra() -> Run:
 def sockets() -> Run:
     """Lines of an application: cut anywhere, any JSON, requests of both services; answers are JSON."""
     from router.protocol.options import RouterOptions
-    from router.protocol.services.base import RequestError
+    from router.protocol.services import RequestError
     from router.runtime.lines import LineSocket, LineTooLongError
     from tests.support.one_router import set_up
 

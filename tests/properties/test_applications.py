@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.base import Plain
+from router.content import Plain
 from router.matching.engines import factory
 from router.predicates import NOTHING, Predicate
 from router.predicates.parser import parse_predicate

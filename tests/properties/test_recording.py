@@ -27,7 +27,7 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import CONTENTS, SCHEMES, RouterOptions
-from router.protocol.schemes.base import Row
+from router.protocol.schemes import Row
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event

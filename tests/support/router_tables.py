@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from router.predicates import NOTHING, Predicate
 from router.protocol.core.router import Router
-from router.protocol.schemes.base import Row
+from router.protocol.schemes import Row
 
 
 def predicates_of(router: Router) -> dict[int, Predicate]:

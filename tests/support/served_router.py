@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.rundir.layout import RunLayout
-from router.content.base import Plain
+from router.content import Plain
 from router.content.bloom import Bloom
 from router.matching.engines import factory
 from router.protocol.core.router import Router

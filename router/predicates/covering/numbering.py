@@ -39,7 +39,7 @@ class FilterAlgebra(ABC):
     """Filters by number, and the algebra of sets of them.
 
     A number is valid as long as a registered holder has it. `router.predicates.covering.pool.FilterPool`
-    knows covering and simplification; `router.content.base.VerbatimPool` compares filters literally.
+    knows covering and simplification; `router.content.VerbatimPool` compares filters literally.
 
     Args:
         filters: the filter of each number; the subclass changes it.

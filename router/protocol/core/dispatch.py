@@ -29,9 +29,9 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.pull.pull import PullRouting
+from router.protocol.services import Service
 from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
 from router.protocol.services.attention.service import Attention
-from router.protocol.services.base import Service
 from router.protocol.services.exhaustive import Exhaustive
 from router.wire.frames import (
     BroadcastTable,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 
-from router.content.base import MOST_ATTRIBUTES
+from router.content import MOST_ATTRIBUTES
 from router.predicates import Message
 from router.protocol.bounds import MOST_BYTES, Recent, is_too_large
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Accepted, Action, Deliver, DeliveryRefused, Refused, SendMessage
-from router.protocol.schemes.base import Scheme
-from router.protocol.services.base import Service
+from router.protocol.schemes import Scheme
+from router.protocol.services import Service
 from router.wire.frames import Frame
 from router.wire.header import DecodeError
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from router.content.base import Content
+from router.content import Content
 from router.matching.engines import Matcher
 from router.predicates.parser import Most
 from router.protocol.broadcast import Branch, BroadcastTables
@@ -29,8 +29,8 @@ from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Event, FrameReceived
 from router.protocol.options import SCHEMES, SERVICES, RouterOptions, content_of
 from router.protocol.routing import RoutingTable
-from router.protocol.schemes.base import Row, Scheme
-from router.protocol.services.base import Service, Session
+from router.protocol.schemes import Row, Scheme
+from router.protocol.services import Service, Session
 from router.wire.frames import EncodedPredicate, Frame
 
 _INCARNATIONS = 1 << 32
@@ -194,7 +194,7 @@ class Router:
 
     @property
     def sends_messages(self) -> bool:
-        """See `router.protocol.services.base.Service`."""
+        """See `router.protocol.services.Service`."""
         return self._service.sends_messages
 
     @property

@@ -23,7 +23,7 @@ from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.routing import RoutingTable
-from router.protocol.schemes.base import Row, Scheme, TablePart
+from router.protocol.schemes import Row, Scheme, TablePart
 from router.wire.frames import Flags, Frame
 from router.wire.header import LOCAL_INTERFACE
 

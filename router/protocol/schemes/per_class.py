@@ -50,7 +50,7 @@ from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.pull.requests import Answer, ReplyRules
 from router.protocol.routing import Report, RoutingTable
-from router.protocol.schemes.base import Outputs, Row, TablePart
+from router.protocol.schemes import Outputs, Row, TablePart
 from router.protocol.schemes.class_table import ClassTable, EpochClasses
 from router.protocol.schemes.per_interface import PerInterface
 from router.wire.frames import ClassifiedPredicate, EncodedMessage, Frame, FrameType

@@ -18,7 +18,7 @@ from router.protocol.events import Action
 from router.protocol.pull.pull import pull_routing
 from router.protocol.pull.requests import ReplyRules
 from router.protocol.routing import Report, RoutingTable
-from router.protocol.schemes.base import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
+from router.protocol.schemes import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
 from router.wire.frames import EncodedMessage, Flags, Frame
 
 

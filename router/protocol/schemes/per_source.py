@@ -27,7 +27,7 @@ from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.events import Action
 from router.protocol.routing import RoutingTable
-from router.protocol.schemes.base import Outputs, Row, TablePart
+from router.protocol.schemes import Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
 from router.wire.frames import Frame
 from router.wire.header import LOCAL_INTERFACE

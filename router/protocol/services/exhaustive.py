@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from router.content.base import Content, shown
+from router.content import Content, shown
 from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.printer import format_predicate
@@ -19,7 +19,7 @@ from router.protocol.context import Context
 from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.services.base import Answer, Command, Handle, Request, RequestError, Service, Session
+from router.protocol.services import Answer, Command, Handle, Request, RequestError, Service, Session
 from router.wire.header import LOCAL_INTERFACE
 
 

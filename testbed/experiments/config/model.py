@@ -32,7 +32,7 @@ from router.protocol.options import (
     RouterOptions,
     options_of_service,
 )
-from router.protocol.services.base import Session
+from router.protocol.services import Session
 from router.wire.authentication import SecurityMode
 from testbed.controller.framework import FRAMEWORKS, RYU
 from testbed.controller.trees import LAYERS

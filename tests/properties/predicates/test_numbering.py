@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.content.base import VerbatimPool
+from router.content import VerbatimPool
 from router.predicates import Constraint, Filter, Operator, Predicate, Type
 from router.predicates.covering import numbering
 from router.predicates.covering.bitset import Bits, bits_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from router.predicates import NOTHING, Message, Operator, Predicate, matches
 from router.protocol.options import RouterOptions
-from router.protocol.schemes.base import TablePart
+from router.protocol.schemes import TablePart
 from router.wire.frames import FrameType
 from tests.support.fuzz import cases
 from tests.support.network_cases import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from router.content.base import Plain
+from router.content import Plain
 from router.matching.engines import Matcher, factory
 from router.predicates import Constraint, Filter, Message, Operator, Type
 from router.protocol.routing import RoutingTable

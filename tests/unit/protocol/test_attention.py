@@ -24,6 +24,7 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import RouterOptions
+from router.protocol.services import RequestError
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.events import (
@@ -36,7 +37,6 @@ from router.protocol.services.attention.events import (
     Upload,
 )
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
-from router.protocol.services.base import RequestError
 from router.recording.contents import describe_frame
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.content.base import MOST_ATTRIBUTES
+from router.content import MOST_ATTRIBUTES
 from router.predicates import (
     EVERYTHING,
     NOTHING,

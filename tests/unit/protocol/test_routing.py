@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from router.content.base import Plain
+from router.content import Plain
 from router.matching.counting import CountingMatcher
 from router.matching.engines import ENGINES, factory
 from router.predicates import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type

@@ -16,7 +16,7 @@ import pytest
 
 from captures.rundir.layout import RunLayout
 from router.clock.clock import FixedClock
-from router.content.base import Plain
+from router.content import Plain
 from router.predicates import Predicate, matches
 from router.protocol.events import (
     Accepted,

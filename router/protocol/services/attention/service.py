@@ -11,13 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from router.content.base import Content, shown
+from router.content import Content, shown
 from router.options import SECONDS_MAX
 from router.predicates import Message
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, earlier
 from router.protocol.events import Action, ApplicationGone, Refused, ServiceEvent
 from router.protocol.routing import RoutingTable
+from router.protocol.services import (
+    Command,
+    Request,
+    RequestError,
+    Service,
+    Session,
+    integer_in,
+    seconds_in,
+)
+from router.protocol.services import Handle as HandleEvent
 from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.events import (
     Refresh,
@@ -32,16 +42,6 @@ from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.pacing import Pacing
 from router.protocol.services.attention.relay import Relay
 from router.protocol.services.attention.rounds import Homes, State
-from router.protocol.services.base import (
-    Command,
-    Request,
-    RequestError,
-    Service,
-    Session,
-    integer_in,
-    seconds_in,
-)
-from router.protocol.services.base import Handle as HandleEvent
 from router.wire.attention import MAX_PUBLICATION_BYTES
 from router.wire.frames import Frame
 from router.wire.message import encode_message
