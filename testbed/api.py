@@ -43,9 +43,9 @@ from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener
 from testbed.emulation.control.running import Running
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import parse_topology_argument
 from testbed.results.conclude import account_run

@@ -89,7 +89,7 @@ class Manifest(TypedDict):
 class WorkloadLine(TypedDict):
     """One request of an application.
 
-    `testbed.experiments.workload.model` says which fields belong to which action.
+    `testbed.experiments.workload` says which fields belong to which action.
     """
 
     at_s: Annotated[float, "experiment second of the request"]

@@ -17,7 +17,7 @@ from testbed.support.errors import InputError
 from testbed.terminal.printable import put
 
 if TYPE_CHECKING:
-    from testbed.experiments.config.model import Experiment
+    from testbed.experiments.config import Experiment
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642

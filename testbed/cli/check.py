@@ -9,11 +9,11 @@ from collections import Counter
 from testbed.cli.arguments import add_experiment, add_force, add_runs, load
 from testbed.emulation.run.demand import capacity, demand, shortages
 from testbed.emulation.run.estimate import estimate
-from testbed.experiments.config.model import AUTO, Experiment
+from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.network import at_worst
+from testbed.experiments.workload import Workload
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring
-from testbed.experiments.workload.model import Workload
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features, missing_features
 from testbed.support.errors import MachineError

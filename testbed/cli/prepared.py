@@ -23,8 +23,8 @@ from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
 from captures.rundir.layout import RunLayout
 from captures.spark.folder import process_folder
 from router.system import start_module
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.machine.probes import lacking_capabilities
 from testbed.results.conclude import conclude
 from testbed.support.errors import TestbedError

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.controller.framework import FRAMEWORKS, INSTALL_OS_KEN
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.experiments.events.network import at_worst
 from testbed.machine.probes import (
     datapath,

@@ -13,8 +13,8 @@ from captures.rundir.measures import read_timings
 from captures.rundir.summary import write_summary
 from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.events.network import at_worst
 from testbed.results.oracle.attention.judge import write_judgement
 from testbed.results.oracle.connectivity import HopLimit

@@ -16,10 +16,10 @@ from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_to
 from captures.rundir.layout import RunLayout
 from router.privacy.keys import write_keys
 from router.protocol.options import SERVICES
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.schema import dump_experiment
+from testbed.experiments.workload import Workload, write_workload
 from testbed.experiments.workload.keys import key_ring, network_keys, write_signing_keys
-from testbed.experiments.workload.model import Workload, write_workload
 from testbed.machine.versions import source_version, versions
 
 

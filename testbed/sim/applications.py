@@ -31,8 +31,8 @@ from router.protocol.services.attention.events import (
 )
 from router.protocol.services.exhaustive import Subscriptions
 from router.records.applications import ApplicationRecords
-from testbed.experiments.events.event import Place
-from testbed.experiments.workload.model import Lookahead, Workload
+from testbed.experiments.events import Place
+from testbed.experiments.workload import Lookahead, Workload
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.support.errors import RunError
 
@@ -175,7 +175,7 @@ class Applications:
             self.delivered += 1
             self._records.delivered(now_ns, *place, action.source, action.seq)
 
-    # `testbed.experiments.events.event.ApplicationControl`.
+    # `testbed.experiments.events.ApplicationControl`.
 
     def set_predicate(self, place: Place, predicate: str) -> None:
         self._served(place, {"op": "set_predicate", "predicate": predicate})

@@ -24,7 +24,7 @@ from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import RecordFile
 from testbed.emulation.control.quiescence import not_quiet, quiet_limit_s, quiet_period_s
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.experiments.events.network import at_worst, steps_of
 from testbed.experiments.events.parts import PartFault
 from testbed.experiments.workload.generate import generate

@@ -96,9 +96,9 @@ def contents() -> Run:
 
     from router.predicates.parser import parse_message, parse_predicate
     from router.predicates.printer import format_message, format_predicate
-    from testbed.experiments.config.model import WorkloadOptions
+    from testbed.experiments.config import WorkloadOptions
+    from testbed.experiments.drawing import Contents
     from testbed.experiments.drawing.distributions import Distributions
-    from testbed.experiments.drawing.drawing import Contents
     from testbed.experiments.drawing.schema import Schema
     from testbed.support.errors import InputError
 

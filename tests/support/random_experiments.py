@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from router.protocol.options import CONTENTS
+from testbed.experiments.config import Experiment, RoutingOptions
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment, RoutingOptions
 from tests.support.schemes import EXACT_SCHEMES
 from topos import Topology
 

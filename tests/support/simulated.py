@@ -8,8 +8,8 @@ from rich.console import Console
 
 from captures.rundir.capture_list import Kept
 from captures.rundir.layout import RunLayout
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.results.conclude import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress

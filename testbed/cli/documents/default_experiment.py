@@ -13,8 +13,8 @@ from router.options import Option, options_of
 from router.protocol.options import SERVICES
 from router.registry import Registry
 from testbed.cli.documents.experiment_file import sentence_of, toml_text, unit_of
-from testbed.experiments.config.model import SECTIONS, TOP_LEVEL
-from testbed.experiments.events.event import Event
+from testbed.experiments.config import SECTIONS, TOP_LEVEL
+from testbed.experiments.events import Event
 from testbed.experiments.events.network import EVENTS
 from topos.generators import GENERATORS
 

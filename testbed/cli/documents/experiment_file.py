@@ -8,10 +8,10 @@ from typing import Any
 from router.options import Option, Unit, options_of
 from router.protocol.options import SERVICES
 from router.registry import Registry
-from testbed.experiments.config.model import SECTIONS, TOP_LEVEL
+from testbed.experiments.config import SECTIONS, TOP_LEVEL
 from testbed.experiments.config.schema import toml_value
 from testbed.experiments.config.topology import FILE_OPTIONS
-from testbed.experiments.events.event import Event
+from testbed.experiments.events import Event
 from testbed.experiments.events.network import EVENTS
 from topos.generators import GENERATORS
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from router.protocol.core.reliable_control import LONGEST_WAIT, SENDINGS
 from router.runtime.client import Client
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.support.errors import RunError
 from topos import TBF_LATENCY_S, Link
 

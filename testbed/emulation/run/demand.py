@@ -24,7 +24,7 @@ from testbed.emulation.network.namespaces import descriptors_needed
 from testbed.emulation.network.switch_daemons import switches_per_daemon
 from testbed.emulation.run.estimate import Estimate
 from testbed.emulation.run.governor import CAUTION
-from testbed.experiments.config.model import AUTO, Experiment
+from testbed.experiments.config import AUTO, Experiment
 from testbed.support.errors import MachineError
 
 #: Processes: controller, captures, the routers' parent; and of a group of switches, vswitchd and database.

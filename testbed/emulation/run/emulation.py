@@ -49,8 +49,8 @@ from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.parts import RunningParts
 from testbed.emulation.run.processes import Controller, ProcessLog, Routers
 from testbed.emulation.run.schedule import RunningNetwork, play
-from testbed.experiments.config.model import AUTO, Experiment
-from testbed.experiments.events.event import Place
+from testbed.experiments.config import AUTO, Experiment
+from testbed.experiments.events import Place
 from testbed.experiments.events.network import steps_of
 from testbed.experiments.events.parts import part_steps_of
 from testbed.experiments.workload.driver import Driver

@@ -19,10 +19,10 @@ from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.options import SERVICES
 from testbed.controller.trees import LAYERS
-from testbed.experiments.config.model import AUTO, RATE_MAX, Experiment
-from testbed.experiments.events.event import Place
+from testbed.experiments.config import AUTO, RATE_MAX, Experiment
+from testbed.experiments.events import Place
+from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.attention_predictions import traffic_at_most, traffic_of_table_1
-from testbed.experiments.workload.model import Item, Workload
 
 #: CPU seconds of a message that crosses a link, with its share of deliveries: routers, Open vSwitch,
 #: captures, kernel and applications together, as `./run.sh bench emulated_hops` prints them (*machine*;

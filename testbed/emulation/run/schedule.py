@@ -15,11 +15,11 @@ from testbed.emulation.control.quiescence import Quiescence, not_quiet, quiet_li
 from testbed.emulation.run.governor import EmulationClock
 from testbed.emulation.run.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.run.parts import RunningParts
-from testbed.experiments.config.model import AUTO, Experiment
+from testbed.experiments.config import AUTO, Experiment
 from testbed.experiments.events.network import NetworkControl, steps_of
 from testbed.experiments.events.parts import part_steps_of
+from testbed.experiments.workload import Workload
 from testbed.experiments.workload.driver import Driver, Played, TimedAction
-from testbed.experiments.workload.model import Workload
 from testbed.support.processes import ENDING, leave_closed_terminal
 from testbed.terminal.numbers import clock as shown_time
 

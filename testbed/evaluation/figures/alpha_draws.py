@@ -48,8 +48,8 @@ from testbed.evaluation.figures.scheme_memory import (
     predicted_by_alpha,
     receivers_below,
 )
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 

@@ -18,8 +18,8 @@ from captures.accounting.attention import overload, received, service_keys
 from captures.rundir.oracle import filters_of
 from testbed.controller.trees import LAYERS
 from testbed.evaluation.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.workload.attention_predictions import Fluid
 from testbed.results.conclude import starvation_expected
 from testbed.results.folders import new_run_folder

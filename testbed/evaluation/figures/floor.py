@@ -17,7 +17,7 @@ import numpy as np
 
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import LAYERS, Forest
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.experiments.workload.generate import generate, selected
 
 

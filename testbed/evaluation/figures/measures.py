@@ -17,7 +17,7 @@ from router.predicates.parser import parse_message
 from router.wire.message import encode_message
 from testbed.controller.trees import LAYERS, Forest, hops_on_trees
 from testbed.evaluation.figures.floor import perfect_tables
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.sim.wires import HOP_NS
 
 

@@ -104,8 +104,8 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded import Suite
     from router.predicates.encoded.encoder import Encoder
     from router.predicates.encoded.encodings import ENCODINGS
-    from testbed.experiments.config.model import WorkloadOptions
-    from testbed.experiments.drawing.drawing import draw_message, draw_predicate
+    from testbed.experiments.config import WorkloadOptions
+    from testbed.experiments.drawing import draw_message, draw_predicate
 
     source = random.Random(seed)
     encoding, attributes = ENCODINGS[facts["encoding"]](), facts["attributes"]

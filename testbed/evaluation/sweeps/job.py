@@ -17,7 +17,7 @@ from captures.accounting.verdict import HOLDS
 from captures.rundir.inputs import Source
 from captures.rundir.layout import RunLayout
 from testbed.evaluation.sweeps.spec import Job, Value
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.support.errors import RunError
 
 if TYPE_CHECKING:

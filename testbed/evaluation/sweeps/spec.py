@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING, Any
 
 from router.options import options_of
 from testbed.evaluation.sweeps import ENGINES
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
 from testbed.experiments.config.load import find_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import dotted, toml_value
 from testbed.experiments.config.topology import parse_topology_argument
-from testbed.experiments.events.event import Event
+from testbed.experiments.events import Event
 from testbed.experiments.workload.given import GROUP
 from testbed.machine.versions import source_version
 from testbed.support.errors import InputError

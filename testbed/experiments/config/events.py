@@ -10,7 +10,7 @@ from typing import Any
 from router.options import Option, options_of
 from router.predicates import Message
 from testbed.experiments.config.schema import Problems, read_fields
-from testbed.experiments.events.event import ApplicationEvent, Event, NamedEvent, NamesInForce
+from testbed.experiments.events import ApplicationEvent, Event, NamedEvent, NamesInForce
 from testbed.experiments.events.network import EVENTS
 from topos import Topology, unknown
 

@@ -10,8 +10,8 @@ import numpy as np
 from router.wire.intake import TIMEOUT_S
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import Problems
 from testbed.experiments.events.network import at_worst
 from topos import Topology

@@ -1,7 +1,7 @@
 """Reading an experiment file, or a workload file of the protocol authors' simulator.
 
 Everything that is wrong with it is reported together, one line each. A file holds the sections of
-`testbed.experiments.config.model`; without a [workload] section (or with `workload = false`) there is no
+`testbed.experiments.config`; without a [workload] section (or with `workload = false`) there is no
 workload.
 """
 
@@ -19,9 +19,7 @@ from typing import Any
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
 from router.protocol.options import SERVICES, conflicts, privacy_conflict
-from testbed.experiments.config.cbcbsim import is_script, read_script
-from testbed.experiments.config.events import read_events
-from testbed.experiments.config.model import (
+from testbed.experiments.config import (
     AUTO,
     SECTIONS,
     TOP_LEVEL,
@@ -33,6 +31,8 @@ from testbed.experiments.config.model import (
     WorkloadOptions,
     field_of,
 )
+from testbed.experiments.config.cbcbsim import is_script, read_script
+from testbed.experiments.config.events import read_events
 from testbed.experiments.config.schema import ExperimentError, Problems, read_fields
 from testbed.experiments.config.topology import (
     TOPOLOGY_WAYS,
@@ -42,7 +42,7 @@ from testbed.experiments.config.topology import (
 )
 from testbed.experiments.drawing.distributions import DistributionError, Distributions
 from testbed.experiments.drawing.schema import Schema, SchemaError
-from testbed.experiments.events.event import ApplicationEvent, Event
+from testbed.experiments.events import ApplicationEvent, Event
 from testbed.experiments.events.network import at_worst, impaired
 from testbed.experiments.events.parts import RouterRestart, check_switches
 from testbed.support.errors import InputError, status_of

@@ -1,6 +1,6 @@
 """Reads the table of a section of an experiment file, and lists the problems of the file.
 
-The keys of a section are the options of its dataclass (`testbed.experiments.config.model`).
+The keys of a section are the options of its dataclass (`testbed.experiments.config`).
 `dump_experiment` writes the file that a run folder keeps: Python's standard library reads TOML alone.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from router.options import Option, options_of
-from testbed.experiments.config.model import SECTIONS, Experiment, ServiceOptions, field_of
+from testbed.experiments.config import SECTIONS, Experiment, ServiceOptions, field_of
 from testbed.support.errors import InputError
 from topos import unknown
 

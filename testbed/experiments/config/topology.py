@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from router.options import Option
-from testbed.experiments.config.model import SECTIONS, LinkOptions
+from testbed.experiments.config import SECTIONS, LinkOptions
 from testbed.experiments.config.schema import Problems, read_fields, toml_value
 from testbed.support.errors import InputError
 from topos import Link, Topology, TopologyError, loaders, unknown

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.predicates.lexer import COMPARISONS
-from testbed.experiments.drawing.drawing import Sizes
+from testbed.experiments.drawing import Sizes
 from testbed.support.errors import InputError
 
 _T = TypeVar("_T")

@@ -26,8 +26,8 @@ from router.predicates import (
     Type,
     Value,
 )
+from testbed.experiments.drawing import Sizes
 from testbed.experiments.drawing.distributions import Weighted
-from testbed.experiments.drawing.drawing import Sizes
 from testbed.support.errors import InputError
 from topos import unknown
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP, NetworkEvent
 from router.options import Unit, option, setting
 from router.registry import Registry
-from testbed.experiments.events.event import ApplicationEvent, Event, Problem, check_node, duration
+from testbed.experiments.events import ApplicationEvent, Event, Problem, check_node, duration
 from testbed.experiments.events.parts import PartFault
 from topos import PROPERTIES, Link, Topology
 from topos.build import contradiction

@@ -13,7 +13,7 @@ from typing import ClassVar, Protocol
 
 from captures.rundir.faults import PartName
 from router.options import option
-from testbed.experiments.events.event import APPLICATION, Event, Problem, check_node, duration
+from testbed.experiments.events import APPLICATION, Event, Problem, check_node, duration
 from topos import Topology
 
 

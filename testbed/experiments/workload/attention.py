@@ -16,8 +16,8 @@ from random import Random
 from typing import NamedTuple
 
 from router.predicates import Message
-from testbed.experiments.config.model import AttentionWorkload, Experiment
-from testbed.experiments.workload.model import Item
+from testbed.experiments.config import AttentionWorkload, Experiment
+from testbed.experiments.workload import Item
 from topos import Topology
 
 #: Times of a workload are whole microseconds.

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.experiments.config.model import AttentionWorkload, Experiment
+from testbed.experiments.config import AttentionWorkload, Experiment
 from testbed.experiments.workload.attention import popularities
 from topos import Topology
 

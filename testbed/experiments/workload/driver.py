@@ -25,8 +25,8 @@ from router.records.applications import ApplicationRecords
 from router.runtime import commands
 from router.runtime.client import Client, ClientError, Request
 from router.runtime.commands import Command
-from testbed.experiments.events.event import APPLICATION, Place
-from testbed.experiments.workload.model import Item, Lookahead, Workload
+from testbed.experiments.events import APPLICATION, Place
+from testbed.experiments.workload import Item, Lookahead, Workload
 from testbed.support.errors import RunError
 
 T = TypeVar("T")
@@ -370,7 +370,7 @@ class Driver:
         elif item.action == "unsubscribe":
             self._subscribed[place].pop(str(item.subscription), None)
 
-    # `testbed.experiments.events.event.ApplicationControl`: each sends a request and returns before
+    # `testbed.experiments.events.ApplicationControl`: each sends a request and returns before
     # the answer.
 
     def set_predicate(self, place: Place, predicate: str) -> None:

@@ -9,16 +9,16 @@ from random import Random
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
-from testbed.experiments.config.model import Experiment, WorkloadOptions
-from testbed.experiments.drawing import drawing
+from testbed.experiments import drawing
+from testbed.experiments.config import Experiment, WorkloadOptions
+from testbed.experiments.drawing import Contents
 from testbed.experiments.drawing.distributions import Distributions
-from testbed.experiments.drawing.drawing import Contents
 from testbed.experiments.drawing.schema import Schema
-from testbed.experiments.events.event import APPLICATION, ApplicationEvent, NamesInForce, Place
+from testbed.experiments.events import APPLICATION, ApplicationEvent, NamesInForce, Place
+from testbed.experiments.workload import Generated, Item, Workload
 from testbed.experiments.workload.attention import REQUESTS, Demand
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.experiments.workload.given import given_items
-from testbed.experiments.workload.model import Generated, Item, Workload
 from testbed.support.errors import InputError
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.events import check_event, read_keys
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import Problems
-from testbed.experiments.events.event import ApplicationEvent, check_node
+from testbed.experiments.events import ApplicationEvent, check_node
 from testbed.experiments.events.network import EVENTS
-from testbed.experiments.workload.model import CONTENT, Item
+from testbed.experiments.workload import CONTENT, Item
 from testbed.support.errors import InputError
 from testbed.support.names import node_id
 from topos import Topology, unknown

@@ -18,8 +18,8 @@ from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
-from testbed.experiments.config.model import Experiment
-from testbed.experiments.events.event import APPLICATION, Place
+from testbed.experiments.config import Experiment
+from testbed.experiments.events import APPLICATION, Place
 from testbed.support.errors import InputError
 
 

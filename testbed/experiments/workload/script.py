@@ -9,10 +9,10 @@ from typing import TextIO
 
 from router.predicates import SYMBOLS, Constraint, Predicate
 from router.predicates.parser import parse_predicate
-from testbed.experiments.config.model import Experiment
-from testbed.experiments.events.event import APPLICATION, ApplicationEvent
+from testbed.experiments.config import Experiment
+from testbed.experiments.events import APPLICATION, ApplicationEvent
 from testbed.experiments.siena_ff.notation import driver_name, driver_value
-from testbed.experiments.workload.model import Item
+from testbed.experiments.workload import Item
 from testbed.support.errors import InputError
 from topos import PROPERTIES, Topology
 

@@ -14,8 +14,8 @@ from captures.rundir.inputs import Manifest, read_manifest, read_topology
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from captures.tables import store
+from testbed.experiments.workload import Workload, read_workload
 from testbed.experiments.workload.generate import match_distribution
-from testbed.experiments.workload.model import Workload, read_workload
 from topos import Topology
 
 #: The tables that the report reads, and the columns that it needs of each (docs/reference/tables.md).

@@ -25,8 +25,8 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
 from captures.tables.query import Database, new_database
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Sending, read_history

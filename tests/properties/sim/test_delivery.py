@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
 from router.wire.header import HOST_PORT
-from testbed.experiments.config.model import Experiment
+from testbed.experiments.config import Experiment
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import read_history
 from tests.support.applications import application_events

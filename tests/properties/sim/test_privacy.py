@@ -10,8 +10,8 @@ import pytest
 
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
+from testbed.experiments.config import Experiment, PrivacyOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.config.model import Experiment, PrivacyOptions
 from testbed.results.conclude import judge_run
 from tests.support.plaintext import captured_bytes, plain_forms
 from tests.support.simulated import simulated

@@ -16,7 +16,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
-from testbed.experiments.config.model import Experiment, ProtocolOptions, RoutingOptions
+from testbed.experiments.config import Experiment, ProtocolOptions, RoutingOptions
 from testbed.experiments.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp
 from testbed.results.folders import new_run_folder
 from testbed.sim.clock import due_ns

@@ -10,8 +10,8 @@ import pytest
 
 from captures.rundir.counters import read_routers_counters
 from testbed.controller.trees import spt_trees
+from testbed.experiments.config import AttentionWorkload
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import AttentionWorkload
 from testbed.experiments.config.schema import ExperimentError, dump_experiment
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.generate import generate

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.controller.trees import spt_trees
-from testbed.experiments.config.model import AttentionWorkload
+from testbed.experiments.config import AttentionWorkload
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import Fluid
 from testbed.results.oracle.attention.baseline import MinimalTrees

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.experiments.config.model import AttentionWorkload
+from testbed.experiments.config import AttentionWorkload
 from testbed.experiments.workload.attention import Demand, hosts_of, popularities, volumes
 from topos import Topology
 from topos.scale_free import barabasi_albert

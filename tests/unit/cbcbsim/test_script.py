@@ -15,9 +15,9 @@ from testbed import api
 from testbed.experiments.config.cbcbsim import is_script, read_script
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.events.event import SendMessage, SetPredicate
+from testbed.experiments.events import SendMessage, SetPredicate
+from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.model import Item
 from testbed.experiments.workload.script import write_script
 from testbed.support.errors import InputError
 from tests.support.command import CBCB

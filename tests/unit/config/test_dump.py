@@ -16,8 +16,7 @@ from captures.rundir.inputs import write_topology
 from captures.rundir.layout import RunLayout
 from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
-from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
-from testbed.experiments.config.model import (
+from testbed.experiments.config import (
     SECTIONS,
     Experiment,
     OracleOptions,
@@ -25,8 +24,9 @@ from testbed.experiments.config.model import (
     RoutingOptions,
     ServiceOptions,
 )
+from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
 from testbed.experiments.config.schema import dump_experiment
-from testbed.experiments.events.event import SendMessage
+from testbed.experiments.events import SendMessage
 from testbed.experiments.events.network import LinkFlap, LinkUp, NodeDown, NodeUp
 from testbed.support.errors import InputError
 from topos.generators import ring

@@ -10,8 +10,7 @@ import pytest
 
 from router.options import options_of
 from testbed.controller.trees import LAYERS
-from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.experiments.config.model import (
+from testbed.experiments.config import (
     SECTIONS,
     BroadcastOptions,
     Experiment,
@@ -20,7 +19,8 @@ from testbed.experiments.config.model import (
     RoutingOptions,
     WorkloadOptions,
 )
-from testbed.experiments.events.event import SendMessage, SetPredicate
+from testbed.experiments.config.load import ExperimentError, load_experiment
+from testbed.experiments.events import SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
 from topos.generators import ring, waxman
 

@@ -12,8 +12,8 @@ from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from captures.tables.query import connect
 from testbed.api import simulate
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import ExperimentError, load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.results.live.state import SLOT_NS, LinkCount
 from testbed.results.live.view import live_table
 from testbed.results.live.watch import Watcher, open_state

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from testbed.emulation.control.quiescence import quiet_limit_s
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.hop_limit import load_checked
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
 from topos.generators import line
 

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from router.predicates import Constraint, Operator, Type
+from testbed.experiments.config import WorkloadOptions
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import WorkloadOptions
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.drawing.distributions import DistributionError, Distributions
 from testbed.experiments.workload.generate import generate

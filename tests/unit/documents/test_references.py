@@ -6,7 +6,7 @@ import re
 
 from router.options import options_of
 from testbed.cli.documents.experiment_file import document
-from testbed.experiments.config.model import SECTIONS
+from testbed.experiments.config import SECTIONS
 from testbed.experiments.events.network import EVENTS
 from tests.support.paths import DOCS
 from topos.build import MAX_LINKS, MAX_NODES

@@ -20,10 +20,10 @@ from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.emulation.run.governor import EmulationClock, Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from testbed.emulation.run.schedule import RunningNetwork, play
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.events.event import ApplicationControl, ApplicationEvent, Event, Problem
+from testbed.experiments.events import ApplicationControl, ApplicationEvent, Event, Problem
 from testbed.experiments.events.network import (
     EVENTS,
     Fault,
@@ -33,8 +33,8 @@ from testbed.experiments.events.network import (
     steps_of,
 )
 from testbed.experiments.events.parts import PartFault, part_steps_of
+from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.driver import Driver
-from testbed.experiments.workload.model import Item, Workload
 from testbed.machine.probes import KernelFeatures
 from testbed.support.errors import InputError
 from tests.support.simulated import simulated

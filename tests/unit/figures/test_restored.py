@@ -11,7 +11,7 @@ import pytest
 from router.predicates import Operator, Type
 from testbed.evaluation.figures.match import write_restored
 from testbed.evaluation.figures.reproduction import FIGURES
-from testbed.experiments.config.model import WorkloadOptions
+from testbed.experiments.config import WorkloadOptions
 from testbed.experiments.drawing.distributions import Distributions
 
 

@@ -21,8 +21,8 @@ from router.protocol.services.attention.service import Attention
 from router.protocol.services.exhaustive import Exhaustive, ExhaustiveSession
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
+from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.model import Item
 from testbed.support.errors import InputError
 from tests.support.applications import application_events
 from tests.support.attention_experiment import experiment

@@ -15,7 +15,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from testbed.cli.arguments import STYLE_NAMES
-from testbed.experiments.workload.model import Workload
+from testbed.experiments.workload import Workload
 from testbed.results.report.data import TABLES, RunData
 from testbed.results.report.figures import broken, curve, frames_over_time, utilisation
 from testbed.results.report.layout import apart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.options import Unit, options_of
 from router.protocol.options import RouterOptions
-from testbed.experiments.config.model import Experiment, ProtocolOptions, RoutingOptions
+from testbed.experiments.config import Experiment, ProtocolOptions, RoutingOptions
 from topos.generators import ring
 
 

@@ -17,7 +17,7 @@ from router.wire.frames import COUNTER_BITS, Frame, FrameType
 from router.wire.header import node_address
 from router.wire.intake import RefusedError
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.workload.model import Workload
+from testbed.experiments.workload import Workload
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from tests.support.guarded import opened, sealed

@@ -20,8 +20,8 @@ from router.protocol.services.attention.events import Origin
 from testbed.cli.main import main
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.attention import measured
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.workload.attention import Demand
 from testbed.experiments.workload.attention_predictions import traffic_of_table_1

@@ -9,8 +9,8 @@ import pytest
 
 from router.options import option, options_of
 from testbed.evaluation.sweeps.spec import Plot, SpecError, identity, load_spec
+from testbed.experiments.config import ProtocolOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
-from testbed.experiments.config.model import ProtocolOptions
 from testbed.experiments.config.schema import ExperimentError
 from testbed.support.errors import InputError
 from topos.generators import ring, waxman

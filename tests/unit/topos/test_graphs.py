@@ -10,7 +10,7 @@ import pytest
 
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError
-from testbed.experiments.events.event import SendMessage
+from testbed.experiments.events import SendMessage
 from testbed.experiments.events.network import LinkDown
 from topos import Node, TopologyError, graphs
 from topos import build as build_module

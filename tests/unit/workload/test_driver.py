@@ -30,8 +30,8 @@ from router.protocol.events import (
 )
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
+from testbed.experiments.workload import Item, Workload
 from testbed.experiments.workload.driver import Driver, TimedAction
-from testbed.experiments.workload.model import Item, Workload
 from testbed.results.oracle.decide import write_oracle
 from testbed.support.errors import RunError
 from tests.support.applications import application_events, records_in

@@ -12,12 +12,12 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from router.predicates import Operator, Type
 from router.predicates.parser import parse_predicate
-from testbed.experiments.config.model import Experiment, WorkloadOptions
-from testbed.experiments.drawing.drawing import OPERATORS, SUBJECTS
-from testbed.experiments.events.event import Event, SendMessage, SetPredicate
+from testbed.experiments.config import Experiment, WorkloadOptions
+from testbed.experiments.drawing import OPERATORS, SUBJECTS
+from testbed.experiments.events import Event, SendMessage, SetPredicate
 from testbed.experiments.events.network import LinkDown
+from testbed.experiments.workload import Item, Workload, read_workload, write_workload
 from testbed.experiments.workload.generate import generate, match_distribution
-from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
 from topos import Link, Node, Topology
 
 

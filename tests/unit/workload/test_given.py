@@ -12,12 +12,12 @@ from random import Random
 import pytest
 
 from router.predicates import Message, matches
+from testbed.experiments.config import Experiment, WorkloadOptions
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment, WorkloadOptions
 from testbed.experiments.config.schema import ExperimentError
 from testbed.experiments.drawing.schema import KEYS, Schema, SchemaError
+from testbed.experiments.workload import Item
 from testbed.experiments.workload.generate import generate, match_distribution
-from testbed.experiments.workload.model import Item
 from testbed.support.errors import InputError
 from tests.support.paths import DOCS
 
@@ -301,7 +301,7 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rush_hour.py").write_text(
-        "from testbed.experiments.workload.model import Item\n"
+        "from testbed.experiments.workload import Item\n"
         "def rush(experiment, random):\n"
         "    for node in range(len(experiment.topology.nodes)):\n"
         "        yield Item(0.0, node, 'set_predicate', predicate='a < 5')\n"

@@ -11,9 +11,9 @@ from router.predicates import Message
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import KeyRing, write_keys
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
-from testbed.experiments.events.event import APPLICATION
+from testbed.experiments.events import APPLICATION
 from testbed.experiments.workload.keys import members_of
 
 PLACES = [(0, APPLICATION), (1, APPLICATION), (1, "second")]

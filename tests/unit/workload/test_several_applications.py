@@ -10,11 +10,11 @@ import pytest
 from captures.accounting.direct import Direct
 from captures.rundir.applications import read_applications
 from captures.rundir.layout import RunLayout
+from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
-from testbed.experiments.config.model import Experiment
 from testbed.experiments.config.schema import ExperimentError
+from testbed.experiments.workload import Item, Workload, read_workload, write_workload
 from testbed.experiments.workload.generate import generate
-from testbed.experiments.workload.model import Item, Workload, read_workload, write_workload
 from tests.support.simulated import judged_run
 
 _TEXT = """\
