@@ -91,8 +91,8 @@ def trace_command(arguments: Namespace) -> int:
     """
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import QueryError, connect, interruptible
+    from testbed.results.trace import find, is_message_id, listed
     from testbed.results.trace.build import trace
-    from testbed.results.trace.model import find, is_message_id, listed
     from testbed.results.trace.show import lines, listing
 
     wanted, message = arguments.run, arguments.message

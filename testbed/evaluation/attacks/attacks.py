@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.predicates.encoded import Suite
-from testbed.evaluation.attacks.model import Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
+from testbed.evaluation.attacks import Knowledge, Outcome, Seen, SetScore, Truth, by_frequency
 
 
 def strings_in(weight: int, suite: Suite) -> float:

@@ -24,8 +24,8 @@ from router.privacy.member import Opener, OpenError, derived
 from router.wire.codec import read_frame
 from router.wire.frames import AddressedMessage, Frame, FrameType
 from router.wire.intake import FrameIntake
+from testbed.evaluation.attacks import Knowledge, Outcome, Seen, Traffic, Truth, knowledge_of
 from testbed.evaluation.attacks.attacks import ATTACKS
-from testbed.evaluation.attacks.model import Knowledge, Outcome, Seen, Traffic, Truth, knowledge_of
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import key_ring

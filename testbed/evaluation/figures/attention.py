@@ -23,7 +23,7 @@ from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.attention_predictions import Fluid
 from testbed.results.conclude import starvation_expected
 from testbed.results.folders import new_run_folder
-from testbed.results.oracle.attention.history import Collector
+from testbed.results.oracle.attention import Collector
 from testbed.results.oracle.attention.judge import Judged, judge, undecided_by
 from testbed.sim.simulation import Simulation
 from testbed.support.collection import uncollected

@@ -148,7 +148,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded import Suite
     from router.predicates.encoded.encoder import Hardening
     from router.predicates.encoded.encodings import ENCODINGS
-    from testbed.evaluation.attacks.model import draw_traffic, encoded, public_knowledge, zipf_workload
+    from testbed.evaluation.attacks import draw_traffic, encoded, public_knowledge, zipf_workload
 
     encoding = ENCODINGS[facts["encoding"]]()
     counts = sorted(facts["counts"])

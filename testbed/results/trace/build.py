@@ -23,7 +23,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.header import ports_of
 from testbed.results.recordings import Decision, decision
-from testbed.results.trace.model import Branch, Listed, Pruned, Receiver, Stop, Trace
+from testbed.results.trace import Branch, Listed, Pruned, Receiver, Stop, Trace
 
 
 @dataclass(frozen=True, slots=True)

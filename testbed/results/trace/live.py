@@ -30,9 +30,8 @@ from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of
 from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Sending, read_history
-from testbed.results.trace import publications
+from testbed.results.trace import Trace, find, is_message_id, listed, publications
 from testbed.results.trace.build import trace
-from testbed.results.trace.model import Trace, find, is_message_id, listed
 from testbed.results.trace.show import lines, sent_so_far
 from testbed.support.errors import InputError
 from testbed.terminal.numbers import message

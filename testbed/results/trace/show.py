@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from testbed.results.trace.model import Branch, Listed, Pruned, Receiver, Stop, Trace
+from testbed.results.trace import Branch, Listed, Pruned, Receiver, Stop, Trace
 from testbed.terminal.numbers import counted
 from testbed.terminal.printable import printable
 

@@ -12,17 +12,7 @@ from router.predicates.covering.bitset import numbers_in
 from router.predicates.encoded import Suite
 from router.predicates.encoded.encoder import Hardening, StringHash
 from router.predicates.encoded.encodings import ENCODINGS, Slides, equal
-from testbed.evaluation.attacks.attacks import (
-    ATTACKS,
-    by_issuers,
-    by_key,
-    by_known_messages,
-    by_patterns,
-    by_weight,
-    mined,
-    strings_in,
-)
-from testbed.evaluation.attacks.model import (
+from testbed.evaluation.attacks import (
     Knowledge,
     Seen,
     Traffic,
@@ -32,6 +22,16 @@ from testbed.evaluation.attacks.model import (
     knowledge_of,
     public_knowledge,
     zipf_workload,
+)
+from testbed.evaluation.attacks.attacks import (
+    ATTACKS,
+    by_issuers,
+    by_key,
+    by_known_messages,
+    by_patterns,
+    by_weight,
+    mined,
+    strings_in,
 )
 
 _SUITE = Suite(1, 512, 8, Slides.number)

@@ -21,9 +21,9 @@ from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import ETHERTYPE, node_address
 from testbed.cli.main import main
+from testbed.evaluation.attacks import Traffic, knowledge_of
 from testbed.evaluation.attacks.attacks import ATTACKS
 from testbed.evaluation.attacks.captured import Captured, material, read_captures
-from testbed.evaluation.attacks.model import Traffic, knowledge_of
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.experiments.workload.generate import generate
 from testbed.results.inputs import write_inputs

@@ -27,7 +27,7 @@ from captures.rundir.summary import write_summary
 from captures.tables import query, store
 from testbed.api import Result
 from testbed.cli.main import main
-from testbed.results.trace.model import listed
+from testbed.results.trace import listed
 from tests.support.command import CBCB
 from tests.support.polling import poll
 from tests.support.questions import ask

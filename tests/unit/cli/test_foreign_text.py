@@ -15,7 +15,7 @@ from rich.console import Console
 from captures.rundir.inputs import Manifest, write_manifest
 from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
-from testbed.results.trace.model import Receiver, Stop, Trace
+from testbed.results.trace import Receiver, Stop, Trace
 from testbed.results.trace.show import lines
 from testbed.terminal.answers import answer
 from testbed.terminal.printable import put

@@ -18,8 +18,8 @@ from testbed.results.live.state import SLOT_NS, LinkCount
 from testbed.results.live.view import live_table
 from testbed.results.live.watch import Watcher, open_state
 from testbed.results.report.render import write_report
+from testbed.results.trace import listed
 from testbed.results.trace.build import trace
-from testbed.results.trace.model import listed
 from testbed.results.trace.show import lines
 from testbed.support.names import node_id
 from tests.support.polling import poll

@@ -13,8 +13,8 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.protocol.services.attention.events import Origin
 from testbed.controller.trees import spt_trees
+from testbed.results.oracle.attention import ORIGINS, Collector, History
 from testbed.results.oracle.attention.baseline import exhaustive_cost
-from testbed.results.oracle.attention.history import ORIGINS, Collector, History
 from testbed.results.oracle.attention.outcomes import RULES, Verdict, results, starved, violations
 from topos.generators import line
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.results.trace.model import Branch, Receiver, Stop, Trace
+from testbed.results.trace import Branch, Receiver, Stop, Trace
 from testbed.results.trace.show import lines
 
 

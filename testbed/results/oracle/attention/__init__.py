@@ -1,1 +1,237 @@
-"""The oracle of attention-limited subscriptions: what a router may deliver, and what it should have."""
+"""The oracle of attention: records of subscriptions and publications as columns, millions in memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.experiments.workload.constraints import PredicateIndex
+from testbed.results.oracle.history import Filters
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+#: The number of a round or a publication that no record mentions.
+UNKNOWN = -1
+#: Where a router had a publication that it delivered, as its records say: an application had just uploaded
+#: it, in an index, or another router sent it. The oracle imports nothing of the router; a test compares them
+#: with `router.protocol.services.attention.events.Origin`.
+ORIGINS = ("upload", "ppt", "dpt", "opt", "remote")
+_REMOTE = ORIGINS.index("remote")
+
+
+@dataclass(slots=True)
+class Round:
+    """A lifetime of a subscription.
+
+    Attributes:
+        home, subscription: the subscription; `number` counts its rounds from 0.
+        predicate: number of the predicate in `History`.
+        begin_s: when it was registered, seconds of the routers' clock.
+        ended_s: when the router ended it; None: no record of it.
+        withdrawn: the application withdrew it.
+    """
+
+    home: int
+    subscription: int
+    number: int
+    app: str
+    predicate: int
+    max: int
+    begin_s: float
+    lifetime_s: float
+    freshness_s: float
+    ended_s: float | None = None
+    withdrawn: bool = False
+
+    @property
+    def deadline_s(self) -> float:
+        return self.begin_s + self.lifetime_s
+
+
+@dataclass(frozen=True)
+class History:
+    """The records of a run; arrays have a row for each publication, or for each delivery.
+
+    Attributes:
+        rounds: in the order in which they began at each home.
+        predicates: texts.
+        selects: [contents, predicates]: whether a predicate selects publications of these attributes.
+        source, seq, uploaded_s, content: of publications, in order of `uploaded_s`; `content` is a row of
+            `selects`.
+        round_of: of deliveries, position in `rounds`, or UNKNOWN.
+        publication_of: of deliveries, position among the publications, or UNKNOWN.
+        delivered_s, age_s: of deliveries: when the router decided, and the age that it knew.
+        whence: of deliveries: where the router had the publication, place in `ORIGINS`.
+        named: of deliveries: home, subscription, round, source, seq.
+    """
+
+    rounds: list[Round]
+    predicates: list[str]
+    selects: Booleans
+    source: Integers
+    seq: npt.NDArray[np.uint64]
+    uploaded_s: Floats
+    content: Integers
+    round_of: Integers
+    publication_of: Integers
+    delivered_s: Floats
+    age_s: Floats
+    whence: npt.NDArray[np.int8]
+    named: npt.NDArray[np.uint64]
+
+    @property
+    def remote(self) -> Booleans:
+        """Whether another router sent the publication, for each delivery."""
+        remote: Booleans = self.whence == _REMOTE
+        return remote
+
+    def deliveries_from(self) -> dict[str, int]:
+        """Returns the deliveries by where the router had the publication."""
+        counts = np.bincount(self.whence, minlength=len(ORIGINS)).tolist()
+        return dict(zip(ORIGINS, counts, strict=True))
+
+
+class Collector:
+    """Takes records, those of a node in order of time, and makes a `History` of them.
+
+    Args:
+        filters_of: returns a predicate, given in the readable notation, as `[[[name, type, operator, value],
+            ...], ...]`; raises ValueError if it is none.
+    """
+
+    def __init__(self, filters_of: Callable[[str], Filters]) -> None:
+        self._filters_of = filters_of
+        self._rounds: list[Round] = []
+        self._position: dict[tuple[int, int, int], int] = {}
+        #: Subscription -> position of its latest round.
+        self._latest: dict[tuple[int, int], int] = {}
+        self._predicates: dict[str, int] = {}
+        self._contents: dict[tuple[tuple[str, str, Any], ...], int] = {}
+        self._attributes: list[Mapping[str, Any]] = []
+        self._source, self._seq, self._uploaded = array("q"), array("Q"), array("d")
+        self._content = array("q")
+        self._round_of, self._named = array("q"), array("Q")
+        self._delivered, self._age, self._whence = array("d"), array("d"), array("b")
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Takes a record of `router.records.attention`; other events are left out.
+
+        Raises:
+            OverflowError: a number of the record does not fit its column.
+            ValueError: the record of a delivery has an unknown `whence`.
+        """
+        event = record["event"]
+        if event == "upload":
+            self._source.append(record["source"])
+            self._seq.append(record["seq"])
+            self._uploaded.append(record["at_s"])
+            self._content.append(self._content_of(record["attributes"]))
+        elif event == "deliver":
+            home, subscription, number = record["node"], record["subscription"], record["round"]
+            self._round_of.append(self._position.get((home, subscription, number), UNKNOWN))
+            self._named.extend((home, subscription, number, record["source"], record["seq"]))
+            self._delivered.append(record["at_s"])
+            self._age.append(record["age_s"])
+            self._whence.append(_origin(record["whence"]))
+        elif event in ("register", "refresh"):
+            self._begin(record)
+        elif event in ("outcome", "unregister"):
+            self._end(record)
+
+    def history(self) -> History:
+        """Returns what was taken.
+
+        Raises:
+            ValueError: a predicate does not parse, or a publication has an attribute of no known type.
+        """
+        index = PredicateIndex(self._filters_of(text) for text in self._predicates)
+        selects = np.zeros((len(self._attributes), len(self._predicates)), np.bool_)
+        for row, attributes in enumerate(self._attributes):
+            selects[row, list(index.matching(attributes))] = True
+        uploaded = np.array(self._uploaded, np.float64)
+        order = np.argsort(uploaded, kind="stable")
+        source, seq = np.array(self._source, np.int64)[order], np.array(self._seq, np.uint64)[order]
+        named = np.array(self._named, np.uint64).reshape(-1, 5)
+        return History(
+            rounds=self._rounds,
+            predicates=list(self._predicates),
+            selects=selects,
+            source=source,
+            seq=seq,
+            uploaded_s=uploaded[order],
+            content=np.array(self._content, np.int64)[order],
+            round_of=np.array(self._round_of, np.int64),
+            publication_of=_positions(source, seq, named[:, 3].astype(np.int64), named[:, 4]),
+            delivered_s=np.array(self._delivered, np.float64),
+            age_s=np.array(self._age, np.float64),
+            whence=np.array(self._whence, np.int8),
+            named=named,
+        )
+
+    def _content_of(self, attributes: Mapping[str, Any]) -> int:
+        # In Python, unlike in messages, true is 1.
+        key = tuple(sorted((name, type(value).__name__, value) for name, value in attributes.items()))
+        found = self._contents.get(key)
+        if found is None:
+            found = self._contents[key] = len(self._contents)
+            self._attributes.append(dict(attributes))
+        return found
+
+    def _begin(self, record: Mapping[str, Any]) -> None:
+        home, subscription, number = record["node"], record["subscription"], record["round"]
+        predicate = self._predicates.setdefault(record["predicate"], len(self._predicates))
+        self._position[home, subscription, number] = self._latest[home, subscription] = len(self._rounds)
+        self._rounds.append(
+            Round(
+                *(home, subscription, number, record["app"], predicate, record["max"], record["at_s"]),
+                *(record["lifetime_s"], record["freshness_s"]),
+            )
+        )
+
+    def _end(self, record: Mapping[str, Any]) -> None:
+        home, subscription = record["node"], record["subscription"]
+        number = record.get("round")
+        position = (
+            self._latest.get((home, subscription))
+            if number is None
+            else self._position.get((home, subscription, number))
+        )
+        if position is None:
+            return
+        found = self._rounds[position]
+        if found.ended_s is None:
+            found.ended_s = record["at_s"]
+            found.withdrawn = record["event"] == "unregister" or record["outcome"] == "withdrawn"
+
+
+def _origin(whence: str) -> int:
+    if whence not in ORIGINS:
+        raise ValueError(f"whence: {whence!r}; expected {' or '.join(ORIGINS)}")
+    return ORIGINS.index(whence)
+
+
+def _positions(
+    source: Integers, seq: npt.NDArray[np.uint64], of_source: Integers, of_seq: npt.NDArray[np.uint64]
+) -> Integers:
+    """Returns for each pair (of_source, of_seq) the row that has it, or UNKNOWN."""
+    if not len(source) or not len(of_source):
+        return np.full(len(of_source), UNKNOWN, np.int64)
+    known = np.unique(seq)
+
+    def keys(sources: Integers, seqs: npt.NDArray[np.uint64]) -> tuple[Integers, Booleans]:
+        rank = np.minimum(np.searchsorted(known, seqs), len(known) - 1).astype(np.int64)
+        return sources * len(known) + rank, known[rank] == seqs
+
+    own, _ = keys(source, seq)
+    order = np.argsort(own)
+    wanted, possible = keys(of_source, of_seq)
+    at = np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)
+    rows = order[at].astype(np.int64)
+    return np.where(possible & (own[rows] == wanted), rows, UNKNOWN)

@@ -18,7 +18,7 @@ import numpy as np
 
 from testbed.controller.classes import NO_PARENT
 from testbed.controller.trees import Forest
-from testbed.results.oracle.attention.history import History
+from testbed.results.oracle.attention import History
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.controller.trees import Forest
+from testbed.results.oracle.attention import Collector, History, Integers
 from testbed.results.oracle.attention.baseline import Cost, exhaustive_cost
-from testbed.results.oracle.attention.history import Collector, History, Integers
 from testbed.results.oracle.attention.outcomes import Result, Verdict, results, starved, violations
 from testbed.results.oracle.connectivity import tree_changes
 

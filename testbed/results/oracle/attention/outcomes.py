@@ -17,7 +17,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from testbed.results.oracle.attention.history import UNKNOWN, Booleans, Floats, History, Integers, Round
+from testbed.results.oracle.attention import UNKNOWN, Booleans, Floats, History, Integers, Round
 
 
 class Verdict(StrEnum):
