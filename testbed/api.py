@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
 from router.predicates import Predicate
 from router.privacy.keys import KeyRing

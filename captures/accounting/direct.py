@@ -20,13 +20,13 @@ from captures.accounting.engines import DuckDB
 from captures.accounting.inputs import Inputs
 from captures.accounting.steps import KNOWN, Sources, Steps, reads_of
 from captures.accounting.texts import code_of, in_order, reads, texts
+from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
-from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import SmallFiles
 from captures.pcap.reader import PcapReader
-from captures.rundir.layout import RunLayout
-from captures.tables.catalogue import TABLES
+from captures.rundir import RunLayout
+from captures.tables import TABLES
 from captures.tables.store import FRAMES
 
 #: The columns of frames that the texts of the summary name.

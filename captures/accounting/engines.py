@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from captures.tables.query import interruptible, new_database, reading
 
 #: The name under which the text of the frames reads the captured frames.

@@ -20,6 +20,7 @@ from captures.accounting.log_tables import (
 )
 from captures.frames.index import check_capture
 from captures.pcap.opening import is_compressed
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.capture_list import CapturedFile, read_captures, read_ip_captures
 from captures.rundir.clock import read_clock
@@ -47,11 +48,10 @@ from captures.rundir.inputs import (
     read_topology,
     read_workload,
 )
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
 from captures.rundir.oracle import read_judgement
 from captures.rundir.routing_tables import read_routing_tables
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES
 from topos import Link
 
 _MOST_BINS = 300

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.datasource.opening import open_captures
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, read_ip_captures
-from captures.rundir.layout import RunLayout
 from router.wire.header import HOST_PORT, node_address
 from topos import Link
 

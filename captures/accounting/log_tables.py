@@ -11,16 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from captures.frames.bodies import attribute_maps
-from captures.rundir import oracle
+from captures.rundir import RunLayout, oracle
 from captures.rundir.applications import read_applications
 from captures.rundir.clock import Clock
 from captures.rundir.controller import read_controller
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import WorkloadLine
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES
 from router.predicates import Message, Value
 from router.predicates.printer import format_message, format_predicate
 

@@ -19,7 +19,7 @@ from captures.pcap.reader import PcapReader
 from captures.rundir.applications import AttentionEvent
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.oracle import read_subscriptions
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES
 from router.predicates import Message
 from router.predicates.printer import format_message
 from router.wire.frames import BroadcastTable, FrameType

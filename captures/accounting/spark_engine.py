@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from captures.accounting.engines import CAPTURED, Engine
 from captures.accounting.texts import reads
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from captures.tables.query import new_database
 
 #: Settings of Spark SQL for a small run. There, compiling a query, or planning it again while it runs, takes

@@ -9,7 +9,7 @@ A text says of a run:
 - `bin_wall_s(second)`: the wall seconds of the time bin that begins at an experiment second;
 - `incarnation(seq)`, `number(seq)`: the high and the low 32 bits of a sequence number.
 
-To add a table: a text, and a row in `captures.tables.catalogue`. Both engines must give the same bits: a sum
+To add a table: a text, and a row in `captures.tables`. Both engines must give the same bits: a sum
 of whole numbers is cast to bigint, numbers that are not whole are never summed, and an order names columns
 until it is total.
 """

@@ -8,8 +8,8 @@ from typing import Any
 
 from captures.accounting.attention import attention_faults
 from captures.accounting.lag import late
+from captures.rundir import RunLayout
 from captures.rundir.faults import FaultRecord
-from captures.rundir.layout import RunLayout
 
 #: Keys that must be 0 -> the reason that another value gives.
 _MUST_BE_ZERO = {

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, write_captures
-from captures.rundir.layout import RunLayout
 from router.system import start_module
 from router.wire.header import ETHERTYPE, IPV4_ETHERTYPE
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from captures.capturing.counting_filter import WHOLE_FRAMES
 from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
-from captures.pcap.formats import FILE_HEADER
+from captures.pcap import FILE_HEADER
 from router.clock.clock import SharedClock
 from router.clock.meter import NOTHING, Meter
 from router.clock.page import ClockPage

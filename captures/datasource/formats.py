@@ -50,8 +50,8 @@ from captures.frames.columns import COLUMNS, spark_type
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import capture_paths
-from captures.rundir.layout import RunLayout
 from captures.spark.internals import activate, classic_context
 from captures.spark.session import ship
 from captures.spark.workers import freeze_new_imports

@@ -15,12 +15,12 @@ import pyarrow as pa
 from captures.datasource.options import OptionError, ReadOptions, read_columns, read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS, View, view_of
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
 from captures.frames.index import read_index
 from captures.frames.parts import FilePart
 from captures.pcap.listing import is_capture_name, local_matches
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import capture_paths
-from captures.rundir.layout import RunLayout
 
 FLOWS = "flows"
 #: The table of flows over a table `packets` (view `packets`), in SQL that Spark and DuckDB run.

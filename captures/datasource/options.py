@@ -17,7 +17,7 @@ from typing import Any
 from captures.frames.columns import TYPES
 from captures.frames.index import DEFAULT_PART_BYTES
 from captures.frames.parts import FilePart
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.rundir.files import RunFolderError
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from captures.frames.columns import COLUMNS, Columns
 from captures.frames.parts import FilePart
+from captures.pcap import LINKTYPE_ETHERNET, PcapError
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
-from captures.pcap.formats import LINKTYPE_ETHERNET, PcapError
 from captures.pcap.internet import internet_headers
 from captures.pcap.links import VLAN_TAGS
 from captures.pcap.opening import is_compressed

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from captures.datasource.options import OptionError, errors_in_one_line
-from captures.pcap.formats import LINKTYPE_ETHERNET, file_header, record_header
+from captures.pcap import LINKTYPE_ETHERNET, file_header, record_header
 from captures.pcap.listing import is_capture_name
 from captures.pcap.opening import place_of
 

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from captures.datasource.options import ReadOptions, errors_in_one_line
 from captures.datasource.views import MalformedPacketError, View
 from captures.frames.parts import CapturedFragments, FilePart, as_tuples, group_parts
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry
 from captures.pcap.opening import is_compressed, open_bytes
 from captures.pcap.reader import DEFAULT_BLOCK_BYTES, PcapReader

@@ -20,12 +20,12 @@ from captures.datasource.packet_view import (
     PacketDecoder,
     file_health,
 )
+from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, COUNTED_COLUMNS, TRAFFIC_COLUMNS, Columns, spark_type, traffic
 from captures.frames.decoder import FrameDecoder
-from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
+from captures.pcap import PcapError
 from captures.pcap.blocks import SMALL_BYTES, Block, JoinedBlocks, SmallFiles
-from captures.pcap.formats import PcapError
 from captures.pcap.opening import is_uri, split_uri
 from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME

@@ -1,1 +1,20 @@
-"""CBCB frames in captures: reassembly, decoding to Arrow columns, compiled loops, parts of files, index."""
+"""CBCB frames in captures, and the identity of a capture: the link or the host of the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureIdentity:
+    """Which capture a file is: a link between `u` and `v` with its index, or the host link of `node`.
+
+    `kind` None: of no run; ends and directions are not known.
+    """
+
+    name: str
+    kind: str | None
+    link: int | None = None
+    u: int | None = None
+    v: int | None = None
+    node: int | None = None

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from captures.frames import CaptureIdentity
 from captures.frames.bodies import (
     BAD_ETHERTYPE,
     BAD_SOURCE,
@@ -35,11 +36,9 @@ from captures.frames.columns import (
     TYPES,
     WHOLE,
 )
-from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import CapturedFragments, FilePart
-from captures.pcap import compiling
+from captures.pcap import LINKTYPE_ETHERNET, compiling
 from captures.pcap.blocks import Block, JoinedBlocks, gather, gather_bytes, timestamps
-from captures.pcap.formats import LINKTYPE_ETHERNET
 from captures.pcap.walk import NO_TIME
 from router.wire.format import HEADER, STANDS_FOR, VERSION, FrameType
 from router.wire.header import (

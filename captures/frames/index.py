@@ -17,8 +17,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from captures.frames.parts import CapturedFragments, FilePart, as_tuples
+from captures.pcap import PcapError
 from captures.pcap.blocks import Block
-from captures.pcap.formats import PcapError
 from captures.pcap.listing import INDEX_SUFFIX, FileEntry
 from captures.pcap.opening import is_compressed
 from captures.pcap.reader import PcapReader, tail_defect

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captures.pcap import LINKTYPE_ETHERNET
 from captures.pcap.blocks import Block
-from captures.pcap.formats import LINKTYPE_ETHERNET
 from captures.pcap.opening import open_bytes
 from captures.pcap.walk import NO_TIME
 from router.wire.header import (

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from captures.pcap import LINKTYPE_ETHERNET
 from captures.pcap.compiling import Loop
-from captures.pcap.formats import LINKTYPE_ETHERNET
 from captures.pcap.walk import NO_TIME
 
 #: Files of at most this size are read together.

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captures.pcap import LINKTYPE_ETHERNET
 from captures.pcap.blocks import Block
 from captures.pcap.compiling import Loop
-from captures.pcap.formats import LINKTYPE_ETHERNET
 
 Int64s = npt.NDArray[np.int64]
 #: Tags of VLANs: 802.1Q, 802.1ad, and 802.1ad before the standard.

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyarrow import fs
 
-from captures.pcap.formats import GZIP_MAGIC, ZSTD_MAGIC
+from captures.pcap import GZIP_MAGIC, ZSTD_MAGIC
 
 #: Names of files may contain colons, as in a time of day.
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)

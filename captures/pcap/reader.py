@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from captures.pcap import compiling, formats
+import captures.pcap as pcap
+from captures.pcap import LINKTYPE_ETHERNET, Interface, PcapError, compiling
 from captures.pcap.blocks import Block, Int64s
-from captures.pcap.formats import LINKTYPE_ETHERNET, Interface, PcapError
 from captures.pcap.opening import ByteReader, open_bytes
 from captures.pcap.walk import CONTROL, DAMAGE, LONG, WALK_PCAP, WALK_PCAPNG
 
@@ -53,8 +53,8 @@ class _Section:
         unit_ns: int = 0,
         most_captured: int = 0,
         link_type: int | None = None,
-        record_header: int = formats.RECORD_HEADER_LENGTH,
-        lengths: int = formats.IN_ORDER,
+        record_header: int = pcap.RECORD_HEADER_LENGTH,
+        lengths: int = pcap.IN_ORDER,
     ) -> None:
         self.order = order
         self.lengths = lengths
@@ -168,18 +168,18 @@ class PcapReader:
         Returns:
             The bytes that were read and belong to the first block; None: a growing file has no header yet.
         """
-        header = bytearray(formats.PCAP_HEADER_LENGTH)
+        header = bytearray(pcap.PCAP_HEADER_LENGTH)
         read = file.read_into(memoryview(header))
         first = bytes(header[:read])
-        if self._growing and read < len(header) and not formats.is_pcapng(first):
+        if self._growing and read < len(header) and not pcap.is_pcapng(first):
             return None
-        if formats.is_pcapng(first):
+        if pcap.is_pcapng(first):
             # The first block is the section's header, which `_walk` or `_replay` reads.
             self._section = _Section("<")
             return first
         if not read and file.defect:
             raise PcapError(f"{self.path}: {file.defect}")
-        found = formats.read_pcap_header(str(self.path), first)
+        found = pcap.read_pcap_header(str(self.path), first)
         self._section = _Section(
             found.order,
             found.unit_ns,
@@ -331,7 +331,7 @@ class PcapReader:
             interface = np.empty(rows, np.int64)
             table: Any = section.table() if compiled else section.rows
             walk = WALK_PCAPNG.compiled if compiled else WALK_PCAPNG.plain
-            most = formats.most_captured(section.most_snaplen)
+            most = pcap.most_captured(section.most_snaplen)
             count, after, stopped = walk(
                 data, at, end, big, table, most, _MOST_BLOCK_BYTES, *columns, interface
             )
@@ -372,34 +372,34 @@ class PcapReader:
         assert section is not None
         head = bytes(head)
         order = section.order
-        if formats.is_pcapng(head):
-            found = formats.section_order(head)
+        if pcap.is_pcapng(head):
+            found = pcap.section_order(head)
             if found is None:
                 return -1
             order = found
         size = int.from_bytes(head[4:8], "big" if order == ">" else "little")
-        least = 28 if formats.is_pcapng(head) else 20
+        least = 28 if pcap.is_pcapng(head) else 20
         return size if least <= size <= _MOST_BLOCK_BYTES and size % 4 == 0 else -1
 
     @staticmethod
     def _version_defect(block: bytes) -> str | None:
         """Why a section block cannot be read; None: it can be read, or is no section block."""
-        order = formats.section_order(block) if formats.is_pcapng(block) else None
-        return None if order is None else formats.section_defect(block, order)
+        order = pcap.section_order(block) if pcap.is_pcapng(block) else None
+        return None if order is None else pcap.section_defect(block, order)
 
     def _control(self, block: bytes, offset: int) -> bool:
         """Interprets a section or interface block at `offset`. Returns False for an interface too many."""
         section = self._section
         assert section is not None
-        if formats.is_pcapng(block):
-            order = formats.section_order(block)
+        if pcap.is_pcapng(block):
+            order = pcap.section_order(block)
             assert order is not None
             self._section = _Section(order)
             self._context = [offset]
         else:
             if len(section.rows) == _MOST_INTERFACES:
                 return False
-            section.add(formats.read_interface(block, section.order))
+            section.add(pcap.read_interface(block, section.order))
             self._context.append(offset)
         return True
 

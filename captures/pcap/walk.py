@@ -36,7 +36,7 @@ def _walk_pcap(
 
     Args:
         header: bytes of a record's header.
-        lengths: `captures.pcap.formats.PcapHeader.lengths`.
+        lengths: `captures.pcap.PcapHeader.lengths`.
 
     Returns:
         The number of packets, the position behind the last record, the reason for the stop.

@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Follower, RunFile, RunFolderError, check, missing, parsed, read_lines
 from captures.rundir.inputs import is_private
-from captures.rundir.layout import RunLayout
 from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json

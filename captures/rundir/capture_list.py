@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
+from captures.rundir import RunLayout, host_capture_name, link_capture_name
 from captures.rundir.files import Document, RunFile, RunFolderError, read_json
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
 from router.records.json_file import write_json
 from topos import Link, Topology
 

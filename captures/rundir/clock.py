@@ -7,8 +7,8 @@ from typing import Annotated, Self, TypedDict
 
 from msgspec import Meta
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Log, RunFolderError
-from captures.rundir.layout import RunLayout
 from router.clock.page import NS, Piece, Timeline
 
 

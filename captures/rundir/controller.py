@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
+from captures.rundir import RunLayout
 from captures.rundir.files import RunFile, check, parsed, read_lines
-from captures.rundir.layout import RunLayout
 from router.records.json_file import json_line
 
 #: A line of the log that has been checked against the record of its event.

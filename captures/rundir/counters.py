@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Document, check
-from captures.rundir.layout import RunLayout
 from router.records.counters import CORE_COUNTERS, LinkCounters
 
 #: Counters that each router of a run writes.

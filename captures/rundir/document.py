@@ -9,6 +9,7 @@ from pathlib import Path
 
 from captures.pcap.listing import INDEX_SUFFIX
 from captures.rundir import (
+    RunLayout,
     applications,
     capture_list,
     clock,
@@ -22,7 +23,6 @@ from captures.rundir import (
     summary,
 )
 from captures.rundir.files import Document, Log, RunFile
-from captures.rundir.layout import RunLayout
 from router.records.forms import Field, NodeNumber, TimeNs, expected, fields
 
 # Files whose format another package owns, or that are read by people only.

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Log
-from captures.rundir.layout import RunLayout
 
 PartName = Literal["router", "controller", "captures", "switches", "switch", "database", "application", "run"]
 #: The end of an outage that goes on.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.records.forms import convert, parse
 from router.records.json_file import json_line, write_json
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, NotRequired, TypedDict
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Document, Log, RunFile, RunFolderError, read_text
-from captures.rundir.layout import RunLayout
 from router.predicates import Value
 from topos import Link, Node, Topology, TopologyError
 from topos.loaders import from_json, to_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict, cast
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Document, RunFolderError
-from captures.rundir.layout import RunLayout
 from router.records.json_file import write_json
 
 PartName = Literal["router", "workload", "switches", "captures", "controller"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, TypedDict
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Document, Log
-from captures.rundir.layout import RunLayout
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 

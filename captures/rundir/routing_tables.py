@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, TypeVar
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Document
-from captures.rundir.layout import RunLayout
 from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.records.json_file import to_json, written_whole

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
+from captures.rundir import RunLayout
 from captures.rundir.files import Document, RunFolderError
-from captures.rundir.layout import RunLayout
 
 #: Key -> (unit, meaning), in the order of summary.json; `document` makes docs/reference/summary.md from it.
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.spark.session import SessionError, failed
 
 #: Tasks for each core that Spark knows of: workers that have just come in get some, too.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.rundir.document import bullet, filled
-from captures.tables.catalogue import CLOCKS, SHARED, TABLES, Column
+from captures.tables import CLOCKS, SHARED, TABLES, Column
 
 #: Questions about runs, and the SQL that answers them, on DuckDB.
 EXAMPLES: tuple[tuple[str, str], ...] = (

@@ -18,8 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from captures.rundir.files import RunFolderError
-from captures.tables import store
-from captures.tables.catalogue import TABLES, Column
+from captures.tables import TABLES, Column, store
 
 _T = TypeVar("_T")
 #: DuckDB needs more memory than it may take, and cannot spill.

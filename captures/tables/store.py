@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from captures.rundir import RunLayout, accounting
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout, accounting
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame  # loading it takes a while, which a reader need not wait for

@@ -216,7 +216,7 @@ def attack_command(arguments: Namespace) -> int:
 
     Returns 0.
     """
-    from captures.rundir.layout import RunLayout
+    from captures.rundir import RunLayout
     from testbed.evaluation.attacks.attacks import ATTACKS
     from testbed.evaluation.attacks.captured import attack_run
 

@@ -60,7 +60,7 @@ def packets_command(arguments: Namespace) -> int:
     from captures.datasource.opening import FLOWS, FLOWS_READ, FLOWS_SQL, open_captures
     from captures.datasource.options import OptionError
     from captures.datasource.views import CBCB_VIEWS, PACKETS, PCAP_VIEWS
-    from captures.pcap.formats import PcapError
+    from captures.pcap import PcapError
     from captures.tables.query import (
         CLOSED,
         DatabaseError,

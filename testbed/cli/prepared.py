@@ -18,9 +18,9 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import LARGE_BYTES, captured_bytes
-from captures.rundir.layout import RunLayout
 from captures.spark.folder import process_folder
 from router.system import start_module
 from testbed.experiments.config import Experiment

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.cli.arguments import add_run, not_negative
 from testbed.results.folders import find_run
 from testbed.support.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates.printer import format_predicate
 from router.protocol.schemes import Row
 from router.recording.file import Recording, RecordingError

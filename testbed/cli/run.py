@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 from rich.console import Console
 
-from captures.rundir.layout import accounting
+from captures.rundir import accounting
 from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs, load
 from testbed.emulation.network.namespaces import require_backlog
 from testbed.machine.probes import datapath, why_no_tun

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.cli.arguments import (
     add_engine,
     add_master,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router import wire
 from router.wire.header import (
     CONTROLLER_DESTINATION,

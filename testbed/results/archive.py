@@ -16,8 +16,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
-from captures.rundir.layout import RunLayout
 from router.privacy.keys import holds_keys
 from testbed.results.folders import check_run_id
 from testbed.support.errors import InputError

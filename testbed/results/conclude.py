@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.inputs import read_manifest
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_timings
 from captures.rundir.summary import write_summary
 from router.protocol.options import SERVICES
@@ -67,7 +67,7 @@ def account_run(
     """
     # pyarrow and Spark take seconds to load.
     from captures.accounting.account import TooLargeError, account, account_directly
-    from captures.pcap.formats import PcapError
+    from captures.pcap import PcapError
     from captures.spark.session import SessionError
     from captures.tables.store import BusyError
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk, status_of
 from testbed.terminal.printable import put
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept, identities
 from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology
-from captures.rundir.layout import RunLayout
 from router.privacy.keys import write_keys
 from router.protocol.options import SERVICES
 from testbed.experiments.config import Experiment

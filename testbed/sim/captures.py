@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.frames.identity import CaptureIdentity
-from captures.pcap.formats import FILE_HEADER, record_header
+from captures.frames import CaptureIdentity
+from captures.pcap import FILE_HEADER, record_header
+from captures.rundir import RunLayout, host_capture_name, link_capture_name
 from captures.rundir.capture_list import CapturedFile, Kept, host_identity, link_identity, write_captures
-from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
 from testbed.sim.clock import EPOCH_NS
 from topos import Topology
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates import Filter
 from router.protocol.core.layers import Verifier, make_router
 from router.protocol.events import (

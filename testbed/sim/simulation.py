@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import testbed.controller.paths  # noqa: F401  # Numba is there before memory is measured.
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters, write_switches_counters
 from captures.rundir.inputs import SIMULATED
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import SimulationCost, write_simulation, write_timings
 from captures.rundir.routing_tables import write_routing_tables
 from router.predicates.printer import FilterTexts

@@ -75,7 +75,7 @@ def naming_the_run(run_dir: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        from captures.rundir.layout import accounting
+        from captures.rundir import accounting
 
         text = f"interrupted; `{accounting(run_dir)}` accounts for what there is of the run"
         raise KeyboardInterrupt(text) from interrupt

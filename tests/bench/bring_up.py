@@ -21,7 +21,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.measures import read_timings
 from testbed.emulation.network.emulated import EmulatedNetwork
 from testbed.machine.probes import datapath, kernel_features

@@ -21,7 +21,7 @@ import psutil
 from rich.console import Console
 
 from captures.accounting.account import account_directly
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.emulation.run.emulation import Emulation, emulate
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.machine.probes import datapath

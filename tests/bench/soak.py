@@ -30,7 +30,7 @@ import matplotlib as mpl
 import numpy as np
 import psutil
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from tests.bench.kill_anywhere import PARTS
 from tests.support.command import CBCB
 from tests.support.paths import ROOT

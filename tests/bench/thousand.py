@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.measures import read_timings
 from testbed.support.usage import proportional_bytes
 from tests.bench.kill_anywhere import PARTS

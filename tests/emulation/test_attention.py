@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from captures.pcap.reader import PcapReader
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
 from router.protocol.services.attention.dissemination import StrategyName
 from router.recording.replay import check

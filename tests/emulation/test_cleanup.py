@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
 from captures.rundir.inputs import read_manifest
-from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import find_experiment
 from tests.support.applications import deliveries_so_far
 from tests.support.command import CBCB, STATE, Cbcb, left_behind

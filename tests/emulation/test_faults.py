@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import epochs
 from captures.rundir.faults import read_faults
-from captures.rundir.layout import RunLayout
 from router.runtime.client import Client
 from testbed.experiments.config.load import find_experiment
 from testbed.support.names import port_device

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.inputs import Calibration, read_manifest
-from captures.rundir.layout import RunLayout
 from router.runtime import commands
 from testbed.emulation.control.running import Running
 from testbed.machine.probes import kernel_features

@@ -16,8 +16,8 @@ import pytest
 
 from captures.accounting.direct import Direct
 from captures.accounting.lag import lag_keys, late
+from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
 from testbed.results.oracle.decide import write_oracle
 from tests.support.command import Cbcb

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
 from testbed.experiments.config.load import find_experiment
 from tests.support.applications import deliveries_so_far

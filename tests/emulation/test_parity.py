@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from captures.pcap.reader import PcapReader
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.covering import algebra
 from router.predicates.parser import parse_predicate

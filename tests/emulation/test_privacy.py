@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from tests.support.applications import application_events
 from tests.support.command import PRIVATE_RING5, Cbcb, Held, elsewhere, output_of
 from tests.support.plaintext import captured_bytes, plain_forms

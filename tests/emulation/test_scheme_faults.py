@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
 
 pytestmark = pytest.mark.emulation

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from captures.pcap.reader import PcapReader
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates import EVERYTHING, Message
 from router.privacy.keys import read_keys
 from router.runtime.client import Client

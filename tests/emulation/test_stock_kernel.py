@@ -23,8 +23,8 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import Calibration, read_manifest
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import read_lag
 from router.clock.clock import SharedClock
 from router.clock.page import ClockPage

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def pcap() -> Run:
     """Capture files of any origin, read to their end: the compiled walk and the plain one find the same."""
-    from captures.pcap.formats import PcapError
+    from captures.pcap import PcapError
     from captures.pcap.reader import PcapReader, Record
     from tests.support.compiled_loops import WAYS, loops
 
@@ -38,9 +38,9 @@ def pcap() -> Run:
 
 def frames() -> Run:
     """Ethernet frames as columns, and counted: compiled loops and plain Python say the same."""
+    from captures.frames import CaptureIdentity
     from captures.frames.columns import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
     from captures.frames.decoder import FrameDecoder
-    from captures.frames.identity import CaptureIdentity
     from tests.support.compiled_loops import WAYS, loops
 
     captures = (

@@ -149,8 +149,8 @@ def control() -> Run:
     """Lines of commands to a run, on a simulated network; answers are JSON, and their log can be read."""
     from rich.console import Console
 
+    from captures.rundir import RunLayout
     from captures.rundir.faults import read_commands
-    from captures.rundir.layout import RunLayout
     from testbed.emulation.control.commands import Commands
     from testbed.experiments.config.load import load_experiment
     from testbed.sim.simulation import Simulation

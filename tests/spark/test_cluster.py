@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting.account import account
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.cluster import CLUSTER_ENVIRONMENT, UNREACHABLE, running_cluster
 from tests.support.paths import ROOT

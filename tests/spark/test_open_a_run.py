@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.accounting import account as job
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from tests.support.paths import ROOT
 from tests.support.run_folder import good_run
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
 from captures.spark.folder import remove_abandoned
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from testbed.cli.prepared import PreparedConclusion
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.sim.simulation import simulate

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting.account import account
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.tables.document import EXAMPLES
 from router.wire.header import port_addresses
 from tests.support.questions import ask

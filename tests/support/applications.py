@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import Change, Recorded, read_applications
-from captures.rundir.layout import RunLayout
 from router.predicates.parser import parse_predicate
 from router.records.applications import ApplicationRecords, MessageDelivered, MessageSent, PredicateSet
 from router.records.attention import ServiceRecords

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
-from captures.rundir.layout import RunLayout
 
 #: Low half of a number: the high half is the incarnation, which differs between emulation and simulation.
 _COUNTER = (1 << 32) - 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.support.run_state import ProcessId
 from tests.support.paths import ROOT
 from tests.support.polling import poll

@@ -11,10 +11,10 @@ from typing import Any
 
 from captures.accounting.direct import Direct
 from captures.accounting.verdict import FAILS, HOLDS
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.reader import PcapReader
+from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from router.wire.header import ETHERNET_HEADER_LENGTH, HEADER_LENGTH, decode_header
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import judge_run, of_the_run

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import LINK_DOWN, LINK_UP, NODE_DOWN, NODE_UP
 from captures.rundir.faults import read_faults
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_oracle
 from testbed.results.oracle.history import Application, read_history
 

@@ -18,6 +18,7 @@ import pytest
 
 from captures.accounting.verdict import FAILS, HOLDS, INVALID
 from captures.rundir import (
+    RunLayout,
     applications,
     capture_list,
     clock,
@@ -33,7 +34,6 @@ from captures.rundir import (
 from captures.rundir import document as run_files
 from captures.rundir.document import names_of
 from captures.rundir.files import RunFile
-from captures.rundir.layout import RunLayout
 from tests.support.evidence import (
     CONTENT,
     REFUSED,

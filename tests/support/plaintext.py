@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates import Value
 from router.predicates.parser import parse_predicate
 

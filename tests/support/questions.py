@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from captures.rundir.layout import RunLayout
-from captures.tables.catalogue import TABLES
+from captures.rundir import RunLayout
+from captures.tables import TABLES
 from captures.tables.query import asked
 from captures.tables.store import folder
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Hello, SenderRequest

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.content import Plain
 from router.content.bloom import Bloom
 from router.matching.engines import factory

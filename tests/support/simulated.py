@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept
-from captures.rundir.layout import RunLayout
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import judge_run

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest, write_manifest
-from captures.rundir.layout import RunLayout
 from router.privacy.keys import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
 from testbed.cli.main import main

@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from captures.rundir import RunLayout
 from captures.rundir.faults import CommandRecord, append_command
-from captures.rundir.layout import RunLayout
 from router.runtime.lines import LineSocket, LineTooLongError, parse_object
 from testbed.experiments.config.events import read_events
 from testbed.experiments.config.schema import ExperimentError, Problems

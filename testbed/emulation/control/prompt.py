@@ -14,7 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Self, TypeVar
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow
 from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyFileError, KeyRing, read_keys

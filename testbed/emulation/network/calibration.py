@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.inputs import Calibration
-from captures.rundir.layout import RunLayout
 from router.wire.header import node_address
 from topos import TBF_BURST_BYTES, Link
 

@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.counters import (
     SwitchCounters,
@@ -25,7 +26,6 @@ from captures.rundir.counters import (
 )
 from captures.rundir.faults import FaultRecord, PartName, append_fault
 from captures.rundir.inputs import Manifest, read_manifest, write_manifest
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import write_lag, write_timings
 from captures.rundir.routing_tables import write_routing_tables
 from router.privacy.application import PrivateApplication

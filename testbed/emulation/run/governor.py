@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import ClockPiece, append_piece
-from captures.rundir.layout import RunLayout
 from router.clock.clock import LEAD_S, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import NS, ClockPage, Piece

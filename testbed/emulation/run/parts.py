@@ -18,9 +18,9 @@ from pathlib import Path
 from threading import Thread
 
 from captures.capturing.capture_set import CaptureSet
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
 from captures.rundir.faults import FaultRecord, PartName, append_fault, killed_routers, read_faults
-from captures.rundir.layout import RunLayout
 from router.records.applications import ApplicationDisconnected
 from router.records.json_file import json_line
 from testbed.emulation.network.emulated import EmulatedNetwork

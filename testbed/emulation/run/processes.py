@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from captures.rundir import RunLayout
 from captures.rundir.epochs import Epochs
 from captures.rundir.files import Follower, RunFolderError, parsed, read_json
-from captures.rundir.layout import RunLayout
 from router.records.json_file import to_json, write_json
 from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec

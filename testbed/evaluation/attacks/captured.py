@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from captures.pcap.reader import PcapReader
+from captures.rundir import RunLayout
 from captures.rundir.inputs import read_workload
-from captures.rundir.layout import RunLayout
 from router.predicates import Filter, Message
 from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded.encoder import StringHash

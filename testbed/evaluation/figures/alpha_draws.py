@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from captures.accounting.schemes import size_of
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.routing_tables import TableRow, by_predicate, predicate_of, read_routing_tables
 from router.predicates.covering.algebra import PredicateBuilder
 from testbed.controller.trees import LAYERS, Forest

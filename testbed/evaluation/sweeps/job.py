@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from captures.accounting.verdict import HOLDS
+from captures.rundir import RunLayout
 from captures.rundir.inputs import Source
-from captures.rundir.layout import RunLayout
 from testbed.evaluation.sweeps.spec import Job, Value
 from testbed.experiments.config import Experiment
 from testbed.support.errors import RunError

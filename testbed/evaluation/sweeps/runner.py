@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 
 from captures.accounting.account import account
 from captures.accounting.direct import Direct
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.spark import internals
 from captures.spark.session import SessionError, spark_session
 from testbed.emulation.run.emulation import emulate

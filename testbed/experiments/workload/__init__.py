@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from captures.rundir import inputs
+from captures.rundir import RunLayout, inputs
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import WorkloadLine
-from captures.rundir.layout import RunLayout
 from router.predicates import Message, Value
 from testbed.experiments.events import APPLICATION, ApplicationControl, ApplicationEvent, Place
 from testbed.experiments.events.network import EVENTS

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from captures.frames.columns import TYPES
+from captures.rundir import RunLayout
 from captures.rundir.applications import AttentionEvent, Recorded
 from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
@@ -21,7 +22,6 @@ from captures.rundir.epochs import NETWORK_EVENTS, Epochs
 from captures.rundir.faults import CommandRecord
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest
-from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from router.clock.page import Piece
 from router.wire.header import UNDECODABLE

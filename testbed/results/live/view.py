@@ -23,7 +23,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.support.errors import RunError, TestbedError, run_folder_errors
 from testbed.support.processes import Child, end_like_ctrl_c
 from testbed.terminal.numbers import clock, count

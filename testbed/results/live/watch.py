@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from captures.frames.decoder import FrameDecoder
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.reader import PcapReader
+from captures.rundir import RunLayout
 from captures.rundir.applications import ApplicationsFollower, AttentionEvent, attention_event
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.clock import ClockPiece
@@ -23,7 +24,6 @@ from captures.rundir.controller import controller_event
 from captures.rundir.faults import CommandRecord
 from captures.rundir.files import Follower, RunFolderError, parsed
 from captures.rundir.inputs import read_manifest, read_topology
-from captures.rundir.layout import RunLayout
 from router.wire.header import UNDECODABLE
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 
-from captures.rundir import oracle
+from captures.rundir import RunLayout, oracle
 from captures.rundir.faults import NEVER_NS
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from testbed.experiments.workload.constraints import PredicateIndex
 from testbed.results.oracle.connectivity import HopLimit

@@ -7,11 +7,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.faults import delays, read_faults, unwritten
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout
 from testbed.results.oracle.connectivity import (
     Connectivity,
     HopLimit,

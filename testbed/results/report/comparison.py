@@ -14,8 +14,8 @@ from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
 from captures.accounting.texts import STEP_S, WINDOW_S
+from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
-from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from captures.tables import store
 from testbed.machine.versions import require_one_code

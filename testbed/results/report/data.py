@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock, read_clock
 from captures.rundir.inputs import Manifest, read_manifest, read_topology
-from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from captures.tables import store
 from testbed.experiments.workload import Workload, read_workload

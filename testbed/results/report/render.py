@@ -12,7 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from captures.accounting.texts import STEP_S, WINDOW_S
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.experiments.config.schema import dotted
 from testbed.results.report.data import RunData, read_run
 from testbed.results.report.distributions import delays, matches, stretch

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout
 from captures.tables.query import Database
 from router.predicates import Message, Predicate, matches
 from router.predicates.encoded import BloomPredicate

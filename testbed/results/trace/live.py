@@ -18,10 +18,10 @@ from captures.accounting.log_tables import application_tables, oracle_rows, rout
 from captures.accounting.run_tables import read_trees
 from captures.accounting.texts import experiment_seconds
 from captures.frames.columns import SCHEMA
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, capture_paths
 from captures.rundir.clock import read_clock
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import OracleAnswer
 from captures.rundir.routing_tables import TableRow
 from captures.tables.query import Database, new_database

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import AttentionEvent, read_attention
 from captures.rundir.clock import Clock, read_clock
-from captures.rundir.layout import RunLayout
 from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message

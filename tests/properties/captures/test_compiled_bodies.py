@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 
+from captures.frames import CaptureIdentity
 from captures.frames.columns import BODY_COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
-from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
 from router.predicates import Filter, Message, Predicate, Type
 from router.predicates.lexer import KEYWORDS

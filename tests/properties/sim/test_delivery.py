@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 
 from captures.pcap.reader import PcapReader
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.wire.header import HOST_PORT
 from testbed.experiments.config import Experiment
 from testbed.results.oracle.decide import judge

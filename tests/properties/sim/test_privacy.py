@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.direct import Direct
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.experiments.config import Experiment, PrivacyOptions
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.conclude import judge_run

@@ -16,8 +16,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.summary import SUMMARY_KEYS
 from captures.source import captured_frames, register
 from captures.spark.session import SessionError
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from testbed.results.report.render import write_report
 from tests.support.run_folder import SEQ, RunBuilder, good_run
 

@@ -23,8 +23,7 @@ from captures.accounting.texts import texts, written_out
 from captures.frames.bodies import attribute_maps
 from captures.frames.columns import SCHEMA
 from captures.rundir.capture_list import Kept
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from router.predicates import Value
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.run_folder import SEQ, good_run

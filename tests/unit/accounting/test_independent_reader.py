@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from testbed.experiments.config.load import find_experiment, load_experiment
 from tests.support.capture_files import pcap
 from tests.support.independent import tables

@@ -13,9 +13,9 @@ from captures.accounting.engines import CAPTURED
 from captures.accounting.inputs import Inputs
 from captures.accounting.steps import INPUTS, MADE, reads_of, values
 from captures.accounting.texts import in_order, reads, texts, written_out
+from captures.rundir import RunLayout
 from captures.rundir.clock import Clock
-from captures.rundir.layout import RunLayout
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES
 from tests.support.run_folder import asked_run
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import testbed
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed import api
 from testbed.cli.main import main
 from testbed.experiments.config.schema import ExperimentError

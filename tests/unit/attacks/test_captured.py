@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.encoded import ANY_FILTER, BloomPredicate
 from router.predicates.encoded.encoder import Hardening

@@ -11,7 +11,7 @@ import pytest
 import captures.rundir.document as rundir
 from captures.datasource.opening import FLOWS, open_captures
 from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS
-from captures.tables.catalogue import CLOCKS, SHARED, TABLES
+from captures.tables import CLOCKS, SHARED, TABLES
 from captures.tables.document import EXAMPLES, document
 from tests.support.capture_files import pcap
 

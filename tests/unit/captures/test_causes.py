@@ -12,7 +12,7 @@ from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DECLARED
 from captures.accounting.steps import values
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from tests.support.run_folder import asked_run
 from tests.support.texts import answer
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import Clock, ClockPiece, append_piece, read_clock, write_clock
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from router.clock.page import NS, Piece
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from captures.frames import CaptureIdentity
 from captures.frames.columns import BODY_COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
-from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
 from router.predicates import Message
 from router.predicates.parser import parse_predicate

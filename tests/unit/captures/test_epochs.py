@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.controller import read_controller
 from captures.rundir.epochs import Change, epochs
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 
 STARTED: dict[str, Any] = {"event": "epoch_started", "down_links": [], "down_nodes": []}
 LINK_DOWN = {"event": "link_down", "link": 7, "u": 0, "v": 1}

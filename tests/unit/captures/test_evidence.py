@@ -16,10 +16,10 @@ from captures.accounting import contradictions
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
 from captures.accounting.recorded import recorded_and_counted
+from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from router.clock.page import NS
 from testbed.sim.clock import EPOCH_NS
 from tests.support.attention_experiment import experiment as attention_experiment

@@ -11,7 +11,7 @@ import pytest
 from captures.datasource.packet_view import file_health
 from captures.frames.index import index_file
 from captures.frames.parts import FilePart
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.listing import is_capture_name
 from captures.pcap.reader import PcapReader
 from captures.pcap.walk import NO_TIME

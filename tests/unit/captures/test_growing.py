@@ -15,8 +15,8 @@ from captures.datasource.options import ReadOptions, read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.streaming import GrowingCaptures
 from captures.datasource.views import CBCB_VIEWS, FRAMES, PACKETS, PCAP_VIEWS, View
-from captures.frames.identity import CaptureIdentity
-from captures.pcap.formats import PcapError
+from captures.frames import CaptureIdentity
+from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry
 from tests.support.capture_files import Packet, pcap
 

@@ -12,9 +12,9 @@ import pytest
 
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import captured_bytes
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from tests.support.run_folder import TIME_SCALE, asked_run
 
 

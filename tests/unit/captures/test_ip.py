@@ -8,8 +8,8 @@ from pathlib import Path
 
 from captures.accounting.ip import ip_frames
 from captures.accounting.reconcile import Total, reconcile_ovs
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
-from captures.rundir.layout import RunLayout
 from router.wire.header import HOST_PORT, node_address
 from tests.support.run_folder import pcap_bytes
 from topos import Link

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from captures.accounting.lag import lag_keys, late
+from captures.rundir import RunLayout
 from captures.rundir.clock import Clock
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from captures.rundir.measures import Answers, LagReport, PartLag, read_lag, write_lag
 
 CLOCK = Clock.steady(0, 60.0)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
-from captures.frames.identity import CaptureIdentity
-from captures.rundir.layout import RunLayout
+from captures.frames import CaptureIdentity
+from captures.rundir import RunLayout
 from testbed.support.run_state import find_process
 from tests.support.polling import wait_for
 from tests.support.runtime_wire import await_both_ways, socket_in
@@ -206,8 +206,8 @@ def test_captures_end_with_their_starter(tmp_path: Path, pair: tuple[str, str]) 
     script = (
         "import os, signal, pathlib\n"
         "from captures.capturing.capture_set import CaptureSet, Device\n"
-        "from captures.frames.identity import CaptureIdentity\n"
-        "from captures.rundir.layout import RunLayout\n"
+        "from captures.frames import CaptureIdentity\n"
+        "from captures.rundir import RunLayout\n"
         f"run = RunLayout(pathlib.Path({str(tmp_path)!r}))\n"
         f"c = CaptureSet({{CaptureIdentity('l', 'link'): Device({pair[0]!r})}}, run)\n"
         "c.start()\n"

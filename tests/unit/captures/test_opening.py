@@ -17,7 +17,7 @@ from scapy.layers.l2 import Ether
 import captures
 from captures.datasource.options import OptionError
 from captures.datasource.packet_view import PACKET_COLUMNS
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from tests.support.capture_files import pcap
 from tests.support.conversations import FLOWS, write_conversations
 from tests.support.run_folder import asked_run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.accounting.traffic import captured_only, processed_by_counters
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
 from topos import Link

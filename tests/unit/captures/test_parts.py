@@ -36,7 +36,7 @@ from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAF
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
 from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
 from captures.frames.parts import FilePart
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.listing import FileEntry, list_captures
 from captures.pcap.reader import PcapReader
 from router.predicates import Message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.reader import PcapReader, Record, tail_defect
 
 SMALL = [Record(1_700_000_000_123_456_000 + i * 1000, 20 + i, 30 + i, bytes(range(20 + i))) for i in range(9)]

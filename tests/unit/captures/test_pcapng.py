@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from captures.frames.index import index_file
-from captures.pcap.formats import PcapError
+from captures.pcap import PcapError
 from captures.pcap.reader import PcapReader, Record
 from captures.pcap.walk import NO_TIME
 from tests.support.capture_files import block, enhanced, interface, old, pcap, pcapng, section, simple

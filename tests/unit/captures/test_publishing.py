@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.tables import store
 from router.records.json_file import write_json
 from tests.support.run_folder import asked_run

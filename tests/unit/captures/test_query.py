@@ -21,8 +21,8 @@ import pytest
 
 from captures.accounting.account import TooLargeError, account_directly
 from captures.accounting.direct import Direct
+from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from captures.rundir.summary import write_summary
 from captures.tables import query, store
 from testbed.api import Result

@@ -18,7 +18,7 @@ from captures.accounting.reconcile import (
     reconcile_tshark,
     tshark_counts,
 )
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.header import HOST_PORT
 from topos import Link

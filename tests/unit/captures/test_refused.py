@@ -11,9 +11,9 @@ import pytest
 
 from captures.accounting.conclusion import log_keys
 from captures.accounting.inputs import Inputs
+from captures.rundir import RunLayout
 from captures.rundir.controller import Rejection, read_controller
 from captures.rundir.counters import SwitchDrops, write_switch_drops
-from captures.rundir.layout import RunLayout
 from captures.rundir.summary import SUMMARY_KEYS
 from router.protocol.counters import Drop
 from router.records.json_file import json_line

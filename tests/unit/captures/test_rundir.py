@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
+from captures.rundir import At, RunLayout
 from captures.rundir.applications import ApplicationsFollower, read_applications
 from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
 from captures.rundir.controller import ControllerLog, Failed, read_controller
@@ -37,7 +38,6 @@ from captures.rundir.files import (
     write_lines,
 )
 from captures.rundir.inputs import Manifest, read_manifest, read_topology, write_manifest, write_topology
-from captures.rundir.layout import At, RunLayout
 from captures.rundir.measures import (
     SimulationCost,
     read_simulation,
@@ -64,7 +64,7 @@ from tests.support.paths import ROOT
 from topos.generators import ring
 
 #: Where the names are spelled; this module looks for them, and the document is made from the layout.
-_LAYOUT = Path("captures/rundir/layout.py")
+_LAYOUT = Path("captures/rundir/__init__.py")
 #: A path of a run folder that ends in one of these is a file whose name must stand in the layout alone.
 _SUFFIXES = (".json", ".jsonl", ".toml", ".html", ".log", ".err")
 #: Names that are ordinary words, of which a quoted one need not mean the folder.

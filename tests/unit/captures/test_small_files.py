@@ -15,8 +15,8 @@ import pytest
 from captures.datasource.options import DROPMALFORMED, Bounds
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import FRAMES, PACKETS, TRAFFIC, View
+from captures.frames import CaptureIdentity
 from captures.frames.columns import COLUMNS, TRAFFIC_COLUMNS
-from captures.frames.identity import CaptureIdentity
 from captures.frames.index import index_file
 from captures.frames.parts import FilePart
 from captures.pcap import blocks

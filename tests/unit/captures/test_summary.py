@@ -13,10 +13,10 @@ from captures.accounting.log_tables import application_tables
 from captures.accounting.verdict import verdict
 from captures.datasource import options, views
 from captures.frames.parts import balance
+from captures.rundir import RunLayout
 from captures.rundir import summary as summary_module
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_manifest
-from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary, write_summary
 from captures.tables import document as tables
 from tests.support.paths import DOCS

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from captures.frames import CaptureIdentity
 from captures.frames.columns import COUNTED_COLUMNS, TRAFFIC_COLUMNS, traffic
 from captures.frames.decoder import FrameDecoder
-from captures.frames.identity import CaptureIdentity
 from captures.pcap.blocks import Block
 from captures.pcap.walk import NO_TIME
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address

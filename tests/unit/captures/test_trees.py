@@ -6,7 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 from captures.accounting.run_tables import read_trees, shortest_paths
-from captures.frames.identity import CaptureIdentity
+from captures.frames import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Frame, FrameType

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.tables.document import EXAMPLES
 from router.wire.header import node_address
 from tests.support.questions import ask

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import testbed
+from captures.rundir import RunLayout
 from captures.rundir.inputs import Manifest, write_manifest
-from captures.rundir.layout import RunLayout
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS
 from testbed.machine.probes import KernelFeatures

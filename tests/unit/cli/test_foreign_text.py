@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import Manifest, write_manifest
-from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
 from testbed.results.trace import Receiver, Stop, Trace
 from testbed.results.trace.show import lines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.privacy.keys import EncodingParameters, KeyRing, write_keys
 from testbed.cli.main import main
 

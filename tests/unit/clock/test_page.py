@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
-from captures.rundir.layout import RunLayout
 from router.clock.clock import LEAD_S, FixedClock, SharedClock
 from router.clock.meter import DEADLINE, Measured, Meter
 from router.clock.page import NS, ClockPage, Piece

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import write_topology
-from captures.rundir.layout import RunLayout
 from router.protocol.options import CONTENTS, SCHEMES, SERVICES
 from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
 from testbed.experiments.config import (

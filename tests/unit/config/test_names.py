@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
-from captures.rundir.layout import RunLayout
 from captures.tables.query import connect
 from testbed.api import simulate
 from testbed.experiments.config import Experiment

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.faults import lossy_links, read_commands
-from captures.rundir.layout import RunLayout
 from testbed.emulation.control.commands import LINE_LIMIT, Commands
 from testbed.experiments.workload.driver import Driver
 from testbed.support.errors import InputError, RunError

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.epochs import LINK_DOWN, NETWORK_EVENTS, epochs
-from captures.rundir.layout import RunLayout
 from router.options import option, options_of
 from testbed.emulation.control.commands import Commands
 from testbed.emulation.network.emulated import EmulatedNetwork

@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import pytest
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.faults import CommandRecord, append_command
-from captures.rundir.layout import RunLayout
 from testbed.experiments.config.load import find_experiment, load_experiment
 from testbed.results.live.server import HOST, LiveServer
 from testbed.results.live.state import SLOT_NS, LinkCount, LiveState

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from captures.pcap.formats import PcapError
-from captures.rundir.layout import RunLayout
+from captures.pcap import PcapError
+from captures.rundir import RunLayout
 from testbed.experiments.config.load import find_experiment
 from testbed.results.live.state import SLOT_NS, LinkCount
 from testbed.results.live.watch import Watcher, growing_captures, open_state

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import host_identity, link_identity
-from captures.rundir.layout import RunLayout
 from router.wire.header import node_address
 from testbed.emulation.network.calibration import MEASURES, Counted, Frames, Span, calibrations, read_counters
 from tests.support.capture_files import pcap

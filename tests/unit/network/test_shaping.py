@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.emulation.network.calibration import Span, calibrations, read_counters
 from testbed.emulation.network.shaping import changed_nft, changed_tc, nft_ruleset, tc_commands
 from testbed.machine.probes import KernelFeatures, kernel_features, missing_features

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters
 from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_judgement
 from router.records.json_file import json_line
 from testbed.controller.trees import spt_trees

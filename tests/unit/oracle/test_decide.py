@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from testbed.results.oracle.connectivity import (
     Connectivity,
     connectivity,

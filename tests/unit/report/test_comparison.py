@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import Manifest, Source, read_manifest, write_manifest
-from captures.rundir.layout import RunLayout
 from testbed.cli.main import main
 from testbed.results.report.comparison import compare, draw_curves, names_of
 

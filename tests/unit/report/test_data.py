@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.tables import catalogue
+from captures import tables
 from testbed.results.report.data import TABLES
 
 
@@ -11,6 +11,6 @@ def test_tables_and_columns_of_the_report_are_in_the_catalogue() -> None:
         f"{name}.{column}"
         for name, columns in TABLES.items()
         for column in columns
-        if column not in catalogue.TABLES[name].schema.names
+        if column not in tables.TABLES[name].schema.names
     ]
     assert unknown == []

@@ -20,10 +20,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import read_topology, write_topology
-from captures.rundir.layout import RunLayout
 from testbed.results.report import sheets
 from testbed.results.report.data import TABLES, read_run
 from testbed.results.report.distributions import delays, matches, stretch

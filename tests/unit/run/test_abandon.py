@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import link_identity
-from captures.rundir.layout import RunLayout
 from testbed.emulation.network import cleanup as module
 from testbed.emulation.network.calibration import Counted, Span
 from testbed.emulation.network.cleanup import end_processes

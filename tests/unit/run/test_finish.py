@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from router.records.json_file import to_json
 from testbed.emulation.run.emulation import emulate
 from testbed.experiments.config.load import find_experiment, load_experiment

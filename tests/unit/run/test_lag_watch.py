@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from testbed.emulation.run.governor import EmulationClock, Governor, Limits
 from testbed.emulation.run.lag_watch import LagWatch
 from tests.support.polling import wait_for

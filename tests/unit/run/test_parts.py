@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.faults import read_faults
-from captures.rundir.layout import RunLayout
 from testbed.emulation.run.parts import RunningParts
 from testbed.support.errors import RunError
 

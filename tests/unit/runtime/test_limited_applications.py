@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
-from captures.rundir.layout import RunLayout
 from router.predicates import Message
 from router.runtime.client import Client, ClientError, RoundOver
 from testbed.cli import applications

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from captures.rundir.layout import RunLayout
 from router.predicates import NOTHING, Message
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate

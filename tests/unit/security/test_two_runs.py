@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
-from captures.rundir.layout import RunLayout
 from router.predicates import EVERYTHING
 from router.privacy.keys import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard

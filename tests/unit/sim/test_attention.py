@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pytest
 
 from captures.accounting.direct import Direct, flat
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.inputs import read_topology
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import read_subscriptions
 from router.protocol.services.attention.dissemination import StrategyName
 from router.protocol.services.attention.events import Origin

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from captures.pcap.reader import PcapReader
+from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept
-from captures.rundir.layout import RunLayout
 from router.predicates import Message
 from router.protocol.counters import Counters
 from router.protocol.events import Event, FrameReceived

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 from captures.pcap.reader import PcapReader
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.printer import format_predicate
 from router.wire.frames import FrameType

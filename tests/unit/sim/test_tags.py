@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from captures.pcap.reader import PcapReader
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.privacy.keys import read_keys
 from router.security.signatures import PublicKeys, read_public_keys
 from router.wire.codec import decode

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from captures.capturing import recorder, ring
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.routing_tables import TableRow
 from testbed.emulation.control.prompt import Prompt
 from testbed.emulation.control.running import Running

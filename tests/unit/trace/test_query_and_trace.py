@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from captures.accounting.account import account_directly
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from captures.rundir.summary import write_summary
-from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables import TABLES, store
 from captures.tables.document import EXAMPLES
 from testbed.cli.main import main
 from tests.support.questions import ask

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from captures.rundir.layout import RunLayout
+from captures.rundir import RunLayout
 from router.clock.clock import FixedClock
 from router.content import Plain
 from router.predicates import Predicate, matches

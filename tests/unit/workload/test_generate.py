@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from router.predicates import Operator, Type
 from router.predicates.parser import parse_predicate
 from testbed.experiments.config import Experiment, WorkloadOptions

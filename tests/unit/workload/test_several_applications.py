@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from captures.accounting.direct import Direct
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_applications
-from captures.rundir.layout import RunLayout
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.config.schema import ExperimentError

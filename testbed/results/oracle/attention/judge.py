@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.clock import read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.faults import read_commands, read_faults
 from captures.rundir.files import RunFolderError
-from captures.rundir.layout import RunLayout
 from captures.rundir.oracle import JudgedRound, Judgement, filters_of, write_answers
 from testbed.controller.trees import Forest
 from testbed.results.oracle.attention import Collector, History, Integers
