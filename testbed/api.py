@@ -38,7 +38,7 @@ from rich.console import Console
 from captures.rundir import RunLayout
 from captures.rundir.summary import read_summary
 from router.predicates import Predicate
-from router.privacy.keys import KeyRing
+from router.privacy import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, Delivery
 from router.runtime.listener import Listener

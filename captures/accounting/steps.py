@@ -22,7 +22,7 @@ from captures.accounting.texts import STEP_S, WINDOW_S, double, in_order, reads,
 from captures.rundir.measures import Accounting, StageTime
 from captures.rundir.routing_tables import read_routing_tables
 from captures.tables import store
-from router.clock.page import NS
+from router.clock import NS
 
 #: Steps of the moving windows.
 _STEPS = round(WINDOW_S / STEP_S)

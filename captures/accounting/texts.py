@@ -22,7 +22,7 @@ from functools import cache
 from importlib.resources import files
 
 from captures.rundir.clock import Clock
-from router.clock.page import NS
+from router.clock import NS
 
 #: Window of the paper's figures 12 to 14, and the step by which it moves; experiment seconds.
 WINDOW_S, STEP_S = 120.0, 2.0
@@ -97,7 +97,7 @@ def written_out(text: str, clock: Clock, values: Mapping[str, str]) -> str:
 def experiment_seconds(clock: Clock, time_ns: str) -> str:
     """Returns the experiment second at a wall time (ns since 1970 UTC), as an SQL expression.
 
-    The operations and their order are those of `router.clock.page.Piece`, so that each engine computes the
+    The operations and their order are those of `router.clock.Piece`, so that each engine computes the
     double that `Clock.experiment_s` returns.
     """
     return _of_pieces(

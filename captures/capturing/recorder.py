@@ -26,9 +26,9 @@ from typing import Any
 from captures.capturing.counting_filter import WHOLE_FRAMES
 from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
 from captures.pcap import FILE_HEADER
+from router.clock import ClockPage
 from router.clock.clock import SharedClock
 from router.clock.meter import NOTHING, Meter
-from router.clock.page import ClockPage
 from router.system import die_with, enter_network_namespace
 from router.wire.header import ETHERTYPE
 

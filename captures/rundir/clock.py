@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from captures.rundir import RunLayout
 from captures.rundir.files import Log, RunFolderError
-from router.clock.page import NS, Piece, Timeline
+from router.clock import NS, Piece, Timeline
 
 
 class ClockPiece(TypedDict):

@@ -34,12 +34,12 @@ EXPERIMENT = RunFile(
 KEYS = RunFile(
     lambda run: [run.keys],
     "The keys of the members of a run with privacy, drawn from the seed or those of `privacy.key_file`, in "
-    "the form of `cbcb pub --key-file` (`router.privacy.keys`).",
+    "the form of `cbcb pub --key-file` (`router.privacy`).",
 )
 NETWORK_KEYS = RunFile(
     lambda run: [run.network_keys],
     "The keys of routers and controller of a run with `[security]`, drawn from the seed or derived from "
-    "`security.key_file` (`router.privacy.keys`).",
+    "`security.key_file` (`router.privacy`).",
 )
 SIGNING_KEYS = RunFile(
     lambda run: [run.signing_keys],

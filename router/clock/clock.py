@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
-from router.clock.page import NS, ClockPage, Piece, Timeline
+from router.clock import NS, ClockPage, Piece, Timeline
 
 #: A rise of the rate is announced this long before it takes effect, and no part sleeps longer for a deadline
 #: in experiment time: so every part is awake, and reads the new rate, before it begins. Wall seconds.

@@ -12,8 +12,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from router.clock import SLOT_NUMBERS
 from router.clock.clock import ExperimentClock
-from router.clock.page import SLOT_NUMBERS
 from router.wire.header import TYPE_NAMES
 
 _RECENT, _LAG, _LAG_WALL, _LAG_AT, _TURN, _TURN_OF, _TURN_AT, _TURN_CPU = range(SLOT_NUMBERS)

@@ -41,7 +41,7 @@ COMPILER = Compiler(
     "forwarding",
     "router.forwarding.*",
     "router.wire.header",
-    "router.recording.contents",
+    "router.recording",
     "router.system",
     *MATCHING.sources,
 )

@@ -45,7 +45,7 @@ from router.native import (
     recvmmsg,
     sendmmsg,
 )
-from router.recording.contents import (
+from router.recording import (
     ACTIONS,
     COUNT,
     EVENT,

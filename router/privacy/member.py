@@ -28,7 +28,7 @@ from router.predicates import NOTHING, Message, Predicate, matches
 from router.predicates.encoded import BloomMessage, BloomPredicate, Suite
 from router.predicates.encoded.algebra import union
 from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
-from router.privacy.keys import SECRET_BYTES, Key, KeyRing
+from router.privacy import SECRET_BYTES, Key, KeyRing
 from router.wire.authentication import advanced
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message

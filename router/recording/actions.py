@@ -29,7 +29,7 @@ from router.protocol.events import (
     SendToController,
     ServiceAction,
 )
-from router.protocol.services.attention.events import (
+from router.protocol.services.attention import (
     DeliverPublication,
     IndexChanged,
     Registered,
@@ -37,7 +37,7 @@ from router.protocol.services.attention.events import (
     Unregistered,
     Uploaded,
 )
-from router.recording.contents import (
+from router.recording import (
     COUNT,
     FORWARD,
     INTERFACE,

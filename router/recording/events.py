@@ -23,8 +23,8 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
-from router.recording.contents import (
+from router.protocol.services.attention import Refresh, Register, Unregister, Upload
+from router.recording import (
     FRAME_RECEIVED,
     describe_frame,
     message_json,

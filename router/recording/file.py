@@ -32,8 +32,8 @@ from router.protocol.core.layers import make_router
 from router.protocol.core.router import Layer
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions, content_of
+from router.recording import ACTIONS, EVENT, FRAME_RECEIVED, RECORD, TIME_BYTES
 from router.recording.actions import encode_actions
-from router.recording.contents import ACTIONS, EVENT, FRAME_RECEIVED, RECORD, TIME_BYTES
 from router.recording.events import decode_event, encode_event, is_event
 from router.records.forms import parse_settings
 from router.records.json_file import to_json

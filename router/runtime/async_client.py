@@ -14,8 +14,8 @@ from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, P, Rou
 from router.runtime.commands import Command
 
 if TYPE_CHECKING:
+    from router.privacy import KeyRing
     from router.privacy.application import PrivateApplication
-    from router.privacy.keys import KeyRing
 
 
 def _awaits(

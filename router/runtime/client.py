@@ -26,8 +26,8 @@ from router.runtime.commands import Command
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError, parse_object
 
 if TYPE_CHECKING:
+    from router.privacy import KeyRing
     from router.privacy.application import PrivateApplication
-    from router.privacy.keys import KeyRing
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0
@@ -232,7 +232,7 @@ class Client:
         return self.call(commands.subscriptions()) if self.private is None else self.private.subscriptions
 
     def set_keys(self, ring: KeyRing) -> None:
-        """Uses other keys of the private network from now on: a step of a rotation (`router.privacy.keys`).
+        """Uses other keys of the private network from now on: a step of a rotation (`router.privacy`).
 
         Raises:
             ClientError: the router did not answer.

@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from router.clock import ClockPage
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
-from router.clock.page import ClockPage
 from router.matching.engines import COMPILED, DEFAULT, check_engine
 from router.protocol.options import BLOOM, RouterOptions
 from router.recording.file import Origin, Recorder

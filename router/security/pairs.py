@@ -22,7 +22,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from router.privacy.keys import KeyFile, KeyFileError, KeyRing, read_keys
+from router.privacy import KeyFile, KeyFileError, KeyRing, read_keys
 from router.wire.authentication import WINDOW, advanced
 
 _LABEL = b"cbcb hop 1"

@@ -16,7 +16,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from router.privacy.keys import KeyFileError, read_secret, write_secret
+from router.privacy import KeyFileError, read_secret, write_secret
 from router.privacy.member import derived
 from router.wire.authentication import covered
 from router.wire.codec import encode_body

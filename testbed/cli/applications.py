@@ -15,13 +15,13 @@ from pathlib import Path
 from router.predicates import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
-from router.privacy.keys import KeyFile, KeyFileError, read_keys
+from router.privacy import KeyFile, KeyFileError, read_keys
 from router.runtime.client import Client, ClientError
 from testbed.cli.arguments import add_live_run, add_node, positive, timeout_s
 from testbed.emulation.control.running import Running
 from testbed.support.errors import InputError, RunError
+from testbed.terminal import put
 from testbed.terminal.numbers import message
-from testbed.terminal.printable import put
 
 
 def add_application(parser: ArgumentParser) -> None:

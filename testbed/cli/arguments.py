@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from testbed.results.folders import DEFAULT_RUNS
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 if TYPE_CHECKING:
     from testbed.experiments.config import Experiment

@@ -17,8 +17,8 @@ from testbed.experiments.workload.keys import key_ring
 from testbed.machine.checks import open_vswitch
 from testbed.machine.probes import kernel_features, missing_features
 from testbed.support.errors import MachineError
+from testbed.terminal import put
 from testbed.terminal.numbers import counted
-from testbed.terminal.printable import put
 
 
 def check_arguments(parser: ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from testbed.cli.arguments import add_master, add_other_code, add_run, add_runs,
 from testbed.evaluation.sweeps import ENGINES, KEEP, OTHER_CODE, REFUSE
 from testbed.results.folders import find_run
 from testbed.support.errors import InputError, MachineError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 
 def sweep_arguments(parser: ArgumentParser) -> None:

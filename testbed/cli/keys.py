@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from router.predicates.encoded.encodings import ENCODINGS
-from router.privacy.keys import (
+from router.privacy import (
     DEFAULT_PARAMETERS,
     EncodingParameters,
     KeyFileError,
@@ -15,7 +15,7 @@ from router.privacy.keys import (
     write_keys,
 )
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 
 def keys_arguments(parser: ArgumentParser) -> None:

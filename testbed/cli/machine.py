@@ -24,7 +24,7 @@ from testbed.emulation.network.cleanup import clean_dead_runs
 from testbed.machine.checks import check_machine, compiled_code
 from testbed.support.errors import InputError, MachineError, RunError
 from testbed.support.run_state import live_runs
-from testbed.terminal.printable import put
+from testbed.terminal import put
 from topos import TopologyError
 from topos.loaders import load
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from testbed import __version__
 from testbed.support.processes import end_like_ctrl_c, open_closed_streams
-from testbed.terminal.printable import reported
+from testbed.terminal import reported
 
 #: Command -> its module in `testbed.cli`, and its line of help. `COMMAND_arguments(parser)` of the module
 #: declares the arguments, and `COMMAND_command(arguments)` runs the command and returns the exit status. It

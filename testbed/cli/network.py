@@ -12,7 +12,7 @@ from testbed.cli.arguments import add_live_run, add_node
 from testbed.emulation.control.running import NODE_VARIABLE, SOCKET_VARIABLE, Running
 from testbed.support.errors import InputError
 from testbed.support.names import host_name
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 
 def exec_arguments(parser: ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from testbed.support.errors import InputError
-from testbed.terminal.printable import foreign, put
+from testbed.terminal import foreign, put
 
 #: As `captures.datasource.views`, which takes long to load.
 _VIEWS = ("packets", "flows", "frames", "traffic", "files")

@@ -29,7 +29,7 @@ from testbed.machine.probes import lacking_capabilities
 from testbed.results.conclude import conclude
 from testbed.support.errors import TestbedError
 from testbed.support.usage import set_priority
-from testbed.terminal.printable import put, reported
+from testbed.terminal import put, reported
 from testbed.terminal.progress import Progress
 
 #: Largest network, and least free memory, beside which a session of Spark is started.

@@ -13,7 +13,7 @@ from captures.rundir import RunLayout
 from testbed.cli.arguments import add_run, not_negative
 from testbed.results.folders import find_run
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 
 def query_arguments(parser: ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from testbed.cli.arguments import add_run, moment_s
 from testbed.results.folders import find_run
 from testbed.results.recordings import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 from testbed.terminal.progress import Progress
 
 

@@ -22,7 +22,7 @@ from testbed.evaluation.sweeps import KEEP, REFUSE
 from testbed.results.archive import SUFFIX, export_run, import_run
 from testbed.results.folders import find_run
 from testbed.support.errors import InputError
-from testbed.terminal.printable import foreign, put
+from testbed.terminal import foreign, put
 
 
 def account_arguments(parser: ArgumentParser) -> None:
@@ -109,8 +109,7 @@ def compare_command(arguments: Namespace) -> int:
 
     from testbed.results.report.comparison import compare, draw_curves, names_of
     from testbed.results.report.style import STYLES, styled
-    from testbed.terminal import numbers
-    from testbed.terminal.printable import foreign
+    from testbed.terminal import foreign, numbers
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
     names = names_of(runs)

@@ -22,7 +22,7 @@ from testbed.experiments.siena_ff.session import Session
 from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.script import left_out, write_script
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 from testbed.terminal.progress import Progress
 
 

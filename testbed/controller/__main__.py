@@ -12,7 +12,7 @@ from router.system import die_with
 from testbed.controller.framework import load
 from testbed.controller.settings import Settings, read_settings
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 
 def main(arguments: list[str]) -> int:

@@ -23,9 +23,9 @@ from captures.rundir.controller import (
     OpenflowError,
     UnknownSwitch,
 )
+from router.clock import ClockPage
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import NOTHING, Meter
-from router.clock.page import ClockPage
 from router.wire.codec import DEFAULT_MTU, fragment, read_frame
 from router.wire.format import DecodeReason
 from router.wire.frames import BroadcastTable, Frame

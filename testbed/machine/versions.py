@@ -20,7 +20,7 @@ from captures.rundir.inputs import Source
 from testbed import __version__
 from testbed.machine.probes import java, java_version, output
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 #: The extra of pyproject.toml with what the testbed needs besides `router`.

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
-from router.privacy.keys import holds_keys
+from router.privacy import holds_keys
 from testbed.results.folders import check_run_id
 from testbed.support.errors import InputError
 

@@ -13,7 +13,7 @@ from stat import S_ISREG
 
 from captures.rundir import RunLayout
 from testbed.support.errors import FULL, InputError, MachineError, naming_a_full_disk, status_of
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 #: The folder of the run folders, unless the user names another.
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"

@@ -14,7 +14,7 @@ from pathlib import Path
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import Kept, identities
 from captures.rundir.inputs import SIMULATED, Manifest, write_manifest, write_topology
-from router.privacy.keys import write_keys
+from router.privacy import write_keys
 from router.protocol.options import SERVICES
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.schema import dump_experiment

@@ -20,7 +20,7 @@ from router.protocol.events import (
     ServiceAction,
     SetPredicate,
 )
-from router.protocol.services.attention.events import (
+from router.protocol.services.attention import (
     DeliverPublication,
     Refresh,
     Register,
@@ -33,7 +33,7 @@ from router.protocol.services.exhaustive import Subscriptions
 from router.records.applications import ApplicationRecords
 from testbed.experiments.events import Place
 from testbed.experiments.workload import Lookahead, Workload
-from testbed.sim.clock import EPOCH_NS, NS, Agenda
+from testbed.sim import EPOCH_NS, NS, Agenda
 from testbed.support.errors import RunError
 
 #: Virtual time between the predicates of second 0, which the emulation's driver paces as well.

@@ -8,7 +8,7 @@ from captures.frames import CaptureIdentity
 from captures.pcap import FILE_HEADER, record_header
 from captures.rundir import RunLayout, host_capture_name, link_capture_name
 from captures.rundir.capture_list import CapturedFile, Kept, host_identity, link_identity, write_captures
-from testbed.sim.clock import EPOCH_NS
+from testbed.sim import EPOCH_NS
 from topos import Topology
 
 #: Bytes kept in memory over all captures, and the least size of a write.

@@ -30,7 +30,7 @@ from testbed.controller.events import (
 )
 from testbed.controller.trees import LAYERS, router_tables
 from testbed.experiments.events.network import NetworkState
-from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
+from testbed.sim import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos import Link, Topology
 

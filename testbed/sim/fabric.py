@@ -27,8 +27,8 @@ from router.wire.header import (
     ports_of,
 )
 from router.wire.intake import RefusedError
+from testbed.sim import Agenda
 from testbed.sim.captures import Captures, record
-from testbed.sim.clock import Agenda
 from testbed.sim.wires import ETHERTYPE_BYTES, WAYS_MAX, Host, Way, Wire
 from topos import Link, Topology
 

@@ -22,7 +22,7 @@ from router.protocol.events import (
 from router.protocol.options import RouterOptions
 from router.wire.frames import COUNTER_BITS
 from testbed.experiments.config import SecurityOptions
-from testbed.sim.clock import Agenda, Alarm
+from testbed.sim import Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ from testbed.experiments.workload.generate import generate
 from testbed.experiments.workload.keys import members_of
 from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
+from testbed.sim import EPOCH_NS, NS, Agenda
 from testbed.sim.applications import Applications, RecordSink
 from testbed.sim.captures import Captures
-from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController, SimulatedNetwork
 from testbed.sim.fabric import Fabric
 from testbed.sim.node import SimulatedRouter, guard_of, verifier_of

@@ -23,8 +23,8 @@ from router.protocol.counters import Counters
 from router.records.counters import router_counters
 from router.wire.frames import FrameType
 from router.wire.header import ETHERTYPE, HOST_PORT, TYPE_NAMES, node_address
+from testbed.sim import NS
 from testbed.sim.captures import Capture, record
-from testbed.sim.clock import NS
 from topos import TBF_BURST_BYTES, TBF_LATENCY_S, Link
 
 #: See the module docstring. In an emulation of five routers on a busy machine (userspace datapath) the

@@ -15,7 +15,7 @@ import msgspec
 
 from captures.tables.query import Database, Description, Relation, asked, batches, interruptible
 from testbed.support.errors import InputError
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 #: DuckDB lays out 10,000 rows as a table.
 _MOST_ROWS = 9_990

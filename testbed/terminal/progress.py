@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.status import Status
 from rich.text import Text
 
-from testbed.terminal.printable import foreign
+from testbed.terminal import foreign
 
 #: Wall seconds between two lines about a stage that goes on, where the output is no terminal.
 _SIGN_OF_LIFE_S = 10.0

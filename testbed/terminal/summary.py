@@ -10,8 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from testbed.terminal import numbers
-from testbed.terminal.printable import foreign
+from testbed.terminal import foreign, numbers
 
 #: Engines of the accounting, with their names.
 _ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}

@@ -38,8 +38,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from router.clock import ClockPage, Piece
 from router.clock.meter import Meter
-from router.clock.page import ClockPage, Piece
 from router.predicates import Predicate
 from router.predicates.encoded import BloomPredicate
 from router.predicates.printer import format_predicate

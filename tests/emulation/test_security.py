@@ -19,7 +19,7 @@ import pytest
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from router.predicates import EVERYTHING, Message
-from router.privacy.keys import read_keys
+from router.privacy import read_keys
 from router.runtime.client import Client
 from router.security.guard import make_guard
 from router.security.signatures import read_signer

@@ -26,8 +26,8 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.inputs import Calibration, read_manifest
 from captures.rundir.measures import read_lag
+from router.clock import ClockPage
 from router.clock.clock import SharedClock
-from router.clock.page import ClockPage
 from router.runtime import commands
 from router.wire.header import HOST_PORT
 from testbed.emulation.control.running import Running

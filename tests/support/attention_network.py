@@ -18,15 +18,7 @@ from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Event, Send
 from router.protocol.options import RouterOptions
-from router.protocol.services.attention.cache import PublicationId
-from router.protocol.services.attention.dissemination import (
-    AttentionOptions,
-    FanOut,
-    PolicyName,
-    Scheduler,
-    StrategyName,
-)
-from router.protocol.services.attention.events import (
+from router.protocol.services.attention import (
     DeliverPublication,
     Index,
     Outcome,
@@ -38,6 +30,14 @@ from router.protocol.services.attention.events import (
     Unregistered,
     Upload,
     Uploaded,
+)
+from router.protocol.services.attention.cache import PublicationId
+from router.protocol.services.attention.dissemination import (
+    AttentionOptions,
+    FanOut,
+    PolicyName,
+    Scheduler,
+    StrategyName,
 )
 from router.protocol.services.attention.rounds import State
 from router.protocol.services.attention.service import Attention

@@ -10,9 +10,9 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
+from router.protocol.services.attention import Index, Register, Registered, Upload
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
-from router.protocol.services.attention.events import Index, Register, Registered, Upload
 from router.protocol.services.attention.rounds import State
 from router.protocol.services.attention.service import Attention
 from router.wire.frames import Body, Frame, FrameType, Subscription

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from captures.rundir.clock import Clock
-from router.clock.page import NS, Piece
+from router.clock import NS, Piece
 
 
 def clock_of(pieces: int) -> Clock:

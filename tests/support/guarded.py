@@ -6,7 +6,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from router.privacy.keys import SECRET_BYTES, Key, KeyRing
+from router.privacy import SECRET_BYTES, Key, KeyRing
 from router.security.guard import Guard
 from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, public_key

@@ -13,7 +13,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest, write_manifest
-from router.privacy.keys import KeyRing, write_keys
+from router.privacy import KeyRing, write_keys
 from router.security.signatures import make_signing_keys
 from testbed.cli.main import main
 from testbed.results.archive import export_run, import_run

@@ -28,7 +28,7 @@ CHILDREN = (
 NAME_IT = {
     "captures.spark.session",
     "testbed.machine.checks",
-    "testbed.terminal.printable",
+    "testbed.terminal",
 }
 
 

@@ -30,7 +30,7 @@ from router.protocol.events import (
 )
 from router.protocol.pull.pull import PullRouting
 from router.protocol.services import Service
-from router.protocol.services.attention.events import Refresh, Register, Unregister, Upload
+from router.protocol.services.attention import Refresh, Register, Unregister, Upload
 from router.protocol.services.attention.service import Attention
 from router.protocol.services.exhaustive import Exhaustive
 from router.wire.frames import (

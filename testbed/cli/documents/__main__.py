@@ -22,7 +22,7 @@ import captures.rundir.document
 import captures.rundir.summary
 import captures.tables.document
 from testbed.cli.documents import default_experiment, experiment_file
-from testbed.terminal.printable import put
+from testbed.terminal import put
 
 _ROOT = Path(__file__).resolve().parents[3]
 _DOCS = _ROOT / "docs"

@@ -23,8 +23,8 @@ from router.system import enter_network_namespace
 from testbed.emulation.control.running import Running
 from testbed.support.errors import InputError, TestbedError
 from testbed.support.names import host_name
+from testbed.terminal import put
 from testbed.terminal.numbers import message
-from testbed.terminal.printable import put
 
 T = TypeVar("T")
 

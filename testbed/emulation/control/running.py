@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from captures.rundir import RunLayout
 from captures.rundir.inputs import read_topology
 from captures.rundir.routing_tables import TableRow
+from router.privacy import KeyFileError, KeyRing, read_keys
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
@@ -28,7 +28,7 @@ from testbed.support.errors import InputError, RunError
 from testbed.support.names import node_id
 from testbed.support.processes import wait_until
 from testbed.support.run_state import CHECKOUT, RunState, live_runs
-from testbed.terminal.printable import put
+from testbed.terminal import put
 from topos import PROPERTIES, Topology
 
 #: Types of frames that spread predicates.

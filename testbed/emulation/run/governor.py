@@ -22,9 +22,9 @@ from pathlib import Path
 
 from captures.rundir import RunLayout
 from captures.rundir.clock import ClockPiece, append_piece
+from router.clock import NS, ClockPage, Piece
 from router.clock.clock import LEAD_S, SharedClock
 from router.clock.meter import Meter
-from router.clock.page import NS, ClockPage, Piece
 
 #: Least rate of a governed clock.
 SLOWEST = 0.05

@@ -19,7 +19,7 @@ from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, Bloo
 from router.predicates.encoded.encoder import StringHash
 from router.predicates.encoded.encodings import Encoding
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import Key, KeyFileError, KeyRing, read_keys
+from router.privacy import Key, KeyFileError, KeyRing, read_keys
 from router.privacy.member import Opener, OpenError, derived
 from router.wire.codec import read_frame
 from router.wire.frames import AddressedMessage, Frame, FrameType

@@ -20,7 +20,7 @@ from router.options import SECONDS_MAX, Option, Unit, option, options_of, settin
 from router.predicates.encoded import BITS_MAX, HASHES_MAX
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS
-from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
+from router.privacy import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import (
     CONTENTS,
     DEFAULT_SCHEME,

@@ -14,8 +14,8 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from router.privacy import KeyFileError, KeyRing, read_keys
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from testbed.experiments.config import Experiment

@@ -23,7 +23,7 @@ from captures.rundir.faults import CommandRecord
 from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest
 from captures.rundir.summary import read_summary
-from router.clock.page import Piece
+from router.clock import Piece
 from router.wire.header import UNDECODABLE
 from testbed.results.live.deliveries import Deliveries
 from testbed.results.report.layout import apart, positions

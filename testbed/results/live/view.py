@@ -26,8 +26,8 @@ from rich.text import Text
 from captures.rundir import RunLayout
 from testbed.support.errors import RunError, TestbedError, run_folder_errors
 from testbed.support.processes import Child, end_like_ctrl_c
+from testbed.terminal import foreign, put
 from testbed.terminal.numbers import clock, count
-from testbed.terminal.printable import foreign, put
 from testbed.terminal.progress import Progress
 
 #: Wall seconds between two snapshots on a terminal, and between two lines otherwise.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from testbed.results.trace import Branch, Listed, Pruned, Receiver, Stop, Trace
+from testbed.terminal import printable
 from testbed.terminal.numbers import counted
-from testbed.terminal.printable import printable
 
 _BESIDE, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "
 _NODES_NAMED = 8

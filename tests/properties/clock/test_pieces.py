@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.clock.page import Piece, Timeline, in_force
+from router.clock import Piece, Timeline, in_force
 
 RATES = st.floats(1e-3, 1e4)
 GAPS = st.integers(1, 10**12)

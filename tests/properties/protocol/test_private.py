@@ -12,7 +12,7 @@ from router.predicates import EVERYTHING, Filter, Message, Predicate, matches
 from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import EncodingParameters, KeyRing
+from router.privacy import EncodingParameters, KeyRing
 from router.privacy.member import Member
 from router.protocol.events import Action, Deliver, Event, FrameReceived, Refused, SendMessage
 from router.protocol.options import RouterOptions

@@ -19,7 +19,7 @@ from testbed.controller.trees import LAYERS
 from testbed.experiments.config import Experiment, ProtocolOptions, RoutingOptions
 from testbed.experiments.events.network import Fault, LinkDown, LinkUp, NodeDown, NodeUp
 from testbed.results.folders import new_run_folder
-from testbed.sim.clock import due_ns
+from testbed.sim import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress
 from tests.support.fuzz import cases

@@ -15,7 +15,7 @@ from router.predicates import Constraint, Filter, Message, Operator, Predicate, 
 from router.predicates.encoded import ANY_FILTER, BloomPredicate
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import KeyRing, write_keys
+from router.privacy import KeyRing, write_keys
 from router.privacy.member import Member
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest

@@ -9,7 +9,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.clock import Clock, ClockPiece, append_piece, read_clock, write_clock
 from captures.rundir.files import RunFolderError
-from router.clock.page import NS, Piece
+from router.clock import NS, Piece
 
 
 def piece(t_s: float, experiment_s: float, rate: float) -> ClockPiece:

@@ -20,8 +20,8 @@ from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
 from captures.rundir.counters import ROUTERS_KEEP
 from captures.rundir.files import RunFolderError
-from router.clock.page import NS
-from testbed.sim.clock import EPOCH_NS
+from router.clock import NS
+from testbed.sim import EPOCH_NS
 from tests.support.attention_experiment import experiment as attention_experiment
 from tests.support.run_folder import good_run
 from tests.support.simulated import judged_run

@@ -17,8 +17,8 @@ from captures.rundir.inputs import Manifest, write_manifest
 from testbed.cli.main import main
 from testbed.results.trace import Receiver, Stop, Trace
 from testbed.results.trace.show import lines
+from testbed.terminal import put
 from testbed.terminal.answers import answer
-from testbed.terminal.printable import put
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 from tests.support.paths import ROOT
@@ -136,4 +136,4 @@ def test_the_testbed_prints_through_one_function() -> None:
                 found.append(where)
             if isinstance(node.func, ast.Attribute) and node.func.attr in {"print", "status"}:
                 found += [f"{where}:{node.lineno}" for each in node.args if isinstance(each, ast.JoinedStr)]
-    assert found == ["testbed/terminal/printable.py"]
+    assert found == ["testbed/terminal/__init__.py"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from captures.rundir import RunLayout
-from router.privacy.keys import EncodingParameters, KeyRing, write_keys
+from router.privacy import EncodingParameters, KeyRing, write_keys
 from testbed.cli.main import main
 
 

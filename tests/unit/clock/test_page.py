@@ -13,9 +13,9 @@ import pytest
 
 from captures.rundir import RunLayout
 from captures.rundir.clock import read_clock
+from router.clock import NS, ClockPage, Piece
 from router.clock.clock import LEAD_S, FixedClock, SharedClock
 from router.clock.meter import DEADLINE, Measured, Meter
-from router.clock.page import NS, ClockPage, Piece
 from router.wire.frames import FrameType
 from testbed.emulation.run.governor import EmulationClock
 from tests.support.paths import ROOT
@@ -44,7 +44,7 @@ def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
 def test_a_page_without_room_on_its_file_system_is_an_error_that_names_it() -> None:
     """A sparse file would end the process when its page is written (SIGBUS)."""
     code = (
-        "from pathlib import Path; from router.clock.page import ClockPage, Piece\n"
+        "from pathlib import Path; from router.clock import ClockPage, Piece\n"
         "try: ClockPage.create(Path('/mnt/clock'), 3, Piece(1, 0.0, 1.0))\n"
         "except OSError as error: print(error)"
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
-from router.protocol.services.attention.events import Origin
+from router.protocol.services.attention import Origin
 from testbed.controller.trees import spt_trees
 from testbed.results.oracle.attention import ORIGINS, Collector, History
 from testbed.results.oracle.attention.baseline import exhaustive_cost

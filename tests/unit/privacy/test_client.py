@@ -8,8 +8,8 @@ from typing import Any
 
 from router.predicates.encoded import BloomMessage, BloomPredicate
 from router.predicates.parser import parse_message
+from router.privacy import KeyRing
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import KeyRing
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from router.wire import private

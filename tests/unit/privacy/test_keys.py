@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from router.privacy.keys import (
+from router.privacy import (
     EncodingParameters,
     Key,
     KeyFile,

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from router.predicates import Message
 from router.predicates.encoded import BloomMessage
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import EncodingParameters, KeyRing
+from router.privacy import EncodingParameters, KeyRing
 from router.privacy.member import Discard, Member, Sealer, derived
 from router.wire.authentication import WINDOW
 from router.wire.message import encode_message

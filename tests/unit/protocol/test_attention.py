@@ -25,9 +25,7 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.services import RequestError
-from router.protocol.services.attention.cache import Cache, Cached
-from router.protocol.services.attention.dissemination import AttentionOptions
-from router.protocol.services.attention.events import (
+from router.protocol.services.attention import (
     DeliverPublication,
     Index,
     Refresh,
@@ -36,8 +34,10 @@ from router.protocol.services.attention.events import (
     Unregister,
     Upload,
 )
+from router.protocol.services.attention.cache import Cache, Cached
+from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.subscriptions import MOST_OF_AN_APPLICATION
-from router.recording.contents import describe_frame
+from router.recording import describe_frame
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES

@@ -10,6 +10,7 @@ from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Tick
+from router.protocol.services.attention import DeliverPublication, Index, IndexChanged, Refresh
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import (
     TRANSITIONS,
@@ -18,7 +19,6 @@ from router.protocol.services.attention.dissemination import (
     Trigger,
     transition,
 )
-from router.protocol.services.attention.events import DeliverPublication, Index, IndexChanged, Refresh
 from router.wire.frames import FrameType, Publication, PublicationFlags, Subscription
 from tests.support.attention_router import (
     SUB,

@@ -12,8 +12,8 @@ from router.predicates.parser import parse_predicate
 from router.protocol.core.router import Router
 from router.protocol.events import Action, Settle, Tick
 from router.protocol.options import RouterOptions
+from router.protocol.services.attention import Index, Upload
 from router.protocol.services.attention.dissemination import AttentionOptions
-from router.protocol.services.attention.events import Index, Upload
 from router.protocol.services.attention.pacing import Waiting
 from router.protocol.services.attention.service import Attention
 from router.wire.codec import fragment

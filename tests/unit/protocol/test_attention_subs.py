@@ -12,10 +12,9 @@ from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, Tick
 from router.protocol.options import RouterOptions
-from router.protocol.services.attention import relay
+from router.protocol.services.attention import Index, Outcome, RoundEnded, relay
 from router.protocol.services.attention.cache import Cache, Cached
 from router.protocol.services.attention.dissemination import AttentionOptions, Transition, Trigger
-from router.protocol.services.attention.events import Index, Outcome, RoundEnded
 from router.wire.frames import (
     Body,
     Commit,

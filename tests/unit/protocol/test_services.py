@@ -16,7 +16,7 @@ from router.protocol.context import Context
 from router.protocol.events import Deliver, SendMessage, SetPredicate
 from router.protocol.options import SERVICES, RouterOptions
 from router.protocol.routing import RoutingTable
-from router.protocol.services.attention.events import Upload
+from router.protocol.services.attention import Upload
 from router.protocol.services.attention.service import Attention
 from router.protocol.services.exhaustive import Exhaustive, ExhaustiveSession
 from testbed.experiments.config.load import load_experiment

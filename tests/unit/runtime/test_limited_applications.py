@@ -13,9 +13,9 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from router.predicates import Message
 from router.runtime.client import Client, ClientError, RoundOver
+from testbed import terminal
 from testbed.cli import applications
 from testbed.support.errors import InputError
-from testbed.terminal import printable
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.served_router import Node, arrived
 
@@ -117,7 +117,7 @@ def test_sub_says_that_a_lifetime_is_over(
         elif text.endswith(", round 1"):
             assert applications.pub_command(Namespace(message=["x = 1"])) == 0
 
-    written = printable.put
+    written = terminal.put
     monkeypatch.setattr(applications, "put", put)
     limits = ("--max", "5", "--lifetime", "60", "--freshness", "300")
     assert _subscribed("x = 1", *limits, *(("--refresh", "--count", "2") if refresh else ())) == 0

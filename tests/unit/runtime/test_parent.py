@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from router.clock.page import ClockPage, Piece
+from router.clock import ClockPage, Piece
 from router.protocol.options import RouterOptions
 from router.records.json_file import to_json
 from router.runtime.parent import Parent, read_specs

@@ -19,8 +19,8 @@ from captures.rundir.applications import read_applications
 from router.predicates import NOTHING, Message
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
+from router.privacy import EncodingParameters, KeyRing, read_keys, write_keys
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import EncodingParameters, KeyRing, read_keys, write_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient

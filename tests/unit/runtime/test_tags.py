@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from router.predicates import Message
-from router.privacy.keys import write_keys
+from router.privacy import write_keys
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
 from router.runtime.client import Client

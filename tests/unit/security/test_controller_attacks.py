@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from router.privacy.keys import write_keys
+from router.privacy import write_keys
 from router.security.guard import make_guard
 from router.security.signatures import PublicKeys, Signer
 from router.wire.authentication import covered

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from router.predicates import Message
-from router.privacy.keys import KeyRing, write_keys
+from router.privacy import KeyRing, write_keys
 from router.security.guard import OTHERS, Guard, Refusal
 from router.security.pairs import PairKeyFile, Windows
 from router.wire.authentication import WINDOW, marked

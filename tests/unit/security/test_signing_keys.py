@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router.predicates import NOTHING
-from router.privacy.keys import KeyFileError
+from router.privacy import KeyFileError
 from router.privacy.member import derived
 from router.security.signatures import (
     PublicKeys,

@@ -9,7 +9,7 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.inputs import read_manifest
 from router.predicates import EVERYTHING
-from router.privacy.keys import KeyRing, write_keys
+from router.privacy import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard
 from router.security.signatures import PublicKeys, make_signing_keys, read_public_keys
 from router.wire.codec import decode

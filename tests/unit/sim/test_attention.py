@@ -15,8 +15,8 @@ from captures.rundir import RunLayout
 from captures.rundir.applications import read_attention
 from captures.rundir.inputs import read_topology
 from captures.rundir.oracle import read_subscriptions
+from router.protocol.services.attention import Origin
 from router.protocol.services.attention.dissemination import StrategyName
-from router.protocol.services.attention.events import Origin
 from testbed.cli.main import main
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.attention import measured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.sim.clock import NS, Agenda, due_ns
+from testbed.sim import NS, Agenda, due_ns
 
 
 def test_events_happen_in_order_of_time_and_then_of_being_put_down() -> None:

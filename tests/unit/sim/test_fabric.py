@@ -17,8 +17,8 @@ from router.protocol.events import Event, FrameReceived
 from router.wire.codec import encode
 from router.wire.frames import Frame, FrameType
 from router.wire.header import HOST_PORT, ports_of
+from testbed.sim import EPOCH_NS, Agenda
 from testbed.sim.captures import Captures
-from testbed.sim.clock import EPOCH_NS, Agenda
 from testbed.sim.fabric import Fabric
 from testbed.sim.wires import HOP_NS
 from topos import Link, Node, Topology

@@ -11,7 +11,7 @@ import pytest
 
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
-from router.privacy.keys import read_keys
+from router.privacy import read_keys
 from router.security.signatures import PublicKeys, read_public_keys
 from router.wire.codec import decode
 from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Padding
 
 from router.predicates import NOTHING, Message
-from router.recording.contents import read_whole_frame
+from router.recording import read_whole_frame
 from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers
 from router.wire.authentication import covered

@@ -10,7 +10,7 @@ import pytest
 from router.predicates import Message
 from router.predicates.encoded import BloomPredicate
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import KeyRing, write_keys
+from router.privacy import KeyRing, write_keys
 from testbed.experiments.config import Experiment
 from testbed.experiments.config.load import load_experiment
 from testbed.experiments.events import APPLICATION

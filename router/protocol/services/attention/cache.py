@@ -14,8 +14,8 @@ from typing import Generic, TypeVar
 
 from router.predicates import Filter, Message, Operator, Predicate, Type, Value, matches, matches_filter
 from router.protocol.events import Action
+from router.protocol.services.attention import Index, IndexChanged
 from router.protocol.services.attention.dissemination import AttentionOptions, PolicyName, Transition
-from router.protocol.services.attention.events import Index, IndexChanged
 
 T = TypeVar("T", bound=Hashable)
 

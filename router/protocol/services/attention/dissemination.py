@@ -12,7 +12,7 @@ from itertools import product
 from typing import Literal
 
 from router.options import SECONDS_MAX, Unit, check, setting
-from router.protocol.services.attention.events import Index
+from router.protocol.services.attention import Index
 
 #: See `Strategy`.
 StrategyName = Literal["eon", "pdp"]

@@ -15,8 +15,8 @@ from router.predicates import Message
 from router.protocol.context import Timer
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
+from router.protocol.services.attention import Index
 from router.protocol.services.attention.cache import Cached, PublicationId
-from router.protocol.services.attention.events import Index
 from router.protocol.services.attention.rounds import State, microseconds
 from router.wire.frames import Frame, FrameType, Publication, PublicationFlags
 

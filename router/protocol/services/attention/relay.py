@@ -16,9 +16,9 @@ from router.protocol.bounds import Allowances, Recent
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
+from router.protocol.services.attention import Index, Origin, Upload, Uploaded
 from router.protocol.services.attention.cache import Cached, PublicationId
 from router.protocol.services.attention.dissemination import Trigger, fan_out, transition
-from router.protocol.services.attention.events import Index, Origin, Upload, Uploaded
 from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.rounds import Homes, State, microseconds
 from router.protocol.services.attention.subscriptions import NEVER, UNKNOWN, Entry, weight_of

@@ -12,15 +12,7 @@ from router.predicates import Message
 from router.protocol.bounds import Recent
 from router.protocol.context import Context, Timers
 from router.protocol.events import Action, ApplicationGone, Refused, Send
-from router.protocol.services.attention.cache import Cache, Cached, PublicationId
-from router.protocol.services.attention.dissemination import (
-    AttentionOptions,
-    Strategy,
-    Trigger,
-    fan_out,
-    transition,
-)
-from router.protocol.services.attention.events import (
+from router.protocol.services.attention import (
     DeliverPublication,
     Index,
     Origin,
@@ -31,6 +23,14 @@ from router.protocol.services.attention.events import (
     RoundEnded,
     Unregister,
     Unregistered,
+)
+from router.protocol.services.attention.cache import Cache, Cached, PublicationId
+from router.protocol.services.attention.dissemination import (
+    AttentionOptions,
+    Strategy,
+    Trigger,
+    fan_out,
+    transition,
 )
 from router.protocol.services.attention.subscriptions import (
     ENDED_AT_ONCE,

@@ -28,8 +28,7 @@ from router.protocol.services import (
     seconds_in,
 )
 from router.protocol.services import Handle as HandleEvent
-from router.protocol.services.attention.dissemination import AttentionOptions
-from router.protocol.services.attention.events import (
+from router.protocol.services.attention import (
     Refresh,
     Register,
     Registered,
@@ -38,6 +37,7 @@ from router.protocol.services.attention.events import (
     Upload,
     Uploaded,
 )
+from router.protocol.services.attention.dissemination import AttentionOptions
 from router.protocol.services.attention.flushing import Flushing
 from router.protocol.services.attention.pacing import Pacing
 from router.protocol.services.attention.relay import Relay

@@ -21,7 +21,7 @@ Booleans = npt.NDArray[np.bool_]
 UNKNOWN = -1
 #: Where a router had a publication that it delivered, as its records say: an application had just uploaded
 #: it, in an index, or another router sent it. The oracle imports nothing of the router; a test compares them
-#: with `router.protocol.services.attention.events.Origin`.
+#: with `router.protocol.services.attention.Origin`.
 ORIGINS = ("upload", "ppt", "dpt", "opt", "remote")
 _REMOTE = ORIGINS.index("remote")
 
