@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from router.forwarding import layout
-from router.matching.compiled.layout import COMPILER as MATCHING
-from router.matching.compiled.layout import Search
+from router.matching.compiled import COMPILER as MATCHING
+from router.matching.compiled import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native import (
     I64,

@@ -42,7 +42,7 @@ def match_arguments(parser: ArgumentParser) -> None:
 def match_command(arguments: Namespace) -> int:
     """Prints a line for each `select`; a fault in the file is an InputError (exit status 2)."""
     if arguments.engine == COMPILED:
-        from router.matching.compiled.layout import COMPILER
+        from router.matching.compiled import COMPILER
 
         if not COMPILER.has_code:
             put("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)

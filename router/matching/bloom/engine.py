@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.layout import BitMemory, BitTable, rows_of, words_of, working_memory
+from router.matching.bloom import BitMemory, BitTable, rows_of, words_of, working_memory
 from router.matching.bloom.matching import match
 from router.matching.bloom.segment import Segment
 from router.matching.engines import Matcher

@@ -1,6 +1,6 @@
 """Matching of one message against the segments of a table, in a single call of compiled code.
 
-`search` and `segment` are addresses of rows (`layout.Search`, `layout.Part`), `message` is that of B_m.
+`search` and `segment` are addresses of rows (`Search`, `Part`), `message` is that of B_m.
 Functions that add matching interfaces return the number of interfaces found until then.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.bloom.layout import (
+from router.matching.bloom import (
     AHEAD,
     CHILD,
     CHUNK,

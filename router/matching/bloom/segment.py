@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.layout import (
+from router.matching.bloom import (
     CHILD,
     LIST,
     NODE_COLUMNS,
@@ -176,7 +176,7 @@ def _grown(rows: Array, order: Array) -> Tuple:
 
     Returns:
         int64, the numbers of the rows, node by node; uint16 [N], the bit of each node, 0 for the root; int32
-        [N + 1, NODE_COLUMNS], see `layout.Part.NODE`, where rows are counted in that order.
+        [N + 1, NODE_COLUMNS], see `Part.NODE`, where rows are counted in that order.
     """
     words = rows.shape[1]
     # A child has two rows at least, and the nodes with children have `_DEPTH` times all rows. Pages of the

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.layout import (
+from router.matching.compiled import (
     AT,
     ATTRIBUTE_BYTES,
     BOOLEAN,
@@ -50,7 +50,7 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
     """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
 
     Args:
-        search: the address of a row (`layout.Search`) with space for the polynomials of the whole body.
+        search: the address of a row (`Search`) with space for the polynomials of the whole body.
         body: the address of the body.
         size: the length of the body, in bytes.
         trusted: 1 if the body is known to follow the rules of the format, 0 to check it.

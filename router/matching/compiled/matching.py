@@ -3,7 +3,7 @@
 In each segment, units are found first: they need no verification, and an interface that has matched is
 skipped afterwards. Then the other filters whose access is satisfied are verified.
 
-`search` and `segment` are addresses of rows (`layout.Search`, `layout.Part`), `row` is that of an attribute.
+`search` and `segment` are addresses of rows (`Search`, `Part`), `row` is that of an attribute.
 Functions that add matching interfaces return True when all interfaces that are to be matched have matched.
 """
 
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.attributes import read_attributes
-from router.matching.compiled.layout import (
+from router.matching.compiled import (
     ATTRIBUTE_BYTES,
     BLOCK,
     KEY,
@@ -34,6 +33,7 @@ from router.matching.compiled.layout import (
     callee,
     kernel,
 )
+from router.matching.compiled.attributes import read_attributes
 from router.matching.compiled.verifying import (
     find_equal,
     find_patterns,

@@ -1,7 +1,7 @@
 """Normal tables: filters whose constraints have become tests of int64 keys.
 
 Each distinct string is stored once, constraints on one numeric attribute become one interval, and operators
-that matching need not distinguish become one test (`layout.Test`). Segments are built from normal tables and
+that matching need not distinguish become one test (`Test`). Segments are built from normal tables and
 merged as normal tables.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
-from router.matching.compiled.layout import (
+from router.matching.compiled import (
     ACCESSES,
     BOOLEAN,
     DOUBLE,
@@ -99,9 +99,9 @@ class NormalTable:
         interface: int32 [F], dense number of the interface of each filter.
         start: int64 [F + 1], filter f has the records start[f] to start[f + 1] - 1.
         satisfiable: bool [F], False for filters that no message matches; they have no records.
-        test: int32 [R], slot * ACCESSES + `layout.Test`.
-        a, b: int64 [R], see `layout.Test`.
-        slot_name, slot_type: int32 [S], of each slot: index into `names`, and `model.Type`.
+        test: int32 [R], slot * ACCESSES + `Test`.
+        a, b: int64 [R], see `Test`.
+        slot_name, slot_type: int32 [S], of each slot: index into `names`, and `router.predicates.Type`.
         names, strings: without duplicates.
     """
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.layout import (
+from router.matching.compiled import (
     ACCESSES,
     BLOCK,
     GROUP_END,

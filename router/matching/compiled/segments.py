@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.layout import (
+from router.matching.compiled import (
     ACCESSES,
     ATTRIBUTE_WIDTH,
     SEED_AT,

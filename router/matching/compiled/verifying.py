@@ -1,6 +1,6 @@
 """The groups of a segment, found by hash, and verification of the postings whose access is satisfied.
 
-`search` and `segment` are addresses of rows (`layout.Search`, `layout.Part`), `row` is that of an attribute.
+`search` and `segment` are addresses of rows (`Search`, `Part`), `row` is that of an attribute.
 Functions on postings return True when all interfaces that are to be matched have matched.
 A group is the postings with one value of an access of =, prefix, suffix or substring.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.layout import (
+from router.matching.compiled import (
     ACCESSES,
     AT,
     GROUP_END,

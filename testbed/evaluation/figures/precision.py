@@ -99,7 +99,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns shares of false matches of a case, and those predicted."""
     import numpy as np
 
-    from router.matching.bloom.layout import rows_of
+    from router.matching.bloom import rows_of
     from router.predicates import matches_filter
     from router.predicates.encoded import Suite
     from router.predicates.encoded.encoder import Encoder

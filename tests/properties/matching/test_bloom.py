@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.matching.bloom import BitTable, rows_of
 from router.matching.bloom.engine import BloomMatcher, TreeMatcher, warm
-from router.matching.bloom.layout import BitTable, rows_of
 from router.matching.bloom.segment import Segment
 from router.predicates.encoded import (
     ANY_FILTER,

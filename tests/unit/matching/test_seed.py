@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 from router.matching.columns import ColumnsBuilder
+from router.matching.compiled import SEED, Access, Part, Search, Seed, drawn_seed, powers_of_base
 from router.matching.compiled.engine import CompiledMatcher
-from router.matching.compiled.layout import SEED, Access, Part, Search, Seed, drawn_seed, powers_of_base
 from router.matching.compiled.normal import normal_table
 from router.matching.compiled.segment import Segment
 from router.matching.compiled.segments import working_memory
@@ -20,7 +20,7 @@ from router.predicates import Constraint, Filter, Message, Operator, Predicate, 
 
 _COUNT = 500
 _WORD = 2**64
-#: Of `layout.mixed`: what slot 0 adds to the hash of a value, and the constants of the finalizer.
+#: Of `mixed`: what slot 0 adds to the hash of a value, and the constants of the finalizer.
 _SLOT = int(Access.EQUAL) * 0x27D4EB2F165667C5
 _MIX = 0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD
 

@@ -14,7 +14,7 @@ import pytest
 
 from captures.pcap.compiling import compiler as captures_compiler
 from router import native
-from router.matching.compiled.layout import COMPILER
+from router.matching.compiled import COMPILER
 from router.native import Compiler
 from tests.support.capture_files import pcap
 
