@@ -21,11 +21,11 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.reconcile import TsharkError, tshark_counts
 from captures.accounting.spark_engine import Spark
 from captures.accounting.steps import Sources, Stages, Steps
+from captures.datasource.formats import captured_frames
 from captures.rundir import RunLayout
 from captures.rundir.capture_list import LARGE_BYTES
 from captures.rundir.files import RunFolderError
 from captures.rundir.measures import write_accounting
-from captures.source import captured_frames
 from captures.spark.reach import require_reach
 from captures.spark.session import failed, spark_session
 from captures.tables import TABLES, store

@@ -43,7 +43,7 @@ class Spark(Engine):
     the columns that they need.
 
     Args:
-        captured: the captured frames (`captures.source.captured_frames`), in `session`.
+        captured: the captured frames (`captures.datasource.formats.captured_frames`), in `session`.
         folder: takes the tables of the run.
         small: whether memory holds the frames.
     """

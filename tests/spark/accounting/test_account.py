@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from captures.accounting.account import account
 from captures.accounting.texts import texts
+from captures.datasource.formats import captured_frames, register
 from captures.rundir.files import RunFolderError
 from captures.rundir.summary import SUMMARY_KEYS
-from captures.source import captured_frames, register
 from captures.spark.session import SessionError
 from captures.tables import TABLES, store
 from testbed.results.report.render import write_report

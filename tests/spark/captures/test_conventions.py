@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from captures.source import register
+from captures.datasource.formats import register
 from tests.support.capture_files import pcap
 from tests.support.run_folder import good_run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from captures.datasource.formats import register
 from captures.datasource.opening import FLOWS_SQL
-from captures.source import register
 from tests.support.conversations import FLOWS, write_conversations
 
 pytestmark = pytest.mark.spark

@@ -12,9 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.datasource.formats import PUSHDOWN
+from captures.datasource.formats import PUSHDOWN, register
 from captures.frames.index import write_index
-from captures.source import register
 from tests.support.capture_files import enhanced, interface, pcap, section
 from tests.support.run_folder import good_run
 

@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from captures.source import register
+from captures.datasource.formats import register
 from router.predicates import Message, Value
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType

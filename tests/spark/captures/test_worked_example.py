@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.source import register
+from captures.datasource.formats import register
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import needs_tshark
 
