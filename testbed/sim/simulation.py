@@ -37,9 +37,8 @@ from testbed.sim.captures import Captures
 from testbed.sim.controller import SimulatedController, SimulatedNetwork
 from testbed.sim.fabric import Fabric
 from testbed.sim.node import SimulatedRouter, guard_of, verifier_of
-from testbed.support.collection import uncollected
 from testbed.support.errors import InputError, RunError, naming_a_full_disk
-from testbed.support.usage import resident_bytes
+from testbed.support.usage import resident_bytes, uncollected
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 

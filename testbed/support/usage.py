@@ -1,12 +1,12 @@
-"""Memory of processes, and their share of the processors."""
+"""Memory of processes, its collection, and their share of the processors."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -58,3 +58,19 @@ def set_priority(leader: int, policy: int, nice: int) -> None:
                 with suppress(OSError):
                     os.sched_setscheduler(thread.id, policy, os.sched_param(0))
                     os.setpriority(os.PRIO_PROCESS, thread.id, nice)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Switches the collection of cycles off.
+
+    A collection takes time for each object that is alive, and finds little where little garbage is in cycles;
+    that is left to the caller to collect.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

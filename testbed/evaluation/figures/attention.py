@@ -26,7 +26,7 @@ from testbed.results.folders import new_run_folder
 from testbed.results.oracle.attention import Collector
 from testbed.results.oracle.attention.judge import Judged, judge, undecided_by
 from testbed.sim.simulation import Simulation
-from testbed.support.collection import uncollected
+from testbed.support.usage import uncollected
 from testbed.terminal.progress import Progress
 
 STRATEGIES = ("eon", "pdp")

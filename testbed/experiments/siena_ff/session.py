@@ -23,8 +23,7 @@ from router.matching.engines import Matcher, factory
 from router.predicates import Filter, Message, Predicate
 from router.wire.message import encode_message
 from testbed.experiments.siena_ff.reader import Reader, Statement
-from testbed.support.collection import uncollected
-from testbed.support.usage import resident_bytes
+from testbed.support.usage import resident_bytes, uncollected
 
 #: The default format of `statistics`, as in SFF.
 _FORMAT = "i=%i f=%f c=%c n=%n a=%a w=%w W=%W m=%m M=%M s=%s\n"
