@@ -113,7 +113,7 @@ make_environment() {
     echo "$root" >"$site/cbcb-testbed.pth"
     ln -sfn "$mininet" "$site/mininet"
     # Compiled now, so that the first run does not wait for it.
-    "${venv_python[@]}" -m testbed.machine.compiled || fail "matching and forwarding cannot be compiled"
+    "${venv_python[@]}" -c 'from testbed.machine.checks import warm; warm()' || fail "matching and forwarding cannot be compiled"
     environment_stamp >"$venv/stamp"
 }
 

@@ -137,13 +137,30 @@ def compiled_code() -> Check:
     """Names the place of the machine code; loads it, which takes a second."""
     try:
         from router.forwarding.deciding import COMPILER
-        from testbed.machine.compiled import warm
 
         warm()
     except Exception as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return Check("compiled code", False, reason, "`./run.sh setup` installs numba and llvmlite")
     return Check("compiled code", True, str(COMPILER.code_directory))
+
+
+def warm() -> None:
+    """Loads the machine code of matching, forwarding and trees, or compiles it (within two minutes).
+
+    Raises:
+        RuntimeError: the machine code gives a wrong answer.
+    """
+    # Imported late: other checks say what is missing where Numba cannot be imported.
+    from router.matching.engines import COMPILED
+    from router.protocol.options import BLOOM
+    from router.runtime.process import warm as warm_routers
+    from testbed.controller.trees import broadcast_tables, spt_trees
+    from topos.generators import waxman
+
+    warm_routers((COMPILED, BLOOM))
+    topology = waxman(3)
+    broadcast_tables(topology, spt_trees(topology))
 
 
 def _rights() -> Check:
