@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import testbed.api
-from testbed.cli.documents.site import without_outer_links
+from testbed.cli.documents import without_outer_links
 from tests.support.paths import DOCS, ROOT
 
 
