@@ -14,7 +14,7 @@ def parsers() -> Run:
     from router.predicates.parser import parse_message, parse_predicate
     from router.predicates.printer import format_message, format_predicate
     from testbed.experiments.config.cbcbsim import read_script
-    from testbed.experiments.siena_ff.notation import literal
+    from testbed.experiments.siena_ff import literal
 
     def run(data: bytes) -> None:
         text = data.decode("utf-8", "replace")

@@ -9,7 +9,7 @@
 
 `time_unit` is the number of seconds in a unit of TIME and of `sim_length`. `node ID X Y` and `link NODE NODE
 LENGTH` declare the topology; the length, rounded and at least 1, is the cost of the link. Predicates and
-messages have the notation of the Siena Fast Forwarding driver (`testbed.experiments.siena_ff.notation`),
+messages have the notation of the Siena Fast Forwarding driver (`testbed.experiments.siena_ff`),
 which has the same authors; a predicate without text selects nothing. The whole number before a predicate,
 which numbers an interface, has no meaning in this project: a node has one predicate.
 
@@ -25,7 +25,7 @@ from typing import Any
 from router.predicates import Message, Predicate
 from router.predicates.lexer import ParseError, Token, TokenKind
 from router.predicates.printer import format_message, format_predicate
-from testbed.experiments.siena_ff.notation import BLANK, FLAGS, DriverParser
+from testbed.experiments.siena_ff import BLANK, FLAGS, DriverParser
 
 _KEYWORDS = ("time_unit", "sim_length", "node", "link", "set_predicate", "send_message")
 _BEGINNING = re.compile(rf"{BLANK}(?:{'|'.join(_KEYWORDS)})\s+[-+0-9.]", FLAGS)

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from router.matching.columns import ConstraintColumns, number_value
 from router.predicates import SYMBOLS, Message, Operator, Type
-from testbed.experiments.siena_ff.notation import driver_name, driver_value
+from testbed.experiments.siena_ff import driver_name, driver_value
 
 #: Number of filters, or messages, in a batch.
 _BATCH = 20_000

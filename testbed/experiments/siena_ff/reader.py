@@ -5,7 +5,7 @@
     ifconfig N predicate ;        select attributes ;       consolidate ;      clear [recycle] ;
     output on | off | count ;     statistics ["format"] ;   timer start | stop ;    set NAME = VALUE ;
 
-Attributes are separated by blanks or commas; `testbed.experiments.siena_ff.notation` describes predicates. A
+Attributes are separated by blanks or commas; `testbed.experiments.siena_ff` describes predicates. A
 constraint that a single regular expression matches is not tokenized, which is five times as fast. The
 expression accepts a subset of the grammar; all other text goes to the parser, which reads it or reports the
 error.
@@ -22,7 +22,7 @@ from typing import IO, NamedTuple
 from router.predicates import Constraint, Filter, Message, Operator, Type, Value, type_of
 from router.predicates.lexer import COMPARISONS, ParseError, TokenKind
 from router.predicates.parser import TYPE_NAMES
-from testbed.experiments.siena_ff.notation import (
+from testbed.experiments.siena_ff import (
     BLANK,
     COMMENT,
     COMPARISON,

@@ -11,7 +11,7 @@ from router.predicates import SYMBOLS, Constraint, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.experiments.config import Experiment
 from testbed.experiments.events import APPLICATION, ApplicationEvent
-from testbed.experiments.siena_ff.notation import driver_name, driver_value
+from testbed.experiments.siena_ff import driver_name, driver_value
 from testbed.experiments.workload import Item
 from testbed.support.errors import InputError
 from topos import PROPERTIES, Topology

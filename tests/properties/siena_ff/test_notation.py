@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.predicates import SYMBOLS, Constraint, Filter, Message, Predicate
-from testbed.experiments.siena_ff.notation import DriverParser, driver_name, driver_value
+from testbed.experiments.siena_ff import DriverParser, driver_name, driver_value
 from testbed.experiments.siena_ff.reader import Reader
 from testbed.support.errors import InputError
 from tests.support.predicate_worlds import MIXED, constraints

@@ -17,7 +17,7 @@ from router.matching.engines import ENGINES
 from router.predicates import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.cli.main import main
-from testbed.experiments.siena_ff.notation import driver_value, literal
+from testbed.experiments.siena_ff import driver_value, literal
 from testbed.experiments.siena_ff.reader import Reader, Statement, read_chunks
 from testbed.experiments.siena_ff.session import Session
 from testbed.support.errors import InputError
