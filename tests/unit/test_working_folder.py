@@ -82,7 +82,7 @@ def test_children_get_no_path_of_modules_that_is_empty(monkeypatch: pytest.Monke
 
 def test_one_function_starts_the_interpreter() -> None:
     found = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for package in ("router", "topos", "captures", "testbed")
         for path in (ROOT / package).rglob("*.py")
         if "runs" not in path.parts
