@@ -32,7 +32,6 @@ def distance(a: tuple[int, int], b: tuple[int, int]) -> int:
 
 
 def placed(identifier: int, x: float, y: float) -> Node:
-    """The node at a place."""
     # Rounded, so that a drawing does not depend on the last bit of the platform's sine; + 0.0: no -0.0.
     return Node(identifier, round(float(x), 3) + 0.0, round(float(y), 3) + 0.0)
 

@@ -151,7 +151,6 @@ class _Weights:
     `Decimal.exp` is correctly rounded everywhere; `math.exp` depends on the platform's C library.
 
     Args:
-        alpha, beta: the model's parameters.
         plane: side of the square, L its diagonal.
     """
 

@@ -144,7 +144,6 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
 
     Args:
         default_name: the topology's name if the table has none.
-        document: the parsed table.
         text: what it was parsed from, if errors are to give lines.
 
     Raises:

@@ -116,7 +116,6 @@ def power_law(
 
 
 def _degrees(random: Random, n: int, exponent: float, least: int) -> list[int]:
-    """Draws a degree for each node."""
     degrees = range(least, max(least, min(n - 1, math.isqrt(4 * n))) + 1)
     with localcontext() as context:
         context.prec = 28

@@ -65,10 +65,7 @@ def pub_arguments(parser: ArgumentParser) -> None:
 
 
 def pub_command(arguments: Namespace) -> int:
-    """Prints `SOURCE:NUMBER`, as `cbcb trace` takes it, of each message sent.
-
-    Returns 0.
-    """
+    """Prints `SOURCE:NUMBER`, as `cbcb trace` takes it, of each message sent."""
     try:
         messages = [parse_message(text) for text in arguments.message]
     except ValueError as error:

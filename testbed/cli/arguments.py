@@ -38,12 +38,10 @@ _MASTER = re.compile(
 
 
 def not_negative(text: str) -> int:
-    """A whole number, 0 or more."""
     return _whole(text, 0, "0 or a positive number")
 
 
 def positive(text: str) -> int:
-    """A whole number, 1 or more."""
     return _whole(text, 1, "a positive number")
 
 
@@ -57,7 +55,6 @@ def port(text: str) -> int:
 
 
 def timeout_s(text: str) -> float:
-    """Seconds to wait."""
     return _number(text, 0, TIMEOUT_MAX_S, f"seconds, 0 to {TIMEOUT_MAX_S:,}")
 
 
@@ -152,7 +149,6 @@ def add_force(parser: ArgumentParser) -> None:
 
 
 def add_runs(parser: ArgumentParser) -> None:
-    """--runs."""
     parser.add_argument(
         "--runs", type=Path, default=DEFAULT_RUNS, metavar="DIR", help="folder of run folders (captures/runs)"
     )
@@ -177,7 +173,6 @@ def add_node(parser: ArgumentParser) -> None:
 
 
 def add_master(parser: ArgumentParser, default: str) -> None:
-    """--master."""
     parser.add_argument("--master", type=master, default=default, help=f"Spark master URL ({default})")
 
 

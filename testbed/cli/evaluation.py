@@ -212,10 +212,7 @@ def attack_arguments(parser: ArgumentParser) -> None:
 
 
 def attack_command(arguments: Namespace) -> int:
-    """Prints the share that each attack identifies, beside a guess that sees no frame.
-
-    Returns 0.
-    """
+    """Prints the share that each attack identifies, beside a guess that sees no frame."""
     from captures.rundir import RunLayout
     from testbed.evaluation.attacks.attacks import ATTACKS
     from testbed.evaluation.attacks.captured import attack_run

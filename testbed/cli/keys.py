@@ -56,10 +56,7 @@ def _make_issuers(folder: Path, nodes: int) -> int:
 
 
 def keys_command(arguments: Namespace) -> int:
-    """Prints the keys of the file afterwards.
-
-    Returns 0.
-    """
+    """Prints the keys of the file afterwards."""
     if arguments.action == "issuers":
         return _make_issuers(arguments.folder, arguments.nodes)
     path: Path = arguments.file

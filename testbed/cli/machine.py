@@ -56,10 +56,7 @@ def clean_arguments(_parser: ArgumentParser) -> None:
 
 
 def clean_command(_arguments: Namespace) -> int:
-    """Prints what was removed and which live runs were left alone.
-
-    Returns 0.
-    """
+    """Prints what was removed and which live runs were left alone."""
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
     cleaned = clean_dead_runs()
@@ -94,10 +91,7 @@ def wireshark_arguments(parser: ArgumentParser) -> None:
 
 
 def wireshark_command(arguments: Namespace) -> int:
-    """Installs, or as the options say, removes or prints.
-
-    Returns 0.
-    """
+    """Installs, or as the options say, removes or prints."""
     topology = None
     if arguments.topology is not None:
         try:

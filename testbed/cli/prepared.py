@@ -71,7 +71,6 @@ class PreparedConclusion:
         return status if status >= 0 else None
 
     def close(self) -> None:
-        """Ends the process."""
         if self.process is not None:
             set_priority(self.process.pid, os.SCHED_OTHER, 0)  # so that it reads the end of its input
             with suppress(subprocess.TimeoutExpired):

@@ -85,10 +85,7 @@ def trace_arguments(parser: ArgumentParser) -> None:
 
 
 def trace_command(arguments: Namespace) -> int:
-    """Prints the trace of a message, or the list of messages.
-
-    Returns 0.
-    """
+    """Prints the trace of a message, or the list of messages."""
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import QueryError, connect, interruptible
     from testbed.results.trace import find, is_message_id, listed

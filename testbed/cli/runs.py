@@ -52,7 +52,6 @@ def report_arguments(parser: ArgumentParser) -> None:
 
 
 def report_command(arguments: Namespace) -> int:
-    """Writes the report, or its figures in a style, and prints the paths."""
     # pandas and matplotlib take a second to load.
     from captures.tables import store
     from testbed.results.report.render import write_figures, write_report
@@ -102,7 +101,6 @@ def compare_arguments(parser: ArgumentParser) -> None:
 
 
 def compare_command(arguments: Namespace) -> int:
-    """Prints the keys, and draws the curves."""
     # matplotlib takes a second to load.
     from rich.console import Console
     from rich.table import Table
@@ -146,7 +144,6 @@ def export_arguments(parser: ArgumentParser) -> None:
 
 
 def export_command(arguments: Namespace) -> int:
-    """Prints the path of the archive."""
     run_dir = find_run(arguments.runs, arguments.run).resolve()
     archive = arguments.output or Path(run_dir.name + SUFFIX)
     with Console(stderr=True).status("") as status:
@@ -161,7 +158,6 @@ def import_arguments(parser: ArgumentParser) -> None:
 
 
 def import_command(arguments: Namespace) -> int:
-    """Prints the path of the run folder."""
     with Console(stderr=True).status("") as status:
         run_dir, equal = import_run(
             arguments.archive,

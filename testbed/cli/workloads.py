@@ -154,7 +154,6 @@ def workload_arguments(parser: ArgumentParser) -> None:
 
 
 def workload_command(arguments: Namespace) -> int:
-    """Writes the workload."""
     return _generate(arguments) if arguments.workload == "generate" else _match(arguments)
 
 

@@ -40,7 +40,6 @@ class Adjacency:
 
     @classmethod
     def of(cls, count: int, links: Sequence[Link]) -> Adjacency:
-        """Returns the links of `count` nodes."""
         ends = [(link.u, link.v, link.cost, link.index, link.u_port) for link in links]
         ends += [(link.v, link.u, link.cost, link.index, link.v_port) for link in links]
         columns = np.array(ends, np.int64).reshape(-1, 5).T

@@ -195,8 +195,6 @@ class Distribution:
         refused: numbers of frames that were of no use, by the node whose switch delivered them and by reason.
 
     Args:
-        topology: the declared topology.
-        timing: delays.
         legacy: the state that another controller has left.
         incarnations: of the routers that another controller has logged a HELLO of, by node.
         verifier: has the public keys of the routers; None: signatures are not required.
@@ -589,7 +587,6 @@ class Distribution:
     # --- frames to routers
 
     def _enqueue(self, node: int, phase: Phase) -> None:
-        """Queues a router for the frame of its phase."""
         self._routers[node].phase = phase
         self._queue[node] = None
 

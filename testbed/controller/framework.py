@@ -93,7 +93,6 @@ class Framework:
         return declare
 
     def listen(self, path: Path, backlog: int) -> Any:
-        """Returns a socket that listens on a path."""
         server = self._sockets().socket(socket.AF_UNIX, socket.SOCK_STREAM)
         server.bind(str(path))
         server.listen(backlog)

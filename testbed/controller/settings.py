@@ -21,14 +21,10 @@ class Settings:
     """The controller's configuration.
 
     Attributes:
-        topology: the file of the topology.
-        framework: the OpenFlow framework.
-        layer: name of the broadcast layer.
         socket: Unix socket on which the switches connect. Only the controller's own user can connect; on a
             TCP port any local user could pass for a switch.
         log: file to which the events are appended, one JSON object a line.
         subtrees: the routing scheme needs to know the nodes in the subtrees of routers.
-        security: name of the mode of authentication.
         network_keys: file of the network keys, if the mode needs any.
         signing_keys: folder of the signing keys, if issuers sign.
         incarnation: 32 bits, greater than at any earlier start under these keys.
@@ -65,7 +61,6 @@ class Settings:
 
     @cached_property
     def network(self) -> Topology:
-        """The topology."""
         return load(self.topology)
 
 

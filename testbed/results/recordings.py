@@ -71,7 +71,6 @@ class Verdict:
     """The result of the replay of a router.
 
     Attributes:
-        node: the router's node.
         replayed: the result of the core; None: the recording cannot be read, which is then the only
             difference.
         differences: the first answer, every counter and every table entry that differ from the live run.
@@ -110,7 +109,6 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
 
 
 def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
-    """Returns node -> rows of its table; empty if the run has no tables."""
     try:
         return {node: tuple(_row(row) for row in rows) for node, rows in read_routing_tables(run).items()}
     except ValueError as error:
@@ -130,7 +128,6 @@ def _row(row: TableRow) -> Row:
 
 
 def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:
-    """Describes the rows in which two tables differ."""
     rows = {(row.interface, row.scope): row for row in replayed}
     others = {(row.interface, row.scope): row for row in live}
     different = [key for key in {**rows, **others} if rows.get(key) != others.get(key)]

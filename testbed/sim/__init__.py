@@ -63,7 +63,6 @@ class Agenda:
 
     @property
     def next_ns(self) -> int | None:
-        """Returns the time of the next event, or None."""
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> None:

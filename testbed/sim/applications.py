@@ -61,7 +61,6 @@ class Applications:
 
     Attributes:
         sent: messages and publications that routers accepted.
-        delivered: deliveries so far.
     """
 
     def __init__(
@@ -147,7 +146,6 @@ class Applications:
             self._service_records.write(EPOCH_NS + self._agenda.now, node, app, record)
 
     def _number(self, place: Place) -> int:
-        """Returns the number of an application at its router."""
         if place not in self._number_of:
             node, app = place
             self._applications[node] += 1

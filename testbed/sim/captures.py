@@ -17,7 +17,6 @@ _WRITE_BYTES = 4096
 
 
 def record(now_ns: int, frame: bytes) -> bytes:
-    """Returns the capture record of an Ethernet frame at virtual time `now_ns`."""
     return record_header(EPOCH_NS + now_ns, len(frame)) + frame
 
 
@@ -37,7 +36,6 @@ class Capture:
         self.captured = 0
 
     def add(self, record: bytes) -> None:
-        """Adds a record, as made by `record`."""
         self._waiting += record
         self.captured += 1
         if len(self._waiting) > self._limit:

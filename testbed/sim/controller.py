@@ -124,14 +124,7 @@ class SimulatedController:
 
 
 class SimulatedNetwork:
-    """The `testbed.experiments.events.network.NetworkControl` of a simulation.
-
-    Args:
-        controller: receives the port reports of the switches.
-
-    Attributes:
-        state: the links and nodes that are down.
-    """
+    """The `testbed.experiments.events.network.NetworkControl` of a simulation."""
 
     def __init__(self, topology: Topology, fabric: Fabric, controller: SimulatedController) -> None:
         self.state = NetworkState(topology)

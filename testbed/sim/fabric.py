@@ -47,7 +47,6 @@ class Fabric:
     """Carries frames between routers, and between routers and the controller.
 
     Args:
-        seed: seed of the losses.
         guards: makes the guard of a sender from its Ethernet source address; None: frames have no tags.
 
     Attributes:
@@ -285,7 +284,6 @@ class Fabric:
         return self._hosts[node].router_counters(core, refused)
 
     def switch_counters(self) -> SwitchCounters:
-        """Returns the counters of the ports of all switches, by node."""
         return {node: host.switch_counters() for node, host in enumerate(self._hosts)}
 
 

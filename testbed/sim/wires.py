@@ -98,7 +98,6 @@ class Wire:
         return found
 
     def _draw(self, probability: float) -> bool:
-        """Draws at random whether something happens to a frame."""
         return probability > 0.0 and self.random.random() < probability
 
     def _way_ns(self) -> int:

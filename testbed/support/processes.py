@@ -119,7 +119,6 @@ class Child:
         return self.process.pid
 
     def write_line(self, text: str) -> None:
-        """Writes a line to the standard input of the process."""
         assert self.process.stdin is not None
         # A process that has ended is found by `check`.
         with suppress(BrokenPipeError):

@@ -64,11 +64,7 @@ def find_process(pid: int) -> ProcessId | None:
 
 @dataclass
 class RunState:
-    """The contents of state.json.
-
-    Attributes:
-        checkout: the source tree of the run.
-    """
+    """The contents of state.json."""
 
     tag: str
     owner: ProcessId

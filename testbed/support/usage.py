@@ -14,7 +14,6 @@ import psutil
 
 
 def resident_bytes() -> int:
-    """Returns the resident memory of this process in bytes."""
     resident: int = psutil.Process().memory_info().rss
     return resident
 

@@ -29,9 +29,6 @@ def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
     """Returns a short table: the verdict, messages and deliveries, frames, evidence and times.
 
     The text is complete without colour. A key that `summary` lacks is a dash.
-
-    Args:
-        summary: the content of summary.json.
     """
     verdict, reasons = numbers.verdict(summary)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -184,7 +181,6 @@ def _crossings(summary: Mapping[str, Any]) -> str:
 
 
 def _lag(lag: Mapping[str, Any], bound: Mapping[str, Any]) -> str:
-    """The greatest lag of each part."""
     parts = [
         f"{name} {numbers.seconds(found['lag_s'])} ({numbers.seconds(found['lag_wall_s'])} of wall time)"
         for name, found in lag.items()

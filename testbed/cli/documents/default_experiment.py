@@ -47,7 +47,6 @@ _COLUMN = 25
 
 
 def document() -> str:
-    """testbed/experiments/shipped/default.toml."""
     parts = [_HEAD, "\n", *_keys("", TOP_LEVEL)]
     for name, options in SECTIONS.items():
         if name == "topology":

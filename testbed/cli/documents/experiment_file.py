@@ -54,7 +54,6 @@ keys that the section has beside `at_s`.
 
 
 def document() -> str:
-    """docs/reference/experiment-file.md."""
     parts = [_HEAD, "\n## Top level\n\n", _table(TOP_LEVEL)]
     for name, options in SECTIONS.items():
         if name == "topology":

@@ -41,8 +41,6 @@ class Commands:
     Args:
         path: of the socket.
         run: the run folder, in which commands are logged.
-        topology: of the network.
-        network: the object to which faults are applied.
         namespace: gives the path of the network namespace of a node's host.
         unsettled: returns None if every router has the trees of the present network, otherwise the fault in
             words.
@@ -122,7 +120,6 @@ class Commands:
                     lines.close()
 
     def answer(self, line: bytes | LineTooLongError) -> dict[str, Any]:
-        """Carries out a command; returns the answer."""
         try:
             request = _parse(line)
             operation = self._operations.get(str(request.get("do")))
@@ -181,7 +178,6 @@ class Commands:
         return {"at_s": self._now_s()}
 
     def _joined(self, ends: object) -> Link:
-        """Returns the link that joins two nodes."""
         for link in self._topology.links:
             if ends in ([link.u, link.v], [link.v, link.u]):
                 return link

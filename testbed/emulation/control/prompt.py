@@ -68,12 +68,8 @@ class Prompt(cmd.Cmd):
     Use it as a context manager: leaving it ends its subscriptions.
 
     Args:
-        running: the run.
         interactive: show a prompt, and go on after an error; otherwise show each line before it is carried
             out, and end at the first error.
-
-    Attributes:
-        status: exit status.
     """
 
     intro = None

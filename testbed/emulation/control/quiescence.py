@@ -65,7 +65,6 @@ class Quiescence:
     """Stops the periodic sending of all routers and polls their state, by one connection each.
 
     Args:
-        sockets: application sockets of all routers.
         period_s: wall seconds for which a quiet network moves no frame (`quiet_period_s`).
 
     Attributes:

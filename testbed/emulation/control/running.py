@@ -42,11 +42,7 @@ NODE_VARIABLE, SOCKET_VARIABLE = "CBCB_NODE", "CBCB_SOCKET"
 
 
 class Running:
-    """A live run.
-
-    Attributes:
-        state: what it holds.
-    """
+    """A live run."""
 
     def __init__(self, state: RunState) -> None:
         self.state = state
@@ -266,7 +262,6 @@ class Running:
         """Turns this process into a command on a node, in the network namespace of its host.
 
         Args:
-            argv: the command and its arguments.
             command: as the run logs it.
             extra: further variables of its environment.
 

@@ -50,7 +50,6 @@ class Counted:
     waited: int = 0
 
     def since(self, before: Counted) -> Counted:
-        """Returns the frames that were counted after `before`."""
         return Counted(
             frames=self.frames - before.frames,
             lost=self.lost - before.lost,
@@ -186,8 +185,6 @@ class Captured:
 
     Attributes:
         frames: returns all frames of a capture, by its path.
-        run: the run folder with the captures.
-        span: the direction and the time.
     """
 
     frames: Callable[[Path], Frames]
@@ -296,9 +293,6 @@ MEASURES: dict[str, Callable[[Captured], Measured]] = {
 
 def calibrations(run: RunLayout, spans: Iterable[Span]) -> list[Calibration]:
     """Returns a row for each property of each span; reads each capture that it needs once.
-
-    Args:
-        run: a run folder with the captures.
 
     Raises:
         PcapError, OSError: a capture cannot be read.

@@ -29,7 +29,6 @@ class Cleaned:
 
     Attributes:
         tags: tags of the runs that were removed completely.
-        processes: number of processes that were ended.
         failures: a sentence, with the tag, for each run that could not be removed completely.
     """
 

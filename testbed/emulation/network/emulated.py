@@ -72,7 +72,6 @@ class EmulatedNetwork:
     """Hosts r<n>, switches s<n> and links of a topology.
 
     Args:
-        topology: the declared topology.
         folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
@@ -80,8 +79,6 @@ class EmulatedNetwork:
 
     Attributes:
         controller_socket: where the switches connect to the controller.
-        state: the links and nodes that are down.
-        net: the Mininet object.
     """
 
     def __init__(
@@ -344,11 +341,9 @@ class EmulatedNetwork:
             run_inside(namespace, argv, "\n".join([*texts, ""]))
 
     def host_namespace(self, node: int) -> str:
-        """Path of the network namespace of a node's host."""
         return self._host_namespaces[node]
 
     def switch_namespace(self, node: int) -> str:
-        """Path of the network namespace of a node's switch and its devices."""
         return self._switch_namespaces[node]
 
     @property

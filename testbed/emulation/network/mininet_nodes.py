@@ -48,7 +48,6 @@ class _InNamespace(Node):
 
     @property
     def pid(self) -> int | None:
-        """Process id of the shell."""
         self._start()
         return self._pid
 

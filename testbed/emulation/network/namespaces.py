@@ -78,7 +78,6 @@ def disable_ipv6(*names: str) -> None:
 
 
 def set_up(device: str, up: bool = True) -> None:
-    """Sets a device of this namespace up or down."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         name = device.encode()
         answer = fcntl.ioctl(control, _SIOCGIFFLAGS, struct.pack("16sH14x", name, 0))

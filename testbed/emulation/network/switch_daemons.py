@@ -71,7 +71,6 @@ class Group:
 
     Attributes:
         namespace: path of the network namespace of their devices.
-        ports: the ports of each switch, by node.
     """
 
     namespace: str
@@ -275,7 +274,6 @@ class SwitchDaemons:
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the daemons that have been started."""
         return [process.pid for daemon in self._daemons for process in daemon.processes]
 
     def wait_for_database(self, node: int) -> None:
@@ -326,7 +324,6 @@ class SwitchDaemons:
             self._wait_configured(daemon, database)
 
     def of(self, node: int) -> Daemon:
-        """The daemon of a node's switch."""
         return next(daemon for daemon in self._daemons if node in daemon.group.ports)
 
     @property

@@ -33,7 +33,6 @@ class JsonRpc:
     """A connection.
 
     Args:
-        path: the socket.
         timeout_s: wall seconds that one call may take.
 
     Raises:
@@ -151,7 +150,6 @@ def parse_drops(text: str) -> SwitchDrops:
 
 
 def difference(start: SwitchCounters, end: SwitchCounters) -> SwitchCounters:
-    """Returns the differences of the counters between two readings."""
     return {
         node: {
             port: {name: count - start[node][port][name] for name, count in counters.items()}

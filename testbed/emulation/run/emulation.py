@@ -100,10 +100,8 @@ def emulate(
     Processes, devices and rules are gone when the function returns or raises.
 
     Args:
-        experiment: the experiment to run.
         runs: the folder in which the run folder is made.
         datapath: Open vSwitch datapath, "kernel" or "user".
-        progress: display of the stages.
         hold: keep the network up after the workload until the user interrupts.
         view: the live view, started before the network.
         started: is called with the run folder when the network is up.
@@ -504,7 +502,6 @@ class Emulation:
         self._calibrate(spans or [])
 
     def _lost_part(self) -> PartName:
-        """The part that has ended by itself."""
         assert self._routers is not None
         for part, check in {**self._checks, "router": self._routers.check_again}.items():
             try:

@@ -60,7 +60,6 @@ class Estimate:
     publications: int = 0
 
     def describe(self) -> str:
-        """Describes the cost of the run."""
         data, control = self.kinds
         return (
             f"{self.message_hops:.3g} {data} and {self.ra_hops:.3g} {control} over links per experiment "

@@ -68,7 +68,6 @@ class Limits:
     bound_wall_s: float
 
     def clamp(self, rate: float) -> float:
-        """The rate of the range that is nearest to `rate`."""
         return min(self.high, max(self.low, rate))
 
     def share(self, lag_wall_s: float, rate: float) -> float:
@@ -101,7 +100,6 @@ class Governor:
     """Chooses rates.
 
     Args:
-        limits: the range.
         rate: the first working rate; it is brought into the range.
 
     Attributes:
@@ -195,7 +193,6 @@ class EmulationClock:
         return (*self.routers.values(), self.workload, self.captures, self.controller)
 
     def slot(self, node: int) -> int:
-        """The number of a router's slot."""
         return self._slot_of[node]
 
     def begin(self, rate: float) -> float:

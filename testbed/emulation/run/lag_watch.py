@@ -36,9 +36,6 @@ class SwitchProbe:
     frames without a flow): an answer takes as long as a frame waits for its round.
 
     A daemon that is not there counts nothing: its supervision reports that.
-
-    Args:
-        controls: the control sockets of the daemons.
     """
 
     def __init__(self, controls: Sequence[Path]) -> None:
@@ -116,9 +113,6 @@ class LagWatch:
     """The thread; a context manager: it runs inside the block.
 
     Args:
-        clock: the experiment clock of the run.
-        switches: the control sockets of the switch daemons.
-        limits: the bound on lag, and the range of the governor.
         governor: chooses the rate; None: the rate is fixed.
         due_s: the times of the items of the workload and of the timed events, ascending, experiment seconds.
     """

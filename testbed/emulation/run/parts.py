@@ -42,7 +42,6 @@ class RunningParts:
     """The `testbed.experiments.events.parts.PartsControl` of an emulation.
 
     Args:
-        run: the run folder.
         state: takes the processes that are started.
     """
 

@@ -34,9 +34,6 @@ class ProcessLog:
     Args:
         path: the log, JSON lines; it need not exist yet.
         check: called between reads; raises if the writer has died.
-
-    Attributes:
-        events: the events read so far.
     """
 
     def __init__(self, path: Path, check: Callable[[], None]) -> None:
@@ -135,7 +132,6 @@ class Controller:
         return self.child.pid
 
     def epochs(self) -> Epochs:
-        """Returns the epochs in the controller's log so far."""
         fresh = self.log.since(self._followed)
         self._followed += len(fresh)
         for event in fresh:
@@ -180,11 +176,7 @@ class Routers:
         self.child.write_line("start")
 
     def wait_ready(self, timeout_s: float, check: Callable[[], None]) -> list[int]:
-        """Returns the process ids of the routers, in order of `specs`, once all have their sockets open.
-
-        Args:
-            check: called while it waits.
-        """
+        """Returns the process ids of the routers, in order of `specs`, once all have their sockets open."""
         pids: dict[int, int] = {}
         seen = 0
 

@@ -198,7 +198,6 @@ class Attack:
         run: attacks, and compares the guesses with the truth, which serves to count right guesses; attacks
             that assume more (known messages, the key) say so.
         target: the values that it identifies.
-        doc: a sentence about it.
     """
 
     run: Callable[[Seen, Knowledge, Truth], Outcome]

@@ -87,7 +87,6 @@ def _corners(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 def _draw_points(
     axes: Axes, curves: Sequence[npt.NDArray[np.float64]], label: str, look: Mapping[str, Any]
 ) -> None:
-    """Draws the median of the curves at each of their points, with the band from 10 to 90 %."""
     points = sorted({float(x) for curve in curves for x in curve[:, 0]})
     values = [[float(y) for curve in curves for x, y in curve if x == point] for point in points]
     low, middle, high = np.array([np.quantile(each, [0.1, 0.5, 0.9]) for each in values]).T

@@ -147,7 +147,6 @@ class Results:
         ]
 
     def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
-        """Returns a curve of every run of a case."""
         return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
 
     def curves_over(

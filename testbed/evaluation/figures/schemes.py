@@ -424,7 +424,6 @@ _TABLES: dict[str, tuple[tuple[str, ...], tuple[tuple[str, str, float], ...]]] =
 
 
 def _table(results: Results, title: str) -> Table:
-    """A row a case."""
     settings, columns = _TABLES[title]
     rows = [
         [*_name(case), setting, *(_number(scale * results.median(case, key)) for _, key, scale in columns)]

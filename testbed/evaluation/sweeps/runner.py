@@ -50,9 +50,6 @@ def run_and_keep(
 ) -> dict[str, Row]:
     """Runs jobs, keeps each row in its folder when the run has ended, and shows the progress.
 
-    Args:
-        master, datapath, keep: see `run_jobs`.
-
     Returns:
         The rows by identity.
 
@@ -209,7 +206,6 @@ class Remaining:
         self._started = clock()
 
     def text(self, done: int, failed: int = 0) -> str:
-        """Returns the count of runs and the time left."""
         parts = [f"{done} of {self._total}"]
         if failed:
             parts.append(f"{failed} failed")
@@ -270,7 +266,6 @@ def sweep(
 
     Args:
         folder: of the sweep; rows of earlier calls are taken from it.
-        master, datapath, keep: see `run_jobs`.
         retry: run failed runs a second time.
         other_code: what becomes of runs that other code has made (`sweeps.OTHER_CODE`).
 

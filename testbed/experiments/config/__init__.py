@@ -533,5 +533,4 @@ SECTIONS: Mapping[str, type | None] = {
 
 
 def field_of(section: str) -> str:
-    """The field of `Experiment` that holds a section."""
     return section.rpartition(".")[2]

@@ -68,11 +68,7 @@ def read_event(
     topology: Topology | None,
     duration_s: float | None = None,
 ) -> Event | None:
-    """The event of a table; None if its keys are not those of its action, or a value is not valid.
-
-    Args:
-        topology, duration_s: as of `read_events`.
-    """
+    """The event of a table; None if its keys are not those of its action, or a value is not valid."""
     before = len(problems)
     found = read_keys(problems, section, entry, topology)
     if found is None:

@@ -20,9 +20,6 @@ from topos import Topology
 def load_checked(path: Path, given: Mapping[str, str], topology: Topology | None = None) -> Experiment:
     """Loads an experiment that is to be run; its hop limit, and its times, are checked too.
 
-    Args:
-        path, given, topology: as of `load_experiment`.
-
     Raises:
         ExperimentError: as `load_experiment`; or the hop limit is below the depth of the trees, or a time is
             too short for the delays of the links.

@@ -156,7 +156,6 @@ def _draw_value(random: Random, kind: Type) -> Value:
 
 
 def draw_constraint(random: Random, name: str, kind: Type) -> Constraint:
-    """Draws operator and value of a constraint on an attribute."""
     operators, weights = zip(*OPERATORS[kind], strict=True)
     operator = random.choices(operators, weights)[0]
     if operator is Operator.ANY:

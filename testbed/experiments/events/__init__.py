@@ -134,7 +134,6 @@ class ApplicationEvent(Event):
         return {name: getattr(self, name) for name in self.carries()}
 
     def check_content(self) -> Iterator[Problem]:
-        """Yields what is wrong with the texts of the event."""
         for key, parse in _PARSERS.items():
             try:
                 if (text := getattr(self, key, None)) is not None:

@@ -59,7 +59,6 @@ class Fault(Event):
     leads_to: ClassVar[tuple[NetworkEvent, ...]]
 
     def apply(self, network: NetworkControl) -> None:
-        """Applies the fault to a network, at once."""
         raise NotImplementedError
 
     def steps(self) -> Iterator[Step]:
@@ -246,14 +245,7 @@ class NodeUp(NodeFault):
 
 
 class NetworkState:
-    """The links and nodes that faults have taken down, and so the links that are up.
-
-    Args:
-        topology: of the network; everything is up to begin with.
-
-    Attributes:
-        down_nodes: the nodes that are down.
-    """
+    """The links and nodes that faults have taken down, and so the links that are up."""
 
     def __init__(self, topology: Topology) -> None:
         self._links = {frozenset((link.u, link.v)): link for link in topology.links}

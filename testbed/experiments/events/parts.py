@@ -47,11 +47,7 @@ PartStep = tuple[float, Callable[[PartsControl], None]]
 
 
 class PartFault(Event):
-    """A fault of a part.
-
-    Attributes:
-        part: the part.
-    """
+    """A fault of a part."""
 
     part: ClassVar[PartName]
 

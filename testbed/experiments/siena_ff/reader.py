@@ -111,11 +111,7 @@ def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
 
 
 class Reader:
-    """Reads statements.
-
-    Args:
-        chunks: the text, in pieces of any size.
-    """
+    """Reads statements."""
 
     def __init__(self, chunks: Iterable[str], name: str) -> None:
         self._chunks = chunks

@@ -156,7 +156,6 @@ class Session:
             self._load()
 
     def _update(self) -> None:
-        """Replaces predicates of the table."""
         with self._measured():
             for interface, filters in self._filters.items():
                 self._matcher.set_predicate(interface, Predicate(tuple(filters)))
@@ -165,7 +164,6 @@ class Session:
         self._filters.clear()
 
     def _load(self) -> None:
-        """Loads a first table."""
         for interface, filters in sorted(self._filters.items()):
             for each in filters:
                 self._columns.add(interface, each)

@@ -66,14 +66,12 @@ class Item:
 
     @property
     def line(self) -> WorkloadLine:
-        """Returns the item as a line of the workload file."""
         app = {} if self.app == APPLICATION else {"app": self.app}
         line = {"at_s": self.at_s, "node": self.node, "action": self.action, **self.content, **app}
         return cast("WorkloadLine", line)
 
     @property
     def place(self) -> Place:
-        """Returns the application: its node and its name."""
         return self.node, self.app
 
     def perform(self, applications: ApplicationControl) -> None:
@@ -81,11 +79,7 @@ class Item:
 
 
 class Generated(Iterable[Item]):
-    """Items in order of time that are generated at each iteration, and never all in memory.
-
-    Args:
-        generate: returns the items from the first on.
-    """
+    """Items in order of time that are generated at each iteration, and never all in memory."""
 
     def __init__(self, generate: Callable[[], Iterator[Item]]) -> None:
         self._generate = generate

@@ -92,9 +92,6 @@ class Driver:
             application `workload`.
         private: application -> its private side; None: routers read predicates and messages.
 
-    Attributes:
-        delivered: deliveries so far.
-
     Raises:
         RunError: a node has no socket or its router does not answer (names the node).
     """

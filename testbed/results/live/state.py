@@ -173,7 +173,6 @@ class LiveState:
                 self._take_event(event)
 
     def take_pieces(self, pieces: Sequence[ClockPiece]) -> None:
-        """Adds pieces of the experiment clock."""
         if pieces:
             with self._lock:
                 self._pieces += [Piece(each["t_ns"], each["experiment_s"], each["rate"]) for each in pieces]

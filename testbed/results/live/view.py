@@ -43,9 +43,6 @@ Snapshot = Mapping[str, Any]
 def display(run_dir: Path, port: int, until_end: bool) -> None:
     """Shows a run until it ends, if `until_end`; otherwise until Ctrl-C.
 
-    Args:
-        port: port of the page; another port is used if it is taken.
-
     Raises:
         InputError: not a run folder.
     """
@@ -85,9 +82,6 @@ class LiveView:
     """Shows an emulation from the call of `start` on.
 
     A context manager: the process ends with the block.
-
-    Args:
-        port: port of the page; another port is used if it is taken.
     """
 
     def __init__(self, progress: Progress, port: int) -> None:

@@ -96,9 +96,6 @@ def connectivity(
 ) -> Connectivity:
     """Returns the connectivity that results from the controller's events (in order of time).
 
-    Args:
-        hop_limit: of the messages; None: messages reach every node that is connected.
-
     Raises:
         KeyError: an event lacks a field.
     """

@@ -141,7 +141,6 @@ def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = N
 
     Args:
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
-        hop_limit: of the messages; None: messages reach every node that is connected.
 
     Raises:
         RunFolderError: a log is missing or malformed.

@@ -113,7 +113,6 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None, *, unfinishe
     """Reads the records of applications and, if there is one, the log of the controller.
 
     Args:
-        hop_limit: of the messages; None: messages reach every node that is connected.
         unfinished: whether the run goes on: then a last line without an end is left out.
 
     Raises:

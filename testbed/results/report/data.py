@@ -52,13 +52,9 @@ class RunData:
     """The data of a run for its report.
 
     Attributes:
-        summary: the content of summary.json.
-        manifest: the manifest; None if there is none.
-        topology: the network.
         clock: the experiment clock; None: the run has none.
         captures: the captures; empty if there is no list of them.
         tables: the tables of `TABLES`; a table that was not written is empty.
-        workload: the requests of the applications.
         matched: for each message the share of predicates that selects it (0..1).
     """
 

@@ -146,7 +146,6 @@ def empty_figure(width_in: float, height_in: float) -> Figure:
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
-    """Returns an `empty_figure` with one pair of axes."""
     figure = empty_figure(width_in, height_in)
     return figure, figure.add_subplot()
 

@@ -110,9 +110,7 @@ class Trace:
             crossed.
         stops: the routers, the source first, each router after its parent.
         unreached: receivers at nodes that the message did not reach, by node.
-        names: names of the nodes that have one.
         live: the run goes on, and evidence may follow.
-        judged: the oracle has judged the message.
     """
 
     source: int
