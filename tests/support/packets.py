@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
+from scapy.fields import FieldLenField
+
 from router.wire import codec
 from router.wire.authentication import HEAD, is_tagged
 from router.wire.format import TAG_BYTES
@@ -20,6 +22,23 @@ def to_frame(packet: Any) -> Frame:
         DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
     """
     return codec.decode(bytes(packet[CBCB]))
+
+
+def crafted(packet: Any) -> Any:
+    """A packet with the layers and fields of another, whose lengths and counts Scapy has to compute."""
+    computed = ("tlv_length", "total_length", "payload_length")
+    values = {
+        field.name: packet.getfieldval(field.name)
+        for field in packet.fields_desc
+        if field.name not in computed and not isinstance(field, FieldLenField)
+    }
+    made = type(packet)(
+        **{
+            name: list(map(crafted, each)) if isinstance(each, list) else each
+            for name, each in values.items()
+        }
+    )
+    return made / crafted(packet.payload) if packet.payload else made
 
 
 def ethernet(frame: Frame, sender: int, mtu: int = 1500) -> list[bytes]:

@@ -22,7 +22,6 @@ from router.wire.header import (
     decode_header,
     masks_of,
 )
-from tests.support.described_frames import describe
 from tests.support.packets import payload_of, tlvs_in
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
@@ -117,17 +116,6 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
     assert _reason(payload_of(row.type, b"\xff\0\0\0\0")) == ("bad_tlv" if required else None)
     # Of a TLV the first byte alone.
     assert _reason(payload_of(row.type, b"\xff")) == "bad_tlv"
-
-
-def test_descriptions_have_the_fields_of_the_table() -> None:
-    layouts = {row.type: row.fields for row in TLVS}
-    for vector in WHOLE:
-        described = describe(vector.frame.type, vector.frame.body)
-        known = [part[0] for part in _tlvs(vector.payload) if part[0] in layouts]
-        assert [tlv for tlv, _ in described] == known
-        for tlv, fields in described:
-            names = [field.name for field in layouts[tlv] if not (field.length_of or field.count_of)]
-            assert list(fields) == names
 
 
 def test_reasons_of_the_header_are_found_in_the_header() -> None:
