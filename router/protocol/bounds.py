@@ -49,32 +49,35 @@ class Allowances:
         rate: the units that a bucket gains in a second.
     """
 
-    __slots__ = ("_buckets", "_burst", "_rate", "_sweep_at")
+    __slots__ = ("_burst", "_full_at", "_rate", "_sweep_at")
 
     def __init__(self, burst: int, rate: int) -> None:
-        self._burst, self._rate = float(burst), rate
-        #: Sender -> what its bucket had left when it was charged, and that time (seconds).
-        self._buckets: dict[int, tuple[float, float]] = {}
+        self._burst, self._rate = burst, rate
+        #: Sender -> when its bucket is full again (seconds).
+        self._full_at: dict[int, float] = {}
         self._sweep_at = _FEW_SENDERS
 
     def __len__(self) -> int:
-        return len(self._buckets)
+        return len(self._full_at)
 
-    def left(self, sender: int, now: float) -> float:
+    def left(self, sender: int, now: float) -> int:
         """Returns the weight that a sender may send at this time."""
-        left, at = self._buckets.get(sender) or (self._burst, now)
-        return min(left + (now - at) * self._rate, self._burst) if now > at else left
+        full_at = self._full_at.get(sender, now)
+        # A difference of times is not exact.
+        return int(self._burst - (full_at - now) * self._rate + 0.001) if full_at > now else self._burst
 
-    def leave(self, sender: int, left: float, now: float) -> None:
-        """Leaves a sender so much weight; a bucket holds no debt."""
-        if len(self._buckets) >= self._sweep_at:
-            self.keep_only(lambda each: self.left(each, now) < self._burst)
-            self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
-        self._buckets[sender] = max(left, 0.0), now
+    def charge(self, sender: int, weight: int, now: float) -> None:
+        """Takes a weight from the bucket of a sender; a bucket holds no debt."""
+        if len(self._full_at) >= self._sweep_at:
+            self._full_at = {each: full_at for each, full_at in self._full_at.items() if full_at > now}
+            self._sweep_at = max(_FEW_SENDERS, 2 * len(self._full_at))
+        full_at = self._full_at.get(sender, now)
+        since = full_at if full_at > now else now
+        self._full_at[sender] = min(since + weight / self._rate, now + self._burst / self._rate)
 
     def keep_only(self, senders: Callable[[int], object]) -> None:
         """Forgets the senders for which `senders` returns nothing true."""
-        self._buckets = {sender: each for sender, each in self._buckets.items() if senders(sender)}
+        self._full_at = {sender: each for sender, each in self._full_at.items() if senders(sender)}
 
 
 class Bounds:
@@ -110,11 +113,9 @@ class Bounds:
         if not content.widens:
             return content.read(body), False
         charges_issuer = frame.type is content.advertisement_frame
-        allowed = of_neighbour = self.neighbours.left(sender, now)
+        left = min(options.predicate_weight, self.neighbours.left(sender, now))
         if charges_issuer:
-            of_issuer = self.issuers.left(frame.issuer, now)
-            allowed = min(of_neighbour, of_issuer)
-        left = min(options.predicate_weight, int(allowed))
+            left = min(left, self.issuers.left(frame.issuer, now))
         encoded = body.encoded if isinstance(body, EncodedPredicate) else None
         # What a malformed body is charged: all of it may have been read.
         weight = 1 if encoded is None else 1 + len(encoded) // _CONSTRAINT_BYTES
@@ -128,9 +129,9 @@ class Bounds:
                 # An RA without filters counts too: the number of RAs in a second is bounded.
                 weight = weight or 1
         finally:
-            self.neighbours.leave(sender, of_neighbour - weight, now)
+            self.neighbours.charge(sender, weight, now)
             if charges_issuer:
-                self.issuers.leave(frame.issuer, of_issuer - weight, now)
+                self.issuers.charge(frame.issuer, weight, now)
         return predicate, widened
 
 

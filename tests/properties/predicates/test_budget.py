@@ -47,10 +47,9 @@ def test_allowances_that_are_forgotten_were_full(uses: list[tuple[int, int, floa
         now += pause
         # The allowance of one sender alone is never forgotten.
         alone = kept.setdefault(sender, Allowances(100, 50))
-        left = allowances.left(sender, now)
-        assert left == alone.left(sender, now)
+        assert allowances.left(sender, now) == alone.left(sender, now)
         for each in (allowances, alone):
-            each.leave(sender, left - weight, now)
+            each.charge(sender, weight, now)
     assert len(allowances) <= len(kept)
 
 

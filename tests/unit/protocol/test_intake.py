@@ -339,7 +339,7 @@ def test_applications_that_exceed_the_bounds_together_widen_p0_and_get_what_they
 def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
     allowances = Allowances(burst=100, rate=10)
     assert allowances.left(1, 5.0) == 100
-    allowances.leave(1, allowances.left(1, 5.0) - 130, 5.0)
+    allowances.charge(1, 130, 5.0)
     assert allowances.left(1, 5.0) == 0
     assert allowances.left(1, 7.0) == 20
     assert allowances.left(1, 1e6) == 100
@@ -351,7 +351,17 @@ def test_an_allowance_is_exact_at_every_time() -> None:
         allowances = Allowances(burst=30, rate=7)
         for left in (30, 20, 10):
             assert allowances.left(1, now) == left
-            allowances.leave(1, left - 10, now)
+            allowances.charge(1, 10, now)
+
+
+def test_small_charges_admit_no_more_than_the_rate() -> None:
+    allowances, admitted = Allowances(burst=30, rate=1_000), 0
+    for step in range(10_000):
+        now = 7.0 + step * 0.0006
+        if allowances.left(1, now) >= 1:
+            allowances.charge(1, 1, now)
+            admitted += 1
+    assert admitted <= 30 + 1_000 * 10_000 * 0.0006 + 1
 
 
 @pytest.mark.parametrize(

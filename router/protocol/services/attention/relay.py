@@ -168,7 +168,7 @@ class Relay:
         left, work = self._allowances.left(branch.parent, now), state.cache.comparisons(body.predicate)
         if again or not keeps or not body.lifetime_left_us or not body.remaining or work > left:
             return context.drop(Drop.SUB_REFUSED)
-        self._allowances.leave(branch.parent, left - work, now)
+        self._allowances.charge(branch.parent, work, now)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
         freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)
         entry = Entry(
