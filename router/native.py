@@ -30,7 +30,6 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import config
-from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
 # The working folder may have a file of settings of somebody else.
@@ -221,8 +220,8 @@ def _is_ours(room: Path) -> bool:
 Reader = Callable[[Address, I64], I64]
 #: Writes an element of an array, truncated to its width, given address, index and value.
 Writer = Callable[[Address, I64, I64], None]
-#: A function of a word of 64 bits (int64).
-OfWord = Callable[[I64], I64]
+#: Reads a number at an address as int64.
+Loader = Callable[[Address], I64]
 _LONG = ir.IntType(64)
 
 
@@ -253,25 +252,16 @@ def _writer(bits: int) -> Writer:
     return writer
 
 
-def _of_word(make: Callable[[Any, Any], Any]) -> OfWord:
-    """A function of one int64, whose result `make` builds from the builder of the code and the argument."""
-
-    def use(_typing: Any, word: Any) -> Any:  # noqa: ARG001
+def _loader(bits: int) -> Loader:
+    def load(_typing: Any, address: Any) -> Any:  # noqa: ARG001
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            return make(builder, arguments[0])
+            item = builder.load(builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer()), align=1)
+            return builder.zext(builder.bswap(item) if bits > 8 else item, _LONG)
 
         return types.int64(types.int64), generate
 
-    function: OfWord = intrinsic(use)
-    return function
-
-
-def _loader(bits: int) -> OfWord:
-    def load(builder: Any, address: Any) -> Any:
-        item = builder.load(builder.inttoptr(address, ir.IntType(bits).as_pointer()), align=1)
-        return builder.zext(builder.bswap(item) if bits > 8 else item, _LONG)
-
-    return _of_word(load)
+    loader: Loader = intrinsic(load)
+    return loader
 
 
 def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
@@ -291,33 +281,12 @@ def real_at(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001
     return types.float64(types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(_typing: Any, address: Any) -> Any:  # noqa: ARG001
-    """Asks for the cache line of an address, which may be any, without waiting for it."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        octets, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [octets, number, number, number])
-        hint = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # For reading, into all levels of the cache, as data.
-        mode = [ir.Constant(number, each) for each in (0, 3, 1)]
-        builder.call(hint, [builder.inttoptr(arguments[0], octets), *mode])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
-
-
 byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)
 put_int, put_long = _writer(32), _writer(64)
 #: Reads the unsigned number in network byte order at an address.
 load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
-#: The position of the lowest bit that is set; undefined for 0.
-trailing_zeros = _of_word(lambda builder, word: builder.cttz(word, ir.Constant(ir.IntType(1), 1)))
-#: The word without the lowest bit that is set. Python's operators on int64 would overflow for the word whose
-#: only bit is the sign.
-without_lowest = _of_word(lambda builder, word: builder.and_(word, builder.sub(word, ir.Constant(_LONG, 1))))
 
 
 def address_of(array: npt.NDArray[np.generic]) -> int:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 from router.content import Content
-from router.matching.bloom.engine import BloomMatcher
 from router.matching.engines import Matcher
 from router.predicates import Filter, Message, Predicate
 from router.predicates.encoded import (
@@ -47,8 +46,8 @@ class Bloom(Content):
 
     @classmethod
     def matcher(cls, spec: str) -> Matcher | None:  # noqa: ARG003
-        """The engine for sets of bits; `spec` is about attributes."""
-        return BloomMatcher()
+        """None: the pool answers for messages; `spec` is about attributes."""
+        return None
 
     def predicate(self, filters: Iterable[Filter]) -> Predicate:
         return BloomPredicate(cast(Iterable[BloomFilter], filters))

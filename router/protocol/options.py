@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from router.content import Content, Plain, Verbatim
+from router.content.bloom import Bloom
 from router.options import SECONDS_MAX, Unit, check, setting
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX
 from router.registry import Registry
@@ -84,11 +85,7 @@ def content_of(covering: str, privacy: PrivacyMode) -> type[Content]:
     Raises:
         UnknownNameError: no content has the name of the covering.
     """
-    if privacy != BLOOM:
-        return CONTENTS[covering]
-    from router.content.bloom import Bloom  # it comes with Numba
-
-    return Bloom
+    return Bloom if privacy == BLOOM else CONTENTS[covering]
 
 
 RequestPolicyName = Literal["never", "periodic", "count"]

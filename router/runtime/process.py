@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,7 +22,7 @@ from router.clock import ClockPage
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.matching.engines import COMPILED, DEFAULT, check_engine
-from router.protocol.options import BLOOM, RouterOptions
+from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.attention import ServiceRecords
@@ -105,29 +105,22 @@ def load_engines(specs: Sequence[RouterSpec]) -> None:
     """Loads the compiled code that the routers use, once for all of them."""
     if any(spec.security != "off" for spec in specs):
         import router.security.guard  # noqa: F401 - it comes with cryptography
-    warm({spec.matcher if spec.options.privacy == "off" else spec.options.privacy for spec in specs})
+    if any(spec.matcher == COMPILED and spec.options.privacy == "off" for spec in specs):
+        warm()
 
 
-def warm(names: Collection[str]) -> None:
-    """Loads machine code, or compiles it (within two minutes), and tests it.
-
-    Args:
-        names: of matching engines and modes of privacy; those without machine code are passed over.
+def warm() -> None:
+    """Loads the machine code of matching and forwarding, or compiles it (within two minutes), and tests it.
 
     Raises:
         RuntimeError: the machine code gives a wrong answer.
     """
     # The modules come with Numba.
-    if COMPILED in names:
-        from router.forwarding.plane import warm as warm_forwarding
-        from router.matching.compiled.engine import warm as warm_matching
+    from router.forwarding.plane import warm as warm_forwarding
+    from router.matching.compiled.engine import warm as warm_matching
 
-        warm_matching()
-        warm_forwarding()
-    if BLOOM in names:
-        from router.matching.bloom.engine import warm as warm_bloom
-
-        warm_bloom()
+    warm_matching()
+    warm_forwarding()
 
 
 class _Prepared:

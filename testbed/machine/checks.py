@@ -152,13 +152,11 @@ def warm() -> None:
         RuntimeError: the machine code gives a wrong answer.
     """
     # Imported late: other checks say what is missing where Numba cannot be imported.
-    from router.matching.engines import COMPILED
-    from router.protocol.options import BLOOM
     from router.runtime.process import warm as warm_routers
     from testbed.controller.trees import broadcast_tables, spt_trees
     from topos.generators import waxman
 
-    warm_routers((COMPILED, BLOOM))
+    warm_routers()
     topology = waxman(3)
     broadcast_tables(topology, spt_trees(topology))
 

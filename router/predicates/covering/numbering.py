@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from router.predicates import Filter, Message, Predicate
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
@@ -55,8 +55,8 @@ class FilterAlgebra(ABC):
         self._holders: WeakSet[Holder] = WeakSet()
         #: Another object once numbers stand for other filters.
         self._numbering = object()
-        #: By identity of a message: the message, the version of the pool, and the answer.
-        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
+        #: By identity of a message: the message, which may be gone, the version of the pool, and the answer.
+        self._matched: OrderedDict[int, tuple[ref[Message], int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
         self._version = 0
 
@@ -128,10 +128,10 @@ class FilterAlgebra(ABC):
     def matching(self, message: Message) -> Bits:
         """Returns all filters of the pool that match the message."""
         entry = self._matched.get(id(message))
-        if entry is not None and entry[0] is message and entry[1] == self._version:
+        if entry is not None and entry[0]() is message and entry[1] == self._version:
             return entry[2]
         found = self._matching(message)
-        store(self._matched, id(message), (message, self._version, found))
+        store(self._matched, id(message), (ref(message), self._version, found))
         return found
 
     def _held(self) -> Bits:

@@ -99,7 +99,6 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns shares of false matches of a case, and those predicted."""
     import numpy as np
 
-    from router.matching.bloom import rows_of
     from router.predicates import matches_filter
     from router.predicates.encoded import Suite
     from router.predicates.encoded.encoder import Encoder
@@ -117,7 +116,8 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     filters = [filter_ for _ in range(facts["filters"]) for filter_ in draw_predicate(source, sizes)]
     names = [frozenset(constraint.name for constraint in filter_) for filter_ in filters]
     strings = [encoding.filter_strings(filter_) for filter_ in filters]
-    rows = rows_of([own.filter(filter_).row for filter_ in filters], bits)
+    octets = b"".join(own.filter(filter_).row for filter_ in filters)
+    rows = np.frombuffer(octets, np.uint8).reshape(len(filters), bits // 8)
     weights, predicted_weights, predicted = [], [], []
     candidates = encoded = exact = operator = hashed = lost = 0
     for _ in range(facts["messages"]):
@@ -126,7 +126,7 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         weights.append(set_bits.bit_count() / bits)
         rho = 1 - (1 - 1 / bits) ** (hashes * len(present))
         predicted_weights.append(rho)
-        lacks = ~rows_of([set_bits.to_bytes(bits // 8, "little")], bits)[0]
+        lacks = ~np.frombuffer(set_bits.to_bytes(bits // 8, "little"), np.uint8)
         matched = np.flatnonzero(((rows & lacks) == 0).all(1)).tolist()
         encoded += len(matched)
         for number in matched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+import weakref
 from collections import Counter
 
 import pytest
@@ -21,6 +22,7 @@ from router.predicates import (
     matches,
     matches_constraint,
 )
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.encoded import (
     ANY_FILTER,
     ENCODED_EVERYTHING,
@@ -32,6 +34,7 @@ from router.predicates.encoded import (
 from router.predicates.encoded.algebra import minimal, union, widened
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import ENCODINGS, Encoding, Ranges
+from router.predicates.encoded.pool import BloomPool
 from tests.support.encoded_cases import (
     EDGES,
     ENCODERS,
@@ -199,3 +202,21 @@ def test_hardening_only_widens(filter_: Filter, message: Message) -> None:
     bits, filled = plain.message_bits(message), hard.message_bits(message)
     assert bits & filled == bits
     assert filled.bit_count() == max(bits.bit_count(), int(0.4 * 512))
+
+
+@settings(max_examples=cases(100), deadline=None)
+@given(st.lists(_PREDICATES, max_size=4))
+def test_a_pool_matches_as_the_predicates_of_its_tables_do(predicates: list[BloomPredicate]) -> None:
+    pool = BloomPool()
+    tables = [PredicateBuilder(predicate, pool=pool) for predicate in predicates]
+    for message in _ALL_MESSAGES[::5]:
+        for predicate, table in zip(predicates, tables, strict=True):
+            assert table.matches(message) == predicate.matches(message)
+
+
+def test_a_pool_keeps_no_message() -> None:
+    pool, message = BloomPool(), BloomMessage(_SUITES[0], 3)
+    pool.matching(message)
+    held = weakref.ref(message)
+    del message
+    assert held() is None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,16 +68,3 @@ def test_routers_that_are_started_again_leave_no_descriptor_of_the_clock(tmp_pat
     for _ in range(3):
         assert _clock_pages([spec]) == {str(path): page}
     assert set(Path("/proc/self/fd").iterdir()) == before
-
-
-def test_a_private_network_loads_its_machine_code_before_it_forks() -> None:
-    code = (
-        "import sys\n"
-        "from router.matching.bloom import matching\n"
-        "from router.protocol.options import RouterOptions\n"
-        "from router.runtime.process import RouterSpec, load_engines\n"
-        "options = RouterOptions(privacy='bloom')\n"
-        "load_engines([RouterSpec(1, 'eth0', None, 'socket', 'counters', 'log', options)])\n"
-        "sys.exit(not matching.match.signatures)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=True)
