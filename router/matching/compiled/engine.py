@@ -1,48 +1,144 @@
-"""The compiled engine: matching with access predicates; an update takes time that grows with the change."""
+"""The compiled engine: matching with access predicates; an update takes time that grows with the change.
+
+The logarithmic method (Bentley and Saxe, "Decomposable searching problems", J. Algorithms 1980): the filters
+added since the last message become a small segment; segments that are not several times as large as all later
+segments are merged with them. Each filter is therefore copied a number of times that grows with the logarithm
+of the table. A removed filter is marked, and left out by the next merge.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from sys import getsizeof
 
 import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ColumnsBuilder, ConstraintColumns
+from router.matching.compiled.interfaces import Interfaces
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import NormalTable, normal_table
 from router.matching.compiled.segment import Segment
-from router.matching.compiled.segments import MessageMemory, merged_table, working_memory
+from router.matching.compiled.segments import merged_table, working_memory
 from router.matching.engines import Matcher
-from router.matching.filters import FilterTable
+from router.native import address_of
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.message import encode_message
 
+_Longs = npt.NDArray[np.int64]
 _NONE: frozenset[int] = frozenset()
 #: Steps of a bounded search, of some 10 ns each, and of a search without a bound.
 MOST_STEPS, UNBOUNDED = 300_000, 2**62
+#: A segment is merged with the later segments if it has fewer than this many times as many filters as they
+#: have.
+_RATIO = 4
+#: The number of a filter that is never removed by itself.
+_ANONYMOUS = -1
+#: Memory of a number as an object, in bytes.
+_NUMBER = 32
 
 
-class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A segment, the number of the filter of each posting, and how many of the filters were removed."""
+
+    segment: Segment
+    numbers: _Longs
+    gone: int = 0
+
+    @property
+    def living(self) -> int:
+        return len(self.numbers) - self.gone
+
+
+class CompiledMatcher(Matcher):
     """See `Matcher`; filters of an interface are distinguished by their identity.
 
-    For a predicate that grew by one filter `set_predicate` adds one filter, but visits all others; `change`
-    does not.
-    """
+    A burst of changes between two messages is one change. For a predicate that grew by one filter
+    `set_predicate` adds one filter, but visits all others; `change` does not.
 
-    _memory: MessageMemory
+    Attributes:
+        interfaces: the dense numbers of the interfaces that have filters.
+        address: the address of the row by which compiled code finds the segments (`matching.TABLE_SEARCH`).
+            A change of the table changes it.
+    """
 
     def __init__(self) -> None:
         self._steps = UNBOUNDED
-        super().__init__(working_memory())
-
-    def bound(self, steps: int = MOST_STEPS) -> None:
-        self._steps = steps
+        self._memory = working_memory()
         self._clear()
+
+    def bound(self) -> None:
+        self._steps = MOST_STEPS
+        self._clear()
+
+    def _clear(self) -> None:
+        self.interfaces = Interfaces()
+        #: Interface -> identity of a filter -> the filter and its number (None: not in a segment yet).
+        self._held: dict[int, dict[int, tuple[Filter, int | None]]] = {}
+        #: Interfaces of a loaded table, whose filters only the segments store.
+        self._loaded: set[int] = set()
+        #: Interface -> identities of its filters that are not in a segment yet.
+        self._unsynced: dict[int, dict[int, None]] = {}
+        #: The oldest and largest first.
+        self._segments: list[_Kept] = []
+        #: By number of a filter: index of its segment, and its posting there.
+        self._holder: _Longs = np.zeros(64, np.int64)
+        self._position: _Longs = np.zeros(64, np.int64)
+        self._numbers = 0
+        self._free: list[int] = []
+        self._point()
 
     # The table.
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        self.replace(interface, predicate)
+        if interface in self._loaded:
+            self._forget_loaded(interface)
+        new = {id(filter_): filter_ for filter_ in predicate}
+        old = self._held.get(interface, {})
+        self.change(interface, [old[key][0] for key in old if key not in new], new.values())
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        """See `Matcher`.
+
+        Raises:
+            ValueError: the filters of the interface were loaded with a table (`load`), without objects.
+        """
+        if interface in self._loaded:
+            raise ValueError(f"interface {interface}: its filters are not known one by one")
+        held = self._held.get(interface, {})
+        for filter_ in gone:
+            self._take_out(interface, key := id(filter_), held.pop(key)[1])
+        for filter_ in added:
+            if (key := id(filter_)) not in held:
+                held[key] = filter_, None
+                self._unsynced.setdefault(interface, {})[key] = None
+        if not held:
+            self.remove(interface)
+        elif interface not in self._held:
+            self._held[interface] = held
+            self.interfaces.add(interface)
+
+    def remove(self, interface: int) -> None:
+        if interface in self._loaded:
+            self._forget_loaded(interface)
+        held = self._held.pop(interface, None)
+        if held is not None:
+            for key, (_, number) in held.items():
+                self._take_out(interface, key, number)
+            self._unsynced.pop(interface, None)
+            self.interfaces.remove(interface)
+
+    def _take_out(self, interface: int, key: int, number: int | None) -> None:
+        if number is None:
+            del self._unsynced[interface][key]
+        else:
+            kept, position = self._segments[self._holder[number]], self._position[number]
+            kept.segment.interface[position] = 0
+            kept.numbers[position] = _ANONYMOUS
+            kept.gone += 1
+            self._free.append(number)
 
     def load(self, table: ConstraintColumns) -> None:
         """Replaces the whole content by a table, without an object for each constraint.
@@ -52,28 +148,107 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
         """
         interfaces, counts = np.unique(table.interface, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(interfaces) + 1, dtype=np.int32), counts))
-        self._load(normal, interfaces, table.filters)
+        self._clear()
+        self.interfaces.add_all(interfaces)
+        self._loaded = set(interfaces.tolist())
+        self._append(normal, np.full(table.filters, _ANONYMOUS, np.int64))
 
-    @property
-    def _head(self) -> tuple[int, ...]:
-        return self._memory.address, self._steps
+    def _forget_loaded(self, interface: int) -> None:
+        self._loaded.discard(interface)
+        dense = self.interfaces.remove(interface)
+        for kept in self._segments:
+            own = np.flatnonzero(kept.segment.interface == dense)
+            kept.segment.interface[own] = 0
+            kept.gone += len(own)
 
-    def _key(self, filter_: Filter) -> int:
-        return id(filter_)
+    def _sync(self) -> None:
+        """Makes a segment of the filters added since the last call, and merges the segments that are due."""
+        if not self._unsynced:
+            return
+        columns = ColumnsBuilder()
+        numbers, dense = list[int](), list[int]()
+        for interface, added in self._unsynced.items():
+            held, own = self._held[interface], self.interfaces[interface]
+            for key in added:
+                filter_, _ = held[key]
+                held[key] = filter_, (number := self._new_number())
+                columns.add(0, filter_)
+                numbers.append(number)
+                dense.append(own)
+        self._unsynced.clear()
+        if numbers:
+            table = normal_table(columns.build(), np.array(dense, np.int32))
+            self._append(table, np.array(numbers, np.int64))
 
-    def _table(self, filters: list[Filter], dense: npt.NDArray[np.int32]) -> NormalTable:
-        builder = ColumnsBuilder()
-        for filter_ in filters:
-            builder.add(0, filter_)
-        return normal_table(builder.build(), dense)
+    def _new_number(self) -> int:
+        if self._free:
+            return self._free.pop()
+        if self._numbers == len(self._position):
+            self._position = np.concatenate([self._position, np.zeros_like(self._position)])
+            self._holder = np.concatenate([self._holder, np.zeros_like(self._holder)])
+        self._numbers += 1
+        return self._numbers - 1
 
-    def _segment(self, table: NormalTable) -> Segment:
+    def _append(self, table: NormalTable, numbers: _Longs) -> None:
+        """Adds filters as a new segment, and merges the segments that are due.
+
+        Args:
+            table: the filters.
+            numbers: int64 [F], the number of each filter, or `_ANONYMOUS`.
+        """
+        self._memory.fit_interfaces(self.interfaces.room)
+        self._add_segment(table, numbers)
+        while (first := self._due()) is not None:
+            due = self._segments[first:]
+            living = [(kept.segment, np.flatnonzero(kept.segment.interface)) for kept in due]
+            numbers = np.concatenate([kept.numbers[own] for kept, (_, own) in zip(due, living, strict=True)])
+            del self._segments[first:]
+            if len(numbers):
+                self._add_segment(merged_table(living), numbers)
+        self._point()
+
+    def _due(self) -> int | None:
+        """Returns the index of the first segment to merge, with all later segments; None: there is none.
+
+        A segment of which more than half was removed is made a second time, too.
+        """
+        for index, kept in enumerate(self._segments):
+            if kept.gone > kept.living:
+                return index
+        first, living = len(self._segments), 0
+        while first and (not living or self._segments[first - 1].living < _RATIO * living):
+            first -= 1
+            living += max(1, self._segments[first].living)
+        return first if first < len(self._segments) - 1 else None
+
+    def _add_segment(self, table: NormalTable, numbers: _Longs) -> None:
         segment = Segment(table)
         self._memory.fit_segment(segment.slots, segment.groups)
-        return segment
+        ordered = np.empty(len(numbers), np.int64)
+        ordered[segment.position] = numbers
+        known = np.flatnonzero(ordered != _ANONYMOUS)
+        self._position[ordered[known]] = known
+        self._holder[ordered[known]] = len(self._segments)
+        self._segments.append(_Kept(segment, ordered))
 
-    def _merged(self, segments: Sequence[tuple[Segment, npt.NDArray[np.int64]]]) -> NormalTable:
-        return merged_table(segments)
+    def _point(self) -> None:
+        """Makes the row that compiled code reads."""
+        addresses = [address_of(kept.segment.parts) for kept in self._segments]
+        self._row = np.array([self._memory.address, self._steps, len(addresses), *addresses], np.int64)
+        self.address = address_of(self._row)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table and its index, in bytes, without filters that callers passed as objects."""
+        objects = sum(150 * len(held) for held in self._held.values())
+        objects += getsizeof(self._loaded) + _NUMBER * len(self._loaded)
+        segments = sum(kept.segment.nbytes + kept.numbers.nbytes for kept in self._segments)
+        return self._position.nbytes + self._holder.nbytes + segments + self.interfaces.nbytes + objects
+
+    @property
+    def segments(self) -> int:
+        """The number of segments."""
+        return len(self._segments)
 
     # Matching.
 
@@ -84,7 +259,9 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
         return self._match(body, among, 0)
 
     def _match(self, body: bytes, among: Collection[int] | None, trusted: int) -> frozenset[int] | None:
-        asked, memory = self._asked(among), self._memory
+        self._sync()
+        asked = self.interfaces.asked(among if among is None else frozenset(among))
+        memory = self._memory
         if len(body) > memory.body:
             memory.fit_body(len(body))
         number = match(body, self.address, asked.address, asked.count, trusted)
@@ -100,7 +277,7 @@ class CompiledMatcher(FilterTable[Filter, NormalTable, Segment], Matcher):
 
         The numbers are valid until the next change of a predicate.
         """
-        self.sync()
+        self._sync()
         return self.interfaces.numbers()
 
     @property

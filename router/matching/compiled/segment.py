@@ -108,11 +108,13 @@ class Segment:
             Part.RECORD_A: self.a,
             Part.RECORD_B: self.b,
         }
-        for table_, own in zip((Part.SLOT_TABLE, Part.GROUP_TABLE), hashes, strict=True):
-            bits = max(3, (2 * len(own) - 1).bit_length())
-            # The hashes, and the exponent of the size, are the next parts.
-            self._arrays[table_], self._arrays[Part(table_ + 1)] = _hash_table(own, bits)
-            parts[table_ + 2] = bits
+        tables = (
+            (Part.SLOT_TABLE, Part.SLOT_HASH, Part.SLOT_BITS),
+            (Part.GROUP_TABLE, Part.GROUP_HASH, Part.GROUP_BITS),
+        )
+        for (items, held, exponent), own in zip(tables, hashes, strict=True):
+            parts[exponent] = max(3, (2 * len(own) - 1).bit_length())
+            self._arrays[items], self._arrays[held] = _hash_table(own, int(parts[exponent]))
         for part, array in self._arrays.items():
             parts[part] = address_of(array)
         parts[Part.BLOOM_WORDS] = len(bloom)

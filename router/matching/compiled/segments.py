@@ -22,9 +22,10 @@ from router.matching.compiled import (
 )
 from router.matching.compiled.normal import NormalTable, Texts, slots_of
 from router.matching.compiled.segment import Segment
-from router.matching.filters import WorkingMemory
-from router.native import I64, Address
+from router.native import I64, Address, address_of
 
+_Ints = npt.NDArray[np.int32]
+_Longs = npt.NDArray[np.int64]
 #: Number of ranges of postings that can wait for verification; further ranges are verified at once.
 _HITS = 4096
 #: Bytes of the smallest ATTRIBUTE: TLV header, length of the name, name, type, empty value.
@@ -35,20 +36,35 @@ _USUAL_BODY = 9_000
 _KEPT_BODY = 1_000_000
 
 
-class MessageMemory(WorkingMemory):
-    """Working memory that also grows with the longest message.
+class WorkingMemory:
+    """Arrays of a search in compiled code, which grow with the largest table and the longest message.
+
+    Matching is not reentrant: a process matches in one thread, and all tables share the arrays.
 
     Attributes:
+        row: int64 [Search.SIZE], the row of the search, which refers to the arrays.
+        address: the address of `row`.
+        found: int32, the dense numbers that the last search has found.
         body: the length in bytes of the longest message that fits.
     """
 
     def __init__(self) -> None:
-        super().__init__(Search.SIZE, Search.FOUND)
+        self.row: _Longs = np.zeros(Search.SIZE, np.int64)
+        self.address = address_of(self.row)
+        self._arrays: dict[int, npt.NDArray[np.generic]] = {}
+        self.found: _Ints = np.empty(0, np.int32)
+        self.row[Search.SEED] = SEED_AT
         self._put(Search.HITS, np.empty((_HITS, 2), np.int64))
         self._put(Search.POWERS, powers_of_base())
-        self.row[Search.SEED] = SEED_AT
+        self.fit_interfaces(64)
         self.fit_body(_USUAL_BODY)
         self.fit_segment(64, 64)
+
+    def fit_interfaces(self, interfaces: int) -> None:
+        """Allocates memory for answers of this many interfaces."""
+        if interfaces > len(self.found):
+            self.found = np.empty(2 * interfaces, np.int32)
+            self._put(Search.FOUND, self.found)
 
     def fit_body(self, size: int) -> None:
         """Allocates memory for messages of `size` bytes."""
@@ -69,18 +85,17 @@ class MessageMemory(WorkingMemory):
             self._put(Search.SEEN, np.zeros(2 * groups, np.int64))
 
     def _put(self, which: int, array: npt.NDArray[np.generic]) -> None:
-        super()._put(which, array)
+        self._arrays[which] = array
+        self.row[which] = address_of(array)
         self.row[which + 1] = len(array)
 
 
 @cache
-def working_memory() -> MessageMemory:
+def working_memory() -> WorkingMemory:
     """Returns the working memory of the process."""
-    return MessageMemory()
+    return WorkingMemory()
 
 
-_Ints = npt.NDArray[np.int32]
-_Longs = npt.NDArray[np.int64]
 _FIRST_STRING_TEST = int(Test.EQUAL)
 
 
