@@ -102,16 +102,6 @@ class Compiler:
         compiled: _Function = numba.njit(nogil=True, error_model="numpy")(function)
         return compiled
 
-    @staticmethod
-    def inlined(function: _Function) -> _Function:
-        """Inlines a function into its callers before compilation.
-
-        For small functions without loops, called in few places: it saves a call with its checks, but
-        the time of compilation grows with the size of the result.
-        """
-        compiled: _Function = numba.njit(inline="always")(function)
-        return compiled
-
     @cached_property
     def code_directory(self) -> Path:
         """The directory of this version's machine code: writable, and owned by this user alone.
@@ -287,6 +277,41 @@ put_byte, put_short = _writer(8), _writer(16)
 put_int, put_long = _writer(32), _writer(64)
 #: Reads the unsigned number in network byte order at an address.
 load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
+
+
+@Compiler.callee
+def _sequence_length(at: Address, end: Address) -> I64:
+    """The bytes of the UTF-8 sequence at `at`, whose first byte is not ASCII; 0: malformed."""
+    first = load_u8(at)
+    if first < 0xC2 or first > 0xF4:
+        return 0
+    length = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if at + length > end:
+        return 0
+    for position in range(at + 1, at + length):
+        if load_u8(position) & 0xC0 != 0x80:
+            return 0
+    second = load_u8(at + 1)
+    # Longer than necessary; surrogates; behind the last code point.
+    if (first == 0xE0 and second < 0xA0) or (first == 0xED and second > 0x9F):
+        return 0
+    if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
+        return 0
+    return length
+
+
+@Compiler.callee
+def is_text(at: Address, end: Address) -> Flag:
+    """Whether the bytes from one address to another are UTF-8."""
+    while at < end:
+        if load_u8(at) < 128:
+            at += 1
+            continue
+        length = _sequence_length(at, end)
+        if length == 0:
+            return False
+        at += length
+    return True
 
 
 def address_of(array: npt.NDArray[np.generic]) -> int:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from captures.frames.columns import ATTRIBUTES, NUMBER, VALUE
 from captures.pcap.compiling import compiler
-from router.native import address_of, load_u8, load_u32, load_u64, put_byte
+from router.native import address_of, is_text, load_u8, load_u32, load_u64, put_byte
 from router.predicates import STRING_MAX_BYTES, Type
 from router.wire.format import Tlv
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
@@ -36,45 +36,10 @@ Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-kernel, callee, inlined = compiler().kernel, compiler().callee, compiler().inlined
+kernel, callee = compiler().kernel, compiler().callee
 
 
 @callee
-def _sequence_length(at: int, end: int) -> int:
-    """The bytes of the UTF-8 sequence at `at`, whose first byte is not ASCII; 0: malformed."""
-    first = load_u8(at)
-    if first < 0xC2 or first > 0xF4:
-        return 0
-    length = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    if at + length > end:
-        return 0
-    for position in range(at + 1, at + length):
-        if load_u8(position) & 0xC0 != 0x80:
-            return 0
-    second = load_u8(at + 1)
-    # Longer than necessary; surrogates; behind the last code point.
-    if (first == 0xE0 and second < 0xA0) or (first == 0xED and second > 0x9F):
-        return 0
-    if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
-        return 0
-    return length
-
-
-@callee
-def is_text(at: int, end: int) -> bool:
-    """Whether bytes are UTF-8."""
-    while at < end:
-        if load_u8(at) < 128:
-            at += 1
-            continue
-        length = _sequence_length(at, end)
-        if length == 0:
-            return False
-        at += length
-    return True
-
-
-@inlined
 def is_value(at: int, end: int, value_type: int) -> bool:
     size = end - at
     if value_type == STRING:

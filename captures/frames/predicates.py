@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.frames.messages import BOOLEAN, STRING, Bytes, Int64s, Mask, is_text, is_value, may_be_skipped
+from captures.frames.messages import BOOLEAN, STRING, Bytes, Int64s, Mask, is_value, may_be_skipped
 from captures.pcap.blocks import gather_bytes
 from captures.pcap.compiling import compiler
-from router.native import address_of, load_u8, load_u16, load_u32
+from router.native import address_of, is_text, load_u8, load_u16, load_u32
 from router.predicates import SYMBOLS, Operator
 from router.predicates.printer import format_name, format_value
 from router.wire.format import Tlv

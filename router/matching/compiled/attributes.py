@@ -30,7 +30,7 @@ from router.matching.compiled import (
     mixed,
 )
 from router.matching.compiled.normal import key_of_double
-from router.native import I64, Address, Flag, byte_at, long_at, put_long
+from router.native import I64, Address, Flag, byte_at, is_text, long_at, put_long
 from router.predicates import STRING_MAX_BYTES
 from router.wire.format import Tlv
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
@@ -100,7 +100,9 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
         put_long(row, LENGTH, end - value - 1)
         if not _read_value(row, body, type_, value + 1, end - value - 1, polynomials, seed):
             return UNUSUAL
-        if not trusted and ((high >= 0x80 and not _is_utf8(body, name, value)) or not _is_new(rows, count)):
+        if not trusted and (
+            (high >= 0x80 and not is_text(body + name, body + value)) or not _is_new(rows, count)
+        ):
             return UNUSUAL
         count += 1
     return count
@@ -134,7 +136,7 @@ def _read_value(
         for position in range(at, at + 8):
             key = key << _BYTE | np.uint64(byte_at(body, position) if position < at + length else 0)
         put_long(row, KEY, np.int64(key ^ _SIGN))
-        return high < 0x80 or _is_utf8(body, at, at + length)
+        return high < 0x80 or is_text(body + at, body + at + length)
     if type_ == INTEGER and length == 8:
         put_long(row, KEY, _number(body, at, 8))
         return True
@@ -160,39 +162,4 @@ def _is_new(rows: Address, count: I64) -> Flag:
             row, NAME_LENGTH
         ):
             return False
-    return True
-
-
-@callee
-def _is_utf8(body: Address, at: I64, end: I64) -> Flag:
-    """Whether body[at:end] is UTF-8: RFC 3629, section 4."""
-    while at < end:
-        lead = byte_at(body, at)
-        at += 1
-        if lead < 0x80:
-            continue
-        lowest, highest = 0x80, 0xBF
-        if 0xC2 <= lead <= 0xDF:
-            following = 1
-        elif 0xE0 <= lead <= 0xEF:
-            following = 2
-            if lead == 0xE0:
-                lowest = 0xA0
-            elif lead == 0xED:
-                highest = 0x9F
-        elif 0xF0 <= lead <= 0xF4:
-            following = 3
-            if lead == 0xF0:
-                lowest = 0x90
-            elif lead == 0xF4:
-                highest = 0x8F
-        else:
-            return False
-        if at + following > end:
-            return False
-        for position in range(at, at + following):
-            if not lowest <= byte_at(body, position) <= highest:
-                return False
-            lowest, highest = 0x80, 0xBF
-        at += following
     return True
