@@ -25,7 +25,6 @@ from router.protocol.counters import Counters
 from router.protocol.events import Action, Deliver
 from router.recording.actions import encode_delivery
 from router.recording.file import Recorder
-from router.wire.frames import CLASS_DTYPE
 from router.wire.header import (
     ETHERNET_HEADER_LENGTH,
     HEADER,
@@ -35,6 +34,7 @@ from router.wire.header import (
     node_address,
 )
 from router.wire.message import decode_message
+from router.wire.tree_classes import CLASS_DTYPE
 
 # Names of this module are read faster than those of another.
 _COUNT, _NEXT, _LOCAL, _HOLD = layout.COUNT, layout.NEXT, layout.LOCAL, layout.HOLD

@@ -15,33 +15,10 @@ import numpy.typing as npt
 
 from router.predicates import Message, Predicate
 from router.wire.format import Flags, FrameType, PublicationFlags, SubscriptionFlags
-from router.wire.tree_classes import CLASS_DTYPE, TreeClass, TreeClasses
+from router.wire.tree_classes import TreeClasses
 
-__all__ = [
-    "CLASS_DTYPE",
-    "COUNTER_BITS",
-    "Ack",
-    "AddressedMessage",
-    "Body",
-    "BroadcastTable",
-    "ClassifiedPredicate",
-    "Commit",
-    "EncodedMessage",
-    "EncodedPredicate",
-    "Flags",
-    "Frame",
-    "FrameType",
-    "Hello",
-    "Overload",
-    "Publication",
-    "PublicationFlags",
-    "SenderRequest",
-    "Subscription",
-    "SubscriptionFlags",
-    "TreeClass",
-    "TreeClasses",
-    "value",
-]
+#: What modules that work with frames import from here, too.
+__all__ = ["Flags", "FrameType", "PublicationFlags", "SubscriptionFlags"]
 
 _T = TypeVar("_T")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,25 +66,6 @@ class TreeClasses:
         self.first = first
         self.children = children
 
-    @classmethod
-    def of(cls, classes: Iterable[TreeClass]) -> TreeClasses:
-        """Returns classes as arrays.
-
-        Raises:
-            ValueError: a child does not fit or is there twice, or `reusable` or `off_tree` are not children
-                in their order.
-        """
-        parents, first, children = [], [0], []
-        for number, each in enumerate(classes, 1):
-            parents.append(each.parent)
-            children += _flagged(number, each)
-            first.append(len(children))
-        try:
-            ports = np.array(parents, np.uint16)
-        except OverflowError as error:
-            raise ValueError(f"a parent interface does not fit: {error}") from None
-        return cls(ports, np.array(first, np.uint32), np.array(children, np.uint16))
-
     def __len__(self) -> int:
         return len(self.parents)
 
@@ -112,22 +93,3 @@ class TreeClasses:
 
     def __repr__(self) -> str:
         return repr(tuple(self))
-
-
-def _flagged(number: int, tree_class: TreeClass) -> list[int]:
-    """The children of a class as they are sent, with their flags."""
-    children = tree_class.children
-    if len(set(children)) != len(children):
-        raise ValueError(f"class {number}: a child twice")
-    if any(not 0 <= child <= CHILD_MAX for child in children):
-        raise ValueError(f"class {number}: a child does not fit; expected 0 to {CHILD_MAX}")
-    flags = dict.fromkeys(children, 0)
-    for name, flag, marked in (
-        ("reusable", REUSABLE, tree_class.reusable),
-        ("off_tree", OFF_TREE, tree_class.off_tree),
-    ):
-        if marked and marked != tuple(child for child in children if child in marked):
-            raise ValueError(f"class {number}: {name} {marked} are not children in their order")
-        for child in marked:
-            flags[child] |= flag
-    return [child | flag for child, flag in flags.items()]

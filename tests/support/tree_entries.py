@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from router.wire.frames import CLASS_DTYPE, BroadcastTable, TreeClass, TreeClasses
+from router.wire.frames import BroadcastTable
+from router.wire.tree_classes import CLASS_DTYPE, OFF_TREE, REUSABLE, TreeClass, TreeClasses
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,21 @@ class TreeEntry:
     off_tree: tuple[int, ...] = ()
 
 
+def tree_classes_of(classes: Iterable[TreeClass]) -> TreeClasses:
+    """Classes as arrays."""
+    parents, first, children = [], [0], []
+    for each in classes:
+        parents.append(each.parent)
+        children += [
+            child | REUSABLE * (child in each.reusable) | OFF_TREE * (child in each.off_tree)
+            for child in each.children
+        ]
+        first.append(len(children))
+    return TreeClasses(
+        np.array(parents, np.uint16), np.array(first, np.uint32), np.array(children, np.uint16)
+    )
+
+
 def table_of(neighbours: tuple[tuple[int, int], ...], entries: Iterable[TreeEntry]) -> BroadcastTable:
     """The table with the classes of `entries`, in order of their first source."""
     listed = sorted(entries, key=lambda entry: entry.source)
@@ -35,7 +51,7 @@ def table_of(neighbours: tuple[tuple[int, int], ...], entries: Iterable[TreeEntr
         assert class_of[entry.source] == 0, f"source {entry.source} twice"
         own = TreeClass(entry.parent, entry.children, entry.reusable, entry.off_tree)
         class_of[entry.source] = numbers.setdefault((own, entry.downstream), len(numbers) + 1)
-    return BroadcastTable(neighbours, TreeClasses.of(own for own, _ in numbers), class_of)
+    return BroadcastTable(neighbours, tree_classes_of(own for own, _ in numbers), class_of)
 
 
 def with_subtrees(table: BroadcastTable, below: Mapping[int, frozenset[int]]) -> BroadcastTable:

@@ -17,7 +17,6 @@ import numpy as np
 from router.predicates import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.encoded import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.wire.frames import (
-    CLASS_DTYPE,
     Ack,
     AddressedMessage,
     Body,
@@ -34,9 +33,9 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
     SubscriptionFlags,
-    TreeClass,
-    TreeClasses,
 )
+from router.wire.tree_classes import CLASS_DTYPE, TreeClass
+from tests.support.tree_entries import tree_classes_of
 
 _FOLDER = Path(__file__).parent
 _OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
@@ -171,7 +170,7 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         neighbours = tuple((interface, node) for interface, node in body["neighbours"])
         return BroadcastTable(
             neighbours,
-            TreeClasses.of(_tree_class(each) for each in body["classes"]),
+            tree_classes_of(_tree_class(each) for each in body["classes"]),
             np.array(body["class_of"], dtype=CLASS_DTYPE),
             np.array(body["subtrees"], dtype=np.bool_) if "subtrees" in body else None,
         )

@@ -24,7 +24,6 @@ from router.predicates.encoded import (
 from router.wire import codec, layers
 from router.wire.format import DecodeReason
 from router.wire.frames import (
-    CLASS_DTYPE,
     Ack,
     AddressedMessage,
     BroadcastTable,
@@ -40,14 +39,13 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
     SubscriptionFlags,
-    TreeClass,
-    TreeClasses,
 )
 from router.wire.header import HEADER_LENGTH, MAX_INTERFACE, DecodeError, port_addresses, ports_of
 from router.wire.intake import Reassembler
-from router.wire.tree_classes import CHILD_MAX
+from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClass
 from tests.support.packets import crafted, to_frame
 from tests.support.predicate_worlds import constraints_of
+from tests.support.tree_entries import tree_classes_of
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -84,7 +82,7 @@ def tables(draw: st.DrawFn) -> BroadcastTable:
         bits = draw(st.lists(st.booleans(), min_size=len(classes) ** 2, max_size=len(classes) ** 2))
         subtrees = np.array(bits, dtype=np.bool_).reshape(len(classes), len(classes))
     return BroadcastTable(
-        tuple(neighbours.items()), TreeClasses.of(classes), np.array(class_of, dtype=CLASS_DTYPE), subtrees
+        tuple(neighbours.items()), tree_classes_of(classes), np.array(class_of, dtype=CLASS_DTYPE), subtrees
     )
 
 

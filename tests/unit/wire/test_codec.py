@@ -20,7 +20,6 @@ from router.predicates import (
 from router.wire import codec
 from router.wire.format import DecodeReason
 from router.wire.frames import (
-    CLASS_DTYPE,
     Body,
     BroadcastTable,
     Commit,
@@ -28,10 +27,10 @@ from router.wire.frames import (
     FrameType,
     Hello,
     SenderRequest,
-    TreeClass,
-    TreeClasses,
 )
 from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
+from router.wire.tree_classes import CLASS_DTYPE, TreeClass
+from tests.support.tree_entries import tree_classes_of
 from tests.vectors.wire_vectors import (
     ALL_OPERATORS,
     FRAGMENTED,
@@ -162,11 +161,15 @@ def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
         (FrameType.SR, Hello(1), "body of type Hello; expected SenderRequest"),
         (FrameType.SR, SenderRequest(2**32), "does not fit"),
         (FrameType.COMMIT, Commit(-1), "does not fit"),
-        (FrameType.TABLE, BroadcastTable(((1, 2), (1, 3)), TreeClasses.of([]), NO_SOURCE), "interface twice"),
+        (
+            FrameType.TABLE,
+            BroadcastTable(((1, 2), (1, 3)), tree_classes_of([]), NO_SOURCE),
+            "interface twice",
+        ),
         (
             FrameType.TABLE,
             BroadcastTable(
-                (), TreeClasses.of([TreeClass(1, (2, 3))]), np.array([0, 2, 1], dtype=CLASS_DTYPE)
+                (), tree_classes_of([TreeClass(1, (2, 3))]), np.array([0, 2, 1], dtype=CLASS_DTYPE)
             ),
             "a source of class 2, but 1 classes",
         ),
@@ -175,21 +178,6 @@ def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
 def test_refuses_bodies_outside_the_format(kind: FrameType, body: Body, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         codec.encode(Frame(kind, 1, 1, 1, 1, body))
-
-
-@pytest.mark.parametrize(
-    ("tree_class", "problem"),
-    [
-        (TreeClass(1, (16_384,)), "class 1: a child does not fit; expected 0 to 16383"),
-        (TreeClass(1, (2, 3, 2)), "class 1: a child twice"),
-        (TreeClass(1, (2, 3), reusable=(3, 2)), r"reusable \(3, 2\) are not children in their order"),
-        (TreeClass(1, (2, 3), off_tree=(4,)), r"off_tree \(4,\) are not children in their order"),
-        (TreeClass(65_536, (2,)), "a parent interface does not fit"),
-    ],
-)
-def test_refuses_classes_outside_the_format(tree_class: TreeClass, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        TreeClasses.of([tree_class])
 
 
 def test_limits_of_fragmentation() -> None:
