@@ -91,10 +91,7 @@ class Bloom(Content):
         return private.decode_predicate(FrameType.XRA, _octets(request, "predicate"))
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
-        body = private.decode_message(_octets(request, "message"))
-        if not isinstance(body, BloomMessage):
-            raise ValueError("encoded: a message of an application has no destinations")  # noqa: TRY004
-        return body
+        return private.decode_message(_octets(request, "message"))
 
     @staticmethod
     def delivery(message: Message) -> Mapping[str, Any]:

@@ -133,7 +133,7 @@ class PrivateApplication:
             discarded = Discard.NOT_AUTHENTIC
             self.member.discarded[discarded] += 1
         else:
-            opened = self.member.open(body)  # type: ignore[arg-type]  # routers deliver without destinations
+            opened = self.member.open(body)
             message, discarded = opened.message, opened.discarded
         now_ns = time.time_ns()
         if discarded is not None:

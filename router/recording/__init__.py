@@ -77,12 +77,7 @@ def read_message(data: bytes) -> Message:
         ValueError, TypeError: it has another form.
     """
     content = json.loads(data)
-    if not isinstance(content, str):
-        return Message(content)
-    body = private.decode_message(bytes.fromhex(content))
-    if not isinstance(body, BloomMessage):
-        raise ValueError("an application's message has no destinations")  # noqa: TRY004
-    return body
+    return private.decode_message(bytes.fromhex(content)) if isinstance(content, str) else Message(content)
 
 
 _SIGNED = int(Flags.SIGNED)

@@ -33,7 +33,7 @@ from router.wire.frames import (
     SenderRequest,
     Subscription,
 )
-from router.wire.message import decode_addressed, encode_addressed, undecoded
+from router.wire.message import decode_addressed, decode_message, encode_addressed, encode_message_body
 from router.wire.predicate import (
     decode_predicate,
     encode_predicate,
@@ -119,10 +119,10 @@ def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) 
 BODIES: dict[FrameType, BodyCodec] = {
     FrameType.MSG: BodyCodec(
         Message,
-        encode_addressed,
-        decode_addressed,
+        partial(encode_addressed, encode_message_body),
+        partial(decode_addressed, decode_message),
         others=(EncodedMessage, AddressedMessage),
-        undecoded=undecoded,
+        undecoded=partial(decode_addressed, EncodedMessage),
     ),
     FrameType.RA: _predicate(FrameType.RA, sent_on=True),
     FrameType.SR: _number(FrameType.SR, SenderRequest),
@@ -136,8 +136,8 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.FLUSH: _publication(FrameType.FLUSH),
     FrameType.XMSG: BodyCodec(
         BloomMessage,
-        private.encode_message,
-        private.decode_message,
+        partial(encode_addressed, private.encode_message),
+        partial(decode_addressed, private.decode_message),
         others=(AddressedMessage,),
     ),
     FrameType.XRA: _encoded_predicate(FrameType.XRA, sent_on=True),

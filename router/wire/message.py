@@ -7,7 +7,9 @@ attributes: they are the first TLV of the body, which is cut off, and the rest i
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ from router.wire.tlv import (
     wrong_size,
 )
 
+_M = TypeVar("_M")
 #: TLV header and name length; value type and value.
 _NAMED = struct.Struct("!BIB")
 _TYPED_INTEGER = struct.Struct("!Bq")
@@ -117,37 +120,41 @@ def decode_message(body: bytes, other: OtherTlv = _other_in_message) -> Message:
     return message
 
 
-def encode_addressed(body: Message | EncodedMessage | AddressedMessage) -> bytes:
-    """The body of a MSG, with its destinations if it has any.
+def encode_message_body(body: Message | EncodedMessage) -> bytes:
+    """The attributes of a MSG, as they came if they are encoded.
 
     Raises:
-        ValueError: an attribute or a destination is outside the model.
+        ValueError: an attribute is outside the model.
     """
-    if isinstance(body, AddressedMessage):
-        return encode_destinations(body.destinations) + encode_addressed(body.message)
     return body.encoded if isinstance(body, EncodedMessage) else encode_message(body)
 
 
-def decode_addressed(body: bytes) -> Message | AddressedMessage:
-    """Reads the body of a MSG.
+def encode_addressed(encode: Callable[[Any], bytes], body: object) -> bytes:
+    """The body of a message, with its destinations if it has any.
+
+    Args:
+        encode: encodes the message.
 
     Raises:
-        DecodeError: the body breaks a rule of the format.
+        ValueError: a destination is outside the model; what `encode` raises.
     """
-    destinations, rest = split_destinations(body)
-    message = decode_message(rest)
-    return message if destinations is None else AddressedMessage(destinations, message)
+    if isinstance(body, AddressedMessage):
+        return encode_destinations(body.destinations) + encode(body.message)
+    return encode(body)
 
 
-def undecoded(body: bytes) -> EncodedMessage | AddressedMessage:
-    """The body of a MSG of which only the destinations are read.
+def decode_addressed(decode: Callable[[bytes], _M], body: bytes) -> _M | AddressedMessage:
+    """Reads the body of a message.
+
+    Args:
+        decode: reads what is behind the destinations.
 
     Raises:
-        DecodeError: the destinations break a rule of the format.
+        DecodeError: the destinations break a rule of the format; what `decode` raises.
     """
     destinations, rest = split_destinations(body)
-    message = EncodedMessage(rest)
-    return message if destinations is None else AddressedMessage(destinations, message)
+    message = decode(rest)
+    return message if destinations is None else AddressedMessage(destinations, message)  # type: ignore[arg-type]
 
 
 def message_of(body: Message | EncodedMessage | AddressedMessage) -> Message:

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from router.predicates.encoded import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.wire.format import DecodeReason, FrameType, Tlv
-from router.wire.frames import AddressedMessage
 from router.wire.header import TLV_FORMATS, DecodeError, struct_of
-from router.wire.message import encode_destinations, split_destinations
 from router.wire.tlv import encode_tlv, tlvs_of, wrong_size
 
 _KEY = struct_of(TLV_FORMATS[Tlv.KEY].fields)
@@ -83,32 +81,24 @@ def filters_of(frame_type: FrameType, body: bytes) -> Iterator[BloomFilter]:
 # --- Messages ---------------------------------------------------------------------------------------------
 
 
-def encode_message(body: BloomMessage | AddressedMessage) -> bytes:
-    """KEY, BLOOM and SEALED, behind the destinations if there are any.
+def encode_message(message: BloomMessage) -> bytes:
+    """KEY, BLOOM and SEALED.
 
     Raises:
-        ValueError: a destination is outside the model, or the sealed content is shorter than a nonce.
+        ValueError: the sealed content is shorter than a nonce.
     """
-    if isinstance(body, AddressedMessage):
-        assert isinstance(body.message, BloomMessage)
-        return encode_destinations(body.destinations) + encode_message(body.message)
-    if len(body.sealed) < NONCE_LENGTH:
-        raise ValueError(f"sealed content of {len(body.sealed)} bytes; expected a nonce of {NONCE_LENGTH}")
-    return _encode_key(body.suite) + encode_tlv(Tlv.BLOOM, body.row) + encode_tlv(Tlv.SEALED, body.sealed)
+    if len(message.sealed) < NONCE_LENGTH:
+        raise ValueError(f"sealed content of {len(message.sealed)} bytes; expected a nonce of {NONCE_LENGTH}")
+    parts = encode_tlv(Tlv.BLOOM, message.row), encode_tlv(Tlv.SEALED, message.sealed)
+    return b"".join((_encode_key(message.suite), *parts))
 
 
-def decode_message(body: bytes) -> BloomMessage | AddressedMessage:
-    """Reads the body of an XMSG.
+def decode_message(body: bytes) -> BloomMessage:
+    """Reads the body of an XMSG without destinations.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    destinations, rest = split_destinations(body)
-    message = _decode_message(rest)
-    return message if destinations is None else AddressedMessage(destinations, message)
-
-
-def _decode_message(body: bytes) -> BloomMessage:
     suite: Suite | None = None
     bits, sealed = 0, b""
     for number, start, end in tlvs_of(FrameType.XMSG, body):
