@@ -29,12 +29,21 @@ from router.predicates.covering.widening import total_weight, weight_of, widen
 from router.predicates.parser import Most, parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.bodies import filters_in
-from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
+from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame, FrameType
+from router.wire.header import DecodeError
 from router.wire.message import encode_message, message_of
 from router.wire.predicate import with_classes
+from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
 
 #: Attributes of a message that a router reads, from a text or from the wire.
 MOST_ATTRIBUTES = 1_000
+#: Bytes of the body of a message. Applications cannot send larger ones: a request has at most 1 MiB
+#: (docs/reference/application-socket.md).
+MOST_BYTES = 1024 * 1024
+#: Bytes of an attribute: TLV header, length of the name, name, type, value. Most for a name and a value.
+_LEAST, _LONGEST = TLV_HEADER_LENGTH + 3, TLV_HEADER_LENGTH + 2 + 255 + 65_535
+_NUMBER = 8
+_TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
 #: Characters of a value of a request that an error repeats.
 _SHOWN = 100
 
@@ -45,6 +54,30 @@ def shown(value: object) -> str:
         return type(value).__name__
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def is_too_large(body: object) -> bool:
+    """Whether a message has too many attributes or bytes; a body that breaks a rule of the format has not."""
+    if isinstance(body, AddressedMessage):
+        body = body.message
+    if isinstance(body, EncodedMessage):
+        size = len(body.encoded)
+        return size > MOST_BYTES or (size > _LEAST * MOST_ATTRIBUTES and _has_many(body.encoded))
+    if not isinstance(body, Mapping) or len(body) * _LONGEST <= MOST_BYTES:
+        return False
+    return len(body) > MOST_ATTRIBUTES or sum(map(_size, body, body.values())) > MOST_BYTES
+
+
+def _has_many(body: bytes) -> bool:
+    """Whether a body has too many TLVs, the most of which are attributes."""
+    try:
+        return has_more_than(body, MOST_ATTRIBUTES)
+    except DecodeError:
+        return False
+
+
+def _size(name: str, value: object) -> int:
+    return _LEAST + len(name.encode()) + (len(value.encode()) if isinstance(value, str) else _NUMBER)
 
 
 class Content:
@@ -76,9 +109,6 @@ class Content:
     widens: ClassVar[bool] = True
     #: Whether a filter that is too heavy is cut: a set of bits has the weight of its suite.
     cuts_filters: ClassVar[bool] = True
-
-    #: Whether `refusal` may refuse a message.
-    bounds_messages: ClassVar[bool] = False
 
     def __init__(self, most: Most | None = None) -> None:
         self.most = most
@@ -168,9 +198,9 @@ class Content:
         """Whether an application that declared `predicate` gets the message."""
         return matches(predicate, message)
 
-    def refusal(self, message: Message) -> str | None:  # noqa: ARG002
-        """The reason for which routers do not pass on a message of this form; None: they do."""
-        return None
+    def refusal(self, body: object) -> str | None:
+        """The reason for which routers do not pass on the message of a body; None: they do."""
+        return _TOO_LARGE if is_too_large(body) else None
 
     # The socket of applications.
 

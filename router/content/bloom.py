@@ -23,7 +23,7 @@ from router.predicates.encoded.algebra import weight_of, widen, widened
 from router.predicates.encoded.pool import BloomPool
 from router.wire import private
 from router.wire.bodies import filters_in
-from router.wire.frames import EncodedPredicate, FrameType
+from router.wire.frames import AddressedMessage, EncodedPredicate, FrameType
 
 #: Greatest share of the bits of a message that may be set: one with all bits set goes to every receiver.
 WEIGHT_MAX = 0.9
@@ -42,7 +42,6 @@ class Bloom(Content):
     advertisement_frame: ClassVar[FrameType] = FrameType.XRA
     reply_frame: ClassVar[FrameType] = FrameType.XUR
     compiled: ClassVar[bool] = False
-    bounds_messages: ClassVar[bool] = True
 
     @classmethod
     def matcher(cls, spec: str) -> Matcher | None:  # noqa: ARG003
@@ -79,8 +78,9 @@ class Bloom(Content):
         assert isinstance(message, BloomMessage)
         return _encoded(predicate).matches(message)
 
-    def refusal(self, message: Message) -> str | None:
+    def refusal(self, body: object) -> str | None:
         """A message of too many bits: it would reach receivers that it is not for."""
+        message = body.message if isinstance(body, AddressedMessage) else body
         assert isinstance(message, BloomMessage)
         most = int(WEIGHT_MAX * message.suite.bits)
         if message.weight <= most:

@@ -15,16 +15,15 @@ bounds are counts, and the clock is that of the events, so a replay of the event
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from router.content import MOST_ATTRIBUTES, Content
+from router.content import Content
 from router.predicates import Predicate
 from router.predicates.covering.widening import MERGED_MAX
 from router.protocol.options import RouterOptions
-from router.wire.frames import AddressedMessage, EncodedMessage, EncodedPredicate, Frame
-from router.wire.header import DecodeError
-from router.wire.tlv import TLV_HEADER_LENGTH, has_more_than
+from router.wire.frames import EncodedPredicate, Frame
+from router.wire.tlv import has_more_than
 
 T = TypeVar("T", bound=Hashable)
 
@@ -141,40 +140,6 @@ def _is_vast(encoded: bytes, filters: int) -> bool:
     Raises DecodeError: the body breaks a rule of the format.
     """
     return len(encoded) > PREDICATE_BYTES or has_more_than(encoded, filters + MERGED_MAX)
-
-
-# --- Messages ---------------------------------------------------------------------------------------------
-
-#: Bytes of the body of a message. Applications cannot send larger ones: a request has at most 1 MiB
-#: (docs/reference/application-socket.md).
-MOST_BYTES = 1024 * 1024
-#: Bytes of an attribute: TLV header, length of the name, name, type, value. Most for a name and a value.
-_LEAST, _LONGEST = TLV_HEADER_LENGTH + 3, TLV_HEADER_LENGTH + 2 + 255 + 65_535
-_NUMBER = 8
-
-
-def is_too_large(body: object) -> bool:
-    """Whether a message has too many attributes or bytes; a body that breaks a rule of the format has not."""
-    if isinstance(body, AddressedMessage):
-        body = body.message
-    if isinstance(body, EncodedMessage):
-        size = len(body.encoded)
-        return size > MOST_BYTES or (size > _LEAST * MOST_ATTRIBUTES and _has_many(body.encoded))
-    if not isinstance(body, Mapping) or len(body) * _LONGEST <= MOST_BYTES:
-        return False
-    return len(body) > MOST_ATTRIBUTES or sum(map(_size, body, body.values())) > MOST_BYTES
-
-
-def _has_many(body: bytes) -> bool:
-    """Whether a body has too many TLVs, the most of which are attributes."""
-    try:
-        return has_more_than(body, MOST_ATTRIBUTES)
-    except DecodeError:
-        return False
-
-
-def _size(name: str, value: object) -> int:
-    return _LEAST + len(name.encode()) + (len(value.encode()) if isinstance(value, str) else _NUMBER)
 
 
 # --- What is remembered -----------------------------------------------------------------------------------

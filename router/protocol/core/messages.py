@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from router.content import MOST_ATTRIBUTES
 from router.predicates import Message
-from router.protocol.bounds import MOST_BYTES, Recent, is_too_large
+from router.protocol.bounds import Recent
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context, Part
 from router.protocol.counters import Drop
@@ -20,7 +19,6 @@ from router.protocol.services import Service
 from router.wire.frames import Frame
 from router.wire.header import DecodeError
 
-_TOO_LARGE = f"the message has more than {MOST_ATTRIBUTES} attributes or {MOST_BYTES} bytes"
 #: Deliveries that are remembered: the last.
 MESSAGES_REMEMBERED = 1 << 14
 
@@ -60,10 +58,7 @@ class Messages(Part):
     def send(self, event: SendMessage, now: float) -> list[Action]:
         """Takes a message of a local application: `Accepted` with its number, or `Refused`."""
         context, app, message = self._context, event.app, event.message
-        if self._content.bounds_messages:
-            reason = self._content.refusal(message)
-        else:
-            reason = _TOO_LARGE if is_too_large(message) else None
+        reason = self._content.refusal(message)
         if reason is not None:
             context.drop(Drop.MESSAGE_REFUSED)
             return [Refused(app, reason)]
@@ -98,8 +93,8 @@ class Messages(Part):
     def received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
         """A message came in on its source's tree."""
         counters, content = self._counters, self._content
-        if not content.bounds_messages and is_too_large(frame.body):
-            # Before it is read.
+        if content.refusal(frame.body) is not None:
+            # Before it is read: the router of its application should have refused it.
             counters.drop(Drop.MESSAGE_REFUSED)
             return []
         try:
@@ -107,10 +102,6 @@ class Messages(Part):
             message = content.message_of(content.message_in(frame)) if outputs.local else None
         except DecodeError as error:
             counters.dropped[error.reason.value] += 1
-            return []
-        if content.bounds_messages and content.refusal(content.message_of(frame.body)) is not None:  # type: ignore[arg-type]
-            # The router of its application should have refused it.
-            counters.drop(Drop.MESSAGE_REFUSED)
             return []
         counters.messages_received += 1
         actions: list[Action] = []

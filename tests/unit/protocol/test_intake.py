@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.content import MOST_ATTRIBUTES
+from router.content import MOST_ATTRIBUTES, MOST_BYTES, is_too_large
 from router.predicates import (
     EVERYTHING,
     NOTHING,
@@ -24,7 +24,7 @@ from router.predicates.covering.widening import FILTER_WEIGHT_MAX, weight_of
 from router.predicates.parser import ParseError, parse_message, parse_predicate
 from router.protocol import bounds
 from router.protocol.advertising import SubtreeFilter
-from router.protocol.bounds import MOST_BYTES, Allowances, is_too_large
+from router.protocol.bounds import Allowances
 from router.protocol.core.router import Router
 from router.protocol.events import (
     ApplicationGone,
