@@ -271,13 +271,13 @@ class VerbatimPool(NumberedFilters):
             self._last = known[1], known[2]
         return super().numbers(predicate)
 
-    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002
+    def add(self, members: Bits, numbers: Iterable[int]) -> Bits:
         return members | (self._last[1] if numbers is self._last[0] else bits_of(tuple(numbers)))
 
     def unite(self, members: Bits, others: Bits) -> Bits:
         return members | others
 
-    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
+    def covers(self, members: Bits, number: int) -> bool:
         return bool(members >> number & 1)
 
     def covers_all(self, members: Bits, others: Bits) -> bool:

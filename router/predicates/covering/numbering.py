@@ -69,11 +69,11 @@ class FilterAlgebra(ABC):
         """Returns the numbers of the filters of a predicate."""
 
     @abstractmethod
-    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
+    def add(self, members: Bits, numbers: Iterable[int]) -> Bits:
         """Returns the union of a set and further filters; the set itself if it covers all of them."""
 
     @abstractmethod
-    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
+    def covers(self, members: Bits, number: int) -> bool:
         """Whether every message that matches the filter is known to match the set."""
 
     @abstractmethod

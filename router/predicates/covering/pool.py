@@ -114,18 +114,17 @@ class FilterPool(FilterAlgebra):
 
     # Questions.
 
-    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
-        """Whether the members are known to match every message that a filter matches.
+    def covers(self, members: Bits, number: int) -> bool:
+        relations = self._related(number, members)
+        return bool(members & relations.bit) or self._covers(relations, members)
+
+    def _covers(self, relations: Relations, members: Bits, jointly: bool = True) -> bool:
+        """As `covers`, of a filter that is up to date (`_related`), by other members than itself.
 
         Args:
             jointly: whether to look for several members that cover the filter together and differ from it
                 in more than one attribute.
         """
-        relations = self._related(number, members)
-        return bool(members & relations.bit) or self._covers(relations, members, jointly)
-
-    def _covers(self, relations: Relations, members: Bits, jointly: bool) -> bool:
-        """As `covers`, of a filter that is up to date (`_related`), by other members than itself."""
         near = members & relations.possible_covers
         if not near:
             return False
@@ -160,7 +159,7 @@ class FilterPool(FilterAlgebra):
         Returns the members unchanged if they cover all of the filters.
 
         Args:
-            jointly: as for `covers`.
+            jointly: as for `_covers`.
         """
         for number in numbers:
             relations = self._related(number, members)

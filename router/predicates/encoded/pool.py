@@ -160,7 +160,7 @@ class BloomPool(NumberedFilters):
 
     # Questions.
 
-    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:  # noqa: ARG002
+    def add(self, members: Bits, numbers: Iterable[int]) -> Bits:
         given = tuple(numbers)
         every = self._any
         if members & every:
@@ -177,7 +177,7 @@ class BloomPool(NumberedFilters):
             return members if members & self._any else self._any
         return super().unite(members, others)
 
-    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
+    def covers(self, members: Bits, number: int) -> bool:
         """A filter is implied by a predicate iff one of its filters covers it."""
         if members & (self._any | 1 << number):
             return True
