@@ -146,56 +146,18 @@ class Option:
         return self.high is None or value <= self.high
 
 
-@dataclass(frozen=True)
-class _Declared:
-    """An option before `_complete` adds the facts of its field, and its default, or MISSING."""
-
-    option: Option
-    default: Any
+#: Metadata of a dataclass field that is an option: the option before `_complete` adds the facts of its field.
+Declaration = Mapping[str, Option]
 
 
-#: Metadata of a dataclass field that is an option.
-Declaration = Mapping[str, _Declared]
-
-
-def option(
-    doc: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    above_low: bool = False,
-    choices: Collection[str] = (),
-    file_name: bool = False,
-    path: bool = False,
-    unit: Unit = Unit.NONE,
-    key: str = "",
-    example: Any = None,
-    word: str = "",
-    default: Any = MISSING,
-) -> Declaration:
-    """Returns the `metadata` of a dataclass field that is an option.
-
-    See `Option`.
+def option(doc: str, *, key: str = "", default: Any = MISSING, **declared: Any) -> Declaration:
+    """Returns the `metadata` of a dataclass field that is an option; `declared` are attributes of `Option`.
 
     Key (unless given), type and default are those of the field, or of the parameter of a function:
     `options_of` and `parameters_of` complete the declaration. A `default` in the declaration applies to files
     without the key if the field has no default.
     """
-    declared = Option(
-        key,
-        "string",
-        low,
-        high,
-        above_low,
-        choices,
-        file_name=file_name,
-        path=path,
-        unit=unit,
-        doc=doc,
-        example=example,
-        word=word,
-    )
-    return {_METADATA: _Declared(declared, default)}
+    return {_METADATA: Option(key, "string", default=default, doc=doc, **declared)}
 
 
 def setting(default: _T, doc: str, **declared: Any) -> _T:
@@ -256,15 +218,15 @@ def check(options: object) -> None:
             raise ValueError(f"{each.key}: {error}") from None
 
 
-def _complete(declared: _Declared, name: str, hint: Any, default: Any) -> Option:
+def _complete(declared: Option, name: str, hint: Any, default: Any) -> Option:
     if declared.default is not MISSING:
         default = declared.default
     kind, choices = _kind(hint)
     return replace(
-        declared.option,
-        key=declared.option.key or name,
+        declared,
+        key=declared.key or name,
         kind=kind,
-        choices=choices or declared.option.choices,
+        choices=choices or declared.choices,
         required=default is MISSING,
         default=None if default is MISSING else default,
     )
