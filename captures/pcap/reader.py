@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import captures.pcap as pcap
-from captures.pcap import LINKTYPE_ETHERNET, Interface, PcapError, compiling
+from captures.pcap import LINKTYPE_ETHERNET, Interface, PcapError, PcapHeader, compiling
 from captures.pcap.blocks import Block, Int64s
 from captures.pcap.opening import ByteReader, open_bytes
 from captures.pcap.walk import CONTROL, DAMAGE, LONG, WALK_PCAP, WALK_PCAPNG
@@ -42,26 +42,14 @@ class _Section:
     """The description of the next packets: the file's header (pcap), or section and interfaces (pcapng).
 
     Attributes:
-        link_type: link type of all packets (pcap); None: each interface has its own.
+        header: of a pcap file; None: the file is pcapng.
         rows: for each interface, the numbers that the walk needs, and the link type.
         most_snaplen: the greatest snapshot length of an interface.
     """
 
-    def __init__(
-        self,
-        order: str,
-        unit_ns: int = 0,
-        most_captured: int = 0,
-        link_type: int | None = None,
-        record_header: int = pcap.RECORD_HEADER_LENGTH,
-        lengths: int = pcap.IN_ORDER,
-    ) -> None:
+    def __init__(self, order: str, header: PcapHeader | None = None) -> None:
         self.order = order
-        self.lengths = lengths
-        self.record_header = record_header
-        self.unit_ns = unit_ns
-        self.most_captured = most_captured
-        self.link_type = link_type
+        self.header = header
         self.rows: list[tuple[int, ...]] = []
         self.most_snaplen = 0
         self._table = np.empty((8, _COLUMNS), np.int64)
@@ -180,14 +168,7 @@ class PcapReader:
         if not read and file.defect:
             raise PcapError(f"{self.path}: {file.defect}")
         found = pcap.read_pcap_header(str(self.path), first)
-        self._section = _Section(
-            found.order,
-            found.unit_ns,
-            found.most_captured,
-            found.link_type,
-            found.record_header,
-            found.lengths,
-        )
+        self._section = _Section(found.order, found)
         self._require(found.link_type)
         self.position = max(self.position, len(header))
         return b""
@@ -304,12 +285,12 @@ class PcapReader:
     def _damage(self, view: memoryview, at: int) -> str:
         section = self._section
         assert section is not None
-        if section.link_type is None:
+        if section.header is None:
             return f"the block at byte {self.position} is damaged"
         order = "big" if section.order == ">" else "little"
         first, second = (int.from_bytes(view[at + p : at + p + 4], order) for p in (8, 12))  # type: ignore[arg-type]
         # Of lengths that may be swapped, the lower one is too large, too.
-        claimed = (first, min(first, second), second)[section.lengths]
+        claimed = (first, min(first, second), second)[section.header.lengths]
         return f"the record at byte {self.position} claims {claimed} bytes"
 
     def _some(self, buffer: Any, at: int, end: int, rows: int) -> tuple[int, int, Block | None]:
@@ -326,8 +307,9 @@ class PcapReader:
         compiled = compiling.should_compile(end - at)
         data = buffer if compiled else memoryview(buffer)
         big = section.order == ">"
+        header = section.header
         interface: Int64s | None = None
-        if section.link_type is None:
+        if header is None:
             interface = np.empty(rows, np.int64)
             table: Any = section.table() if compiled else section.rows
             walk = WALK_PCAPNG.compiled if compiled else WALK_PCAPNG.plain
@@ -342,10 +324,10 @@ class PcapReader:
                 at,
                 end,
                 big,
-                section.unit_ns,
-                section.most_captured,
-                section.record_header,
-                section.lengths,
+                header.unit_ns,
+                header.most_captured,
+                header.record_header,
+                header.lengths,
                 *columns,
             )
         offset = self.position - at
@@ -359,8 +341,8 @@ class PcapReader:
             link_type = section.table()[:, -1][interface]
             for number in np.unique(link_type).tolist():
                 self._require(number)
-        elif section.link_type != LINKTYPE_ETHERNET:
-            link_type = np.full(count, section.link_type, np.int64)
+        elif header is not None and header.link_type != LINKTYPE_ETHERNET:
+            link_type = np.full(count, header.link_type, np.int64)
         before, self._before = self._before, None if self._before is None else self._before + count
         return after, stopped, Block(
             memoryview(buffer)[:end], start, captured, length, time_ns, offset, interface, link_type, before
