@@ -152,25 +152,12 @@ class KeyRing:
         key = _new_key(parameters, random_bytes, ())
         return cls((key,), key.key_id)
 
-    def rotated(
-        self,
-        parameters: EncodingParameters | None = None,
-        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
-    ) -> KeyRing:
-        """The ring after the next step of a rotation.
-
-        Args:
-            parameters: of the key that the first step adds; None: those of the present key.
-
-        Raises:
-            ValueError: parameters at a step that adds no key.
-        """
+    def rotated(self, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> KeyRing:
+        """The ring after the next step of a rotation; a new key has the parameters of the present key."""
         if len(self.keys) == 1:
             (old,) = self.keys
-            added = _new_key(parameters or old.parameters, random_bytes, (old.key_id,))
+            added = _new_key(old.parameters, random_bytes, (old.key_id,))
             return KeyRing((old, added), old.key_id)
-        if parameters is not None:
-            raise ValueError("parameters are of a new key; this step of the rotation adds none")
         old, new = self.keys
         if self.sending == old.key_id:
             return replace(self, sending=new.key_id)

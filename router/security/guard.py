@@ -13,7 +13,7 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from router.security.pairs import PairKeyFile, PairKeys, Windows
+from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, read_signer
 from router.wire.authentication import HEAD, is_tagged, marked, trailer_length, unmarked
 from router.wire.codec import fragments
@@ -213,7 +213,7 @@ def make_guard(
     """
     node = node_of(own)
     signer = None if signing_keys is None else read_signer(signing_keys, CONTROLLER if node is None else node)
-    pairs = PairKeyFile(keys, own)
+    pairs = PairKeys(keys, own)
     return Guard(own, pairs, incarnation, Windows(windows, incarnation << COUNTER_BITS), signer)
 
 

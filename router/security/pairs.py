@@ -36,22 +36,44 @@ _LOOK_S = 1.0
 class PairKeys:
     """The keys that one router, or the controller, shares with each other.
 
+    They come from a key file, which is read again, once a second at most, when it has changed. A rotation
+    (`cbcb keys rotate`) replaces the file as a whole. While the file cannot be used, the keys stay as they
+    are.
+
     Args:
-        ring: the network keys.
-        own: its Ethernet source address.
+        path: file of the network keys.
+        own: the Ethernet source address of the router or the controller.
+        now: seconds on a clock that never goes back.
 
     Attributes:
         sending: number of the network key under which frames are sent.
+
+    Raises:
+        KeyFileError: the file cannot be used.
     """
 
-    def __init__(self, ring: KeyRing, own: bytes) -> None:
+    def __init__(self, path: Path, own: bytes, now: Callable[[], float] = time.monotonic) -> None:
+        self._file = KeyFile(path)
+        self._own = own
+        self._now = now
+        self._look_at = now() + _LOOK_S
+        self._take(read_keys(path))
+
+    def _take(self, ring: KeyRing) -> None:
         self.sending = ring.sending
         self._secrets = {key.key_id: key.secret for key in ring.keys}
-        self._own = own
         self._derived = lru_cache(_KEPT)(self._derive)
 
     def refresh(self) -> None:
-        """Called before each frame that is tagged or verified; the keys may change with it alone."""
+        """Reads the file again if it is time to look; called before each frame that is tagged or verified."""
+        now = self._now()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        with suppress(KeyFileError):
+            renewed = self._file.renewed()
+            if renewed is not None:
+                self._take(renewed)
 
     def pair(self, key_id: int, other: bytes) -> bytes | None:
         """The key shared with the owner of another source address; None: no network key has the number.
@@ -64,39 +86,6 @@ class PairKeys:
         low, high = sorted((self._own, other))
         derivation = HKDF(SHA256(), _KEY_BYTES, salt=None, info=_LABEL + low + high)
         return bytes(derivation.derive(self._secrets[key_id]))
-
-
-class PairKeyFile(PairKeys):
-    """The keys of pairs from a key file, which is read again, once a second at most, when it has changed.
-
-    A rotation (`cbcb keys rotate`) replaces the file as a whole. While the file cannot be used, the keys stay
-    as they are.
-
-    Args:
-        path: the key file.
-        own: as `PairKeys`.
-        now: seconds on a clock that never goes back.
-
-    Raises:
-        KeyFileError: the file cannot be used.
-    """
-
-    def __init__(self, path: Path, own: bytes, now: Callable[[], float] = time.monotonic) -> None:
-        self._file = KeyFile(path)
-        self._now = now
-        self._look_at = now() + _LOOK_S
-        super().__init__(read_keys(path), own)
-
-    def refresh(self) -> None:
-        """Reads the file again if it is time to look, and it is another than before."""
-        now = self._now()
-        if now < self._look_at:
-            return
-        self._look_at = now + _LOOK_S
-        with suppress(KeyFileError):
-            renewed = self._file.renewed()
-            if renewed is not None:
-                super().__init__(renewed, self._own)
 
 
 _MASK = (1 << WINDOW) - 1

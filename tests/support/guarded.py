@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from router.privacy import SECRET_BYTES, Key, KeyRing
+from router.privacy import SECRET_BYTES, Key, KeyRing, write_keys
 from router.security.guard import Guard
 from router.security.pairs import PairKeys, Windows
 from router.security.signatures import Signer, public_key
@@ -24,6 +25,7 @@ INCARNATION = 7
 RING = KeyRing((Key(7, bytes(range(SECRET_BYTES))),), 7)
 #: Of somebody who knows all but the secret.
 ROGUE = KeyRing((Key(7, bytes(SECRET_BYTES)),), 7)
+_FOLDER = tempfile.TemporaryDirectory()
 
 
 def private_key(node: int) -> bytes:
@@ -37,6 +39,13 @@ def public_keys() -> bytes:
     return b"".join(public_key(private_key(node)) for node in (CONTROLLER, *range(32)))
 
 
+@cache
+def _key_file(ring: KeyRing) -> Path:
+    path = Path(tempfile.mkdtemp(dir=_FOLDER.name)) / "keys"
+    write_keys(path, ring)
+    return path
+
+
 def guard(
     address: bytes,
     ring: KeyRing = RING,
@@ -48,7 +57,7 @@ def guard(
     node = node_of(address)
     owner = CONTROLLER if node is None else node
     signer = Signer(owner, private_key(owner)) if signs else None
-    return Guard(address, PairKeys(ring, address), incarnation, Windows(windows, floor), signer)
+    return Guard(address, PairKeys(_key_file(ring), address), incarnation, Windows(windows, floor), signer)
 
 
 def router_guard(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from router.predicates import Message
 from router.privacy import KeyRing, write_keys
 from router.security.guard import OTHERS, Guard, Refusal
-from router.security.pairs import PairKeyFile, Windows
+from router.security.pairs import PairKeys, Windows
 from router.wire.authentication import WINDOW, marked
 from router.wire.codec import decode, encode, fragment, read_frame
 from router.wire.format import MESSAGES
@@ -336,7 +336,7 @@ class _Clock:
 
 def _from_file(path: Path, node: int, clock: _Clock) -> Guard:
     own = node_address(node)
-    return Guard(own, PairKeyFile(path, own, clock), INCARNATION, Windows(None, INCARNATION << 32))
+    return Guard(own, PairKeys(path, own, clock), INCARNATION, Windows(None, INCARNATION << 32))
 
 
 def test_a_rotation_of_the_key_file_reaches_guards_that_run(tmp_path: Path) -> None:
