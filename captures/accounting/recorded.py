@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import DELIVERIES
-from captures.rundir.applications import AttentionEvent
 from captures.rundir.faults import killed_routers
 from router.predicates import Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
+from router.records.attention import AttentionEvent
 
 #: Wall seconds in which a router has noticed that an application left, beside the time on the way.
 _NOTICED_S = 5.0

@@ -16,12 +16,12 @@ import pyarrow as pa
 from captures.accounting.inputs import Inputs
 from captures.accounting.log_tables import as_table, signed64
 from captures.pcap.reader import PcapReader
-from captures.rundir.applications import AttentionEvent
 from captures.rundir.capture_list import CapturedFile
 from captures.rundir.oracle import read_subscriptions
 from captures.tables import TABLES
 from router.predicates import Message
 from router.predicates.printer import format_message
+from router.records.attention import AttentionEvent
 from router.wire.frames import BroadcastTable, FrameType
 from router.wire.header import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE, DecodeError
 from router.wire.intake import Reassembler

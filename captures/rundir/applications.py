@@ -23,17 +23,6 @@ from router.predicates.printer import predicate_to_json
 from router.records.applications import APPLICATION_EVENTS, ApplicationEvent
 from router.records.attention import ATTENTION_EVENTS, AttentionEvent
 
-__all__ = [
-    "ApplicationEvent",
-    "ApplicationsFollower",
-    "AttentionEvent",
-    "Change",
-    "Recorded",
-    "attention_event",
-    "read_applications",
-    "read_attention",
-]
-
 APPLICATIONS = RunFile(
     lambda run: [
         run.applications_of("<n>"),

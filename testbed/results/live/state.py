@@ -15,7 +15,7 @@ from typing import Any
 
 from captures.frames.columns import TYPES
 from captures.rundir import RunLayout
-from captures.rundir.applications import AttentionEvent, Recorded
+from captures.rundir.applications import Recorded
 from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import NETWORK_EVENTS, Epochs
@@ -24,6 +24,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.inputs import Manifest
 from captures.rundir.summary import read_summary
 from router.clock import Piece
+from router.records.attention import AttentionEvent
 from router.wire.header import UNDECODABLE
 from testbed.results.live.deliveries import Deliveries
 from testbed.results.report.layout import apart, positions

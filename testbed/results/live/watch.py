@@ -17,13 +17,14 @@ from captures.frames.decoder import FrameDecoder
 from captures.pcap import PcapError
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
-from captures.rundir.applications import ApplicationsFollower, AttentionEvent, attention_event
+from captures.rundir.applications import ApplicationsFollower, attention_event
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.clock import ClockPiece
 from captures.rundir.controller import controller_event
 from captures.rundir.faults import CommandRecord
 from captures.rundir.files import Follower, RunFolderError, parsed
 from captures.rundir.inputs import read_manifest, read_topology
+from router.records.attention import AttentionEvent
 from router.wire.header import UNDECODABLE
 from testbed.experiments.config.load import load_experiment
 from testbed.results.conclude import hop_limit_of

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from captures.rundir import RunLayout
-from captures.rundir.applications import AttentionEvent, read_attention
+from captures.rundir.applications import read_attention
 from captures.rundir.clock import Clock, read_clock
 from router.predicates import Message, matches
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
+from router.records.attention import AttentionEvent
 from testbed.results.trace.show import table
 from testbed.support.errors import InputError
 from testbed.terminal.numbers import counted
