@@ -14,21 +14,8 @@ from itertools import chain
 
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, MESSAGES, VERSION, DecodeReason
-from router.wire.frames import (
-    Body,
-    EncodedPredicate,
-    Flags,
-    Frame,
-    FrameType,
-)
-from router.wire.header import (
-    HEADER,
-    HEADER_LENGTH,
-    DecodeError,
-    Header,
-    decode_header,
-    signature_of,
-)
+from router.wire.frames import Body, EncodedPredicate, Flags, Frame, FrameType
+from router.wire.header import HEADER, HEADER_LENGTH, DecodeError, Header
 
 DEFAULT_MTU = 1500
 #: A frame whole: a header, the body and the signature.
@@ -70,18 +57,6 @@ def _checked(frame: Frame, body: bytes) -> bytes:
     if len(body) > MAX_BODY_LENGTH:
         raise ValueError(f"{frame.type.name} with a body of {len(body)} bytes; at most {MAX_BODY_LENGTH}")
     return body
-
-
-def encode(frame: Frame) -> bytes:
-    """A frame as one Ethernet payload, whatever the MTU.
-
-    Raises:
-        ValueError: as `encode_body`; a header field does not fit; the body exceeds 65,535 bytes.
-    """
-    body = encode_body(frame)
-    if len(body) > _U16_MAX:
-        raise ValueError(f"body of {len(body)} bytes does not fit in one frame; at most {_U16_MAX}")
-    return _pack_header(frame, len(body), 0, 1, len(body)) + body + frame.signature
 
 
 def fragment(frame: Frame, mtu: int = DEFAULT_MTU) -> list[bytes]:
@@ -220,19 +195,3 @@ def _frame(header: Header, body: Body, received: bytes | None, signature: bytes)
         received,
         signature,
     )
-
-
-def decode(payload: bytes) -> Frame:
-    """Read an Ethernet payload that holds a whole frame.
-
-    Raises:
-        DecodeError: it breaks a rule of the format, or is a fragment (reason `bad_fragment`).
-    """
-    header = decode_header(payload)
-    if header.fragment_count != 1:
-        raise DecodeError(
-            DecodeReason.BAD_FRAGMENT,
-            f"fragment {header.fragment_index} of {header.fragment_count} where a whole frame was expected",
-        )
-    body = payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length]
-    return read_frame(header, body, signature_of(header, payload))

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type
-from router.wire.codec import encode
 from router.wire.frames import Body, Frame, FrameType, SenderRequest
 from router.wire.header import node_address
+from tests.support.whole_frames import encode
 
 LINKS = 8
 COPIES = 4

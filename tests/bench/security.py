@@ -19,13 +19,14 @@ from router.protocol.events import ControllerFrame, Deliver, FrameReceived, Send
 from router.protocol.options import RouterOptions
 from router.security.guard import Guard
 from router.security.signatures import PublicKeys, Signer
-from router.wire.codec import DEFAULT_MTU, encode, forwarded_frame, fragment
+from router.wire.codec import DEFAULT_MTU, forwarded_frame, fragment
 from router.wire.frames import Commit, Frame, FrameType
 from router.wire.header import CONTROLLER, node_address, port_addresses
 from router.wire.intake import FrameIntake
 from tests.support.guarded import head, opened, private_key, public_keys, router_guard, sealed
 from tests.support.one_router import CONTROL, NODE, TABLE, ra, received, set_up
 from tests.support.two_ways import MTU
+from tests.support.whole_frames import encode
 
 _ROUNDS = 5
 _BATCH = 64

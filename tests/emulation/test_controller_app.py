@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from router.wire.codec import encode
 from router.wire.frames import Commit, Frame, FrameType
 from router.wire.header import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from testbed.controller.framework import FRAMEWORKS, OS_KEN, RYU
@@ -17,6 +16,7 @@ from testbed.controller.trees import broadcast_tables, spt_trees
 from testbed.emulation.run.processes import Event
 from tests.support.controller_bridges import Bridges, running
 from tests.support.polling import TIMEOUT
+from tests.support.whole_frames import encode
 from topos.generators import ring, star
 
 pytestmark = [pytest.mark.emulation, pytest.mark.root]

@@ -19,11 +19,11 @@ import pytest
 from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
-from router.predicates.covering import algebra
 from router.predicates.parser import parse_predicate
 from router.protocol.counters import Counters
 from router.protocol.schemes import Row
 from router.wire.header import decode_header
+from tests.support.algebra import covers
 from tests.support.applications import application_events
 from tests.support.command import output_of
 from tests.support.router_tables import by_interface
@@ -151,8 +151,8 @@ def test_every_router_ends_with_the_same_table(runs: tuple[Path, Path]) -> None:
         assert table.keys() == others.keys()
         for interface, predicate in table.items():
             other = others[interface]
-            assert algebra.covers(predicate, other), (node, interface)
-            assert algebra.covers(other, predicate), (node, interface)
+            assert covers(predicate, other), (node, interface)
+            assert covers(other, predicate), (node, interface)
 
 
 def _pulls(run_dir: Path) -> bool:

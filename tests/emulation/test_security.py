@@ -24,7 +24,6 @@ from router.runtime.client import Client
 from router.security.guard import make_guard
 from router.security.signatures import read_signer
 from router.wire.authentication import covered
-from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import COUNTER_BITS, Commit, Frame, FrameType, Hello
 from router.wire.header import (
@@ -41,6 +40,7 @@ from tests.support.guarded import head
 from tests.support.packets import read_trailer
 from tests.support.polling import poll
 from tests.support.runtime_wire import socket_in
+from tests.support.whole_frames import encode
 
 pytestmark = pytest.mark.emulation
 

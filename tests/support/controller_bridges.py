@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from router.wire.codec import encode, read_frame
+from router.wire.codec import read_frame
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import (
     CONTROLLER_DESTINATION,
@@ -38,6 +38,7 @@ from testbed.emulation.run.processes import Event, ProcessLog
 from testbed.machine.probes import KernelFeatures
 from testbed.support.names import host_device, port_device, switch_name
 from tests.support.polling import TIMEOUT
+from tests.support.whole_frames import encode
 from topos import Topology
 from topos.loaders import to_json
 

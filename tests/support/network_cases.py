@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeAlias
 from hypothesis import strategies as st
 
 from router.predicates import EVERYTHING, NOTHING, Message, Operator, Predicate, matches
-from router.predicates.covering.algebra import disjoin
 from router.protocol.options import RouterOptions
 from router.wire.frames import FrameType
+from tests.support.algebra import disjoin
 from tests.support.protocol_network import Network, integer, one, random_graph
 from tests.support.router_tables import about
 

@@ -13,6 +13,7 @@ from router.wire.format import TAG_BYTES
 from router.wire.frames import Frame
 from router.wire.header import ETHERTYPE, decode_header, length_with_signature, node_address, port_addresses
 from router.wire.layers import CBCB
+from tests.support.whole_frames import decode
 
 
 def to_frame(packet: Any) -> Frame:
@@ -21,7 +22,7 @@ def to_frame(packet: Any) -> Frame:
     Raises:
         DecodeError: the packet, as built, breaks a rule of the format, or is a fragment.
     """
-    return codec.decode(bytes(packet[CBCB]))
+    return decode(bytes(packet[CBCB]))
 
 
 def crafted(packet: Any) -> Any:

@@ -11,7 +11,7 @@ from itertools import product
 from hypothesis import strategies as st
 
 from router.predicates import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
-from router.predicates.covering.algebra import covers
+from tests.support.algebra import covers
 
 BOUNDS: dict[Type, list[Value]] = {
     Type.STRING: ["", "a", "b", "ab", "ba", "aa", "aba", "a\0"],

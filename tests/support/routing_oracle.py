@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from router.predicates import NOTHING, Predicate
-from router.predicates.covering.algebra import PredicateBuilder, covers
+from router.predicates.covering.algebra import PredicateBuilder
 from router.wire.header import LOCAL_INTERFACE
 from testbed.controller.trees import LAYERS
+from tests.support.algebra import covers
 from topos import Topology
 
 

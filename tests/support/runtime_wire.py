@@ -15,12 +15,13 @@ from pathlib import Path
 from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.security.guard import Guard
 from router.system import enter_network_namespace
-from router.wire.codec import decode, fragment
+from router.wire.codec import fragment
 from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from router.wire.header import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from tests.support import tree_entries
 from tests.support.packets import ethernet
 from tests.support.polling import wait_for
+from tests.support.whole_frames import decode
 
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 #: Local experimental EtherType 2 (IEEE 802), which routers do not read.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from router.wire import codec
 from router.wire.frames import Body, Flags, Frame, FrameType
 from router.wire.header import (
     CONTROLLER_DESTINATION,
@@ -11,6 +10,7 @@ from router.wire.header import (
     node_address,
     port_addresses,
 )
+from tests.support.whole_frames import encode
 from tests.support.wire_tshark import ethernet
 
 #: Nanoseconds.
@@ -19,7 +19,7 @@ PORT_1 = port_addresses([1])[0]
 
 
 def frame(kind: FrameType, issuer: int, seq: int, body: Body, flags: Flags = Flags.NONE) -> bytes:
-    return codec.encode(Frame(kind, issuer, seq, 1, 64, body, flags))
+    return encode(Frame(kind, issuer, seq, 1, 64, body, flags))
 
 
 def of_router(node: int, payload: bytes) -> bytes:

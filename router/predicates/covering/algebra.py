@@ -1,7 +1,7 @@
 """Covering, union and simplification of predicates.
 
 Source: protocol paper, sections 3.1 (p covers q if p matches every message that q matches) and 3.5.6
-(simplification). `covers` never claims what does not hold. It is exact
+(simplification). Covering is never claimed where it does not hold. The answer is exact
 
 - between constraints and between filters (conjunctions), for every type and operator;
 - for a filter against a predicate, if one filter of the predicate covers it, or if several do that differ
@@ -64,7 +64,7 @@ class PredicateBuilder:
         return bool(self.members & self._pool.matching(message))
 
     def covers(self, predicate: Predicate) -> bool:
-        """Whether every message that `predicate` matches is known to match p; see `algebra.covers`."""
+        """Whether every message that `predicate` matches is known to match p."""
         return all(self._pool.covers(self.members, number) for number in self._pool.numbers(predicate))
 
     def add(self, predicate: Predicate) -> bool:
@@ -95,29 +95,11 @@ class PredicateBuilder:
         return other
 
 
-def covers(p: Predicate, q: Predicate) -> bool:
-    """Whether every message that `q` matches is known to match `p`; True is always right."""
-    return p is q or PredicateBuilder(members=POOL.simplified(p)).covers(q)
-
-
-def disjoin(p: Predicate, q: Predicate) -> Predicate:
-    """Returns p ∨ q, simplified: the messages that p or q matches.
-
-    Filters that are covered by another, or by several on one attribute, are removed; filters that differ in
-    one attribute are merged if this reduces their number. Returns `p` itself if it is simplified already and
-    covers `q`. For a table that grows, `router.predicates.covering.algebra.PredicateBuilder` is faster.
-    """
-    union = PredicateBuilder(members=POOL.simplified(p))
-    numbers = [number for number in POOL.numbers(q) if not POOL.covers(union.members, number)]
-    union.members = POOL.add(union.members, numbers, jointly=False)
-    return p if union.predicate == p else union.predicate
-
-
 def simplify(p: Predicate) -> Predicate:
     """Returns the canonical form of a predicate, which matches the same messages.
 
-    In addition to what `disjoin` does, filters that several others cover together are removed, as far as
-    `covers` can tell. The result of simplifying a simplified predicate is equal to it.
+    In addition to what a `PredicateBuilder` does, filters that several others cover together are removed, as
+    far as the pool can tell. The result of simplifying a simplified predicate is equal to it.
     """
     members = POOL.simplified(p)
     while True:

@@ -16,13 +16,13 @@ from captures.pcap.blocks import Block
 from router.predicates import Filter, Message, Predicate, Type
 from router.predicates.lexer import KEYWORDS
 from router.predicates.printer import format_predicate
-from router.wire import codec
 from router.wire.frames import Ack, Commit, Frame, FrameType, Hello, SenderRequest
 from router.wire.header import HEADER_LENGTH, node_address
 from router.wire.message import encode_message
 from router.wire.predicate import encode_predicate
 from tests.support.compiled_loops import loops
 from tests.support.predicate_worlds import constraints_of
+from tests.support.whole_frames import encode
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
 _ANY = CaptureIdentity("any", None)
@@ -56,7 +56,7 @@ _BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.ACK: st.builds(Ack, st.sampled_from(FrameType)),
 }
 _PAYLOADS = st.sampled_from(sorted(_BODIES)).flatmap(
-    lambda kind: _BODIES[kind].map(lambda body: codec.encode(Frame(kind, 9, 4, 2, 63, body)))
+    lambda kind: _BODIES[kind].map(lambda body: encode(Frame(kind, 9, 4, 2, 63, body)))
 )
 
 
@@ -96,7 +96,7 @@ def test_damaged_predicates_have_the_columns_of_the_codec(
 ) -> None:
     payloads = []
     for predicate in predicates:
-        payload = bytearray(codec.encode(Frame(FrameType.RA, 9, 4, 2, 63, predicate)))
+        payload = bytearray(encode(Frame(FrameType.RA, 9, 4, 2, 63, predicate)))
         if len(payload) > HEADER_LENGTH:
             for at in data.draw(st.lists(st.integers(HEADER_LENGTH, len(payload) - 1), max_size=2)):
                 payload[at] = data.draw(st.sampled_from([*range(12), 127, 128, 255]))

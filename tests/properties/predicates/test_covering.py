@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.predicates import Filter, Message, Predicate, Type, matches, matches_filter
-from router.predicates.covering.algebra import covers, disjoin
 from router.predicates.covering.values import constraints_of, includes, value_set
+from tests.support.algebra import covers, disjoin
 from tests.support.predicate_worlds import (
     MIXED,
     MIXED_WORLD,

@@ -17,7 +17,7 @@ from router.predicates import (
     matches_filter,
 )
 from router.predicates.covering import intervals as iv
-from router.predicates.covering.algebra import PredicateBuilder, covers, simplify
+from router.predicates.covering.algebra import PredicateBuilder, simplify
 from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, merge, normalise
@@ -26,6 +26,7 @@ from router.predicates.covering.values import ValueSet, everything_with, include
 from router.predicates.covering.widening import oversimplify
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
+from tests.support.algebra import covers
 from tests.support.predicate_worlds import (
     INTEGER_AND_BOOLEAN,
     MIXED,

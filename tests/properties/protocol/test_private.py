@@ -16,7 +16,6 @@ from router.privacy import EncodingParameters, KeyRing
 from router.privacy.member import Member
 from router.protocol.events import Action, Deliver, Event, FrameReceived, Refused, SendMessage
 from router.protocol.options import RouterOptions
-from router.wire.codec import decode, encode
 from router.wire.frames import Frame, FrameType
 from router.wire.header import LOCAL_INTERFACE
 from tests.support.encoded_cases import covers, encoder
@@ -24,6 +23,7 @@ from tests.support.fuzz import cases
 from tests.support.network_cases import CHANGES, MESSAGES, World, worlds
 from tests.support.protocol_network import Network, random_graph
 from tests.support.schemes import EXACT_SCHEMES
+from tests.support.whole_frames import decode, encode
 
 #: Small sets, so that there are false positives.
 PARAMETERS = (

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from router.predicates import NOTHING, Predicate
-from router.predicates.covering.algebra import covers
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.header import LOCAL_INTERFACE
@@ -22,6 +21,7 @@ from testbed.results.folders import new_run_folder
 from testbed.sim import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress
+from tests.support.algebra import covers
 from tests.support.fuzz import cases
 from tests.support.random_experiments import experiments
 from tests.support.router_tables import predicates_of

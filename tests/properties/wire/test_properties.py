@@ -46,6 +46,7 @@ from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClass
 from tests.support.packets import crafted, to_frame
 from tests.support.predicate_worlds import constraints_of
 from tests.support.tree_entries import tree_classes_of
+from tests.support.whole_frames import decode, encode
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
@@ -171,7 +172,7 @@ FRAMES = st.sampled_from(FrameType).flatmap(frames_of)
 @settings(deadline=None)
 @given(FRAMES, st.binary(max_size=20))
 def test_decode_undoes_encode(frame: Frame, padding: bytes) -> None:
-    decoded = codec.decode(codec.encode(frame) + padding)
+    decoded = decode(encode(frame) + padding)
     assert decoded == frame
     assert repr(decoded) == repr(frame)  # types, order and the sign of zero too
 
@@ -194,7 +195,7 @@ def test_reassembly_undoes_fragmentation(frame: Frame, mtu: int, order: Any) -> 
 @settings(max_examples=60, deadline=None)
 @given(FRAMES)
 def test_scapy_and_the_codec_agree(frame: Frame) -> None:
-    payload = codec.encode(frame)
+    payload = encode(frame)
     dissected = layers.CBCB(payload)
     assert to_frame(dissected) == frame
     assert bytes(crafted(dissected)) == payload
@@ -202,7 +203,7 @@ def test_scapy_and_the_codec_agree(frame: Frame) -> None:
 
 def decode_or_reason(payload: bytes) -> Frame | DecodeReason:
     try:
-        return codec.decode(payload)
+        return decode(payload)
     except DecodeError as error:
         return error.reason
 
@@ -237,9 +238,9 @@ def mutate(payload: bytes, mutations: list[tuple[str, int, int]], fix_lengths: b
 def test_damaged_frames_decode_or_are_refused(
     frame: Frame, mutations: list[tuple[str, int, int]], fix_lengths: bool
 ) -> None:
-    found = decode_or_reason(mutate(codec.encode(frame), mutations, fix_lengths))
+    found = decode_or_reason(mutate(encode(frame), mutations, fix_lengths))
     if isinstance(found, Frame):
-        assert codec.decode(codec.encode(found)) == found
+        assert decode(encode(found)) == found
 
 
 @settings(max_examples=200, deadline=None)

@@ -14,7 +14,7 @@ from captures.pcap.blocks import Block
 from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.wire.codec import encode, fragment
+from router.wire.codec import fragment
 from router.wire.frames import (
     Ack,
     AddressedMessage,
@@ -32,6 +32,7 @@ from router.wire.frames import (
 )
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address, port_addresses
 from tests.support.tree_entries import table_of
+from tests.support.whole_frames import encode
 from tests.vectors.wire_vectors import WHOLE
 
 LINK = CaptureIdentity("link-3-5", "link", link=7, u=3, v=5)

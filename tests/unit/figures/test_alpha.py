@@ -12,7 +12,7 @@ import pytest
 
 from router.matching.columns import to_predicates
 from router.predicates import Predicate
-from router.predicates.covering.algebra import PredicateBuilder, covers
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
 from router.wire.predicate import encode_filter, encode_predicate
 from testbed.evaluation.figures import alpha as figure
@@ -31,6 +31,7 @@ from testbed.evaluation.figures.alpha_constraints import uniform
 from testbed.evaluation.figures.alpha_draws import measure
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_table
+from tests.support.algebra import covers
 
 
 def test_values_of_the_exact_formula() -> None:

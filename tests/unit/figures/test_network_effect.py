@@ -11,7 +11,6 @@ import pytest
 from router.matching.columns import to_predicates
 from router.matching.engines import factory
 from router.predicates import Predicate
-from router.predicates.covering.algebra import covers
 from testbed.controller.trees import spt_trees
 from testbed.evaluation.figures.network_effect import NetworkEffect, crossing
 from testbed.evaluation.figures.network_effect_runs import (
@@ -28,6 +27,7 @@ from testbed.evaluation.figures.network_effect_runs import (
 from testbed.evaluation.figures.reproduction import SEED, Results
 from testbed.experiments.siena_ff.generate import MatchingWorkload, draw_messages, draw_table
 from testbed.support.usage import object_bytes
+from tests.support.algebra import covers
 from topos.generators import line, waxman
 
 _WORKLOAD = MatchingWorkload(constraints=400, interfaces=12, messages=60, seed=3)

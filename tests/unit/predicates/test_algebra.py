@@ -1,9 +1,10 @@
 import pytest
 
 from router.predicates import EVERYTHING, NOTHING, Filter, Predicate, matches
-from router.predicates.covering.algebra import covers, disjoin, simplify
+from router.predicates.covering.algebra import simplify
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
+from tests.support.algebra import covers, disjoin
 from tests.support.predicate_worlds import covers_filter
 
 

@@ -3,10 +3,11 @@ from weakref import ref
 import pytest
 
 from router.predicates import EVERYTHING, Predicate
-from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin, simplify
+from router.predicates.covering.algebra import PredicateBuilder, simplify
 from router.predicates.covering.pool import FilterPool
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
+from tests.support.algebra import covers, disjoin
 
 
 def test_a_copy_goes_its_own_way() -> None:

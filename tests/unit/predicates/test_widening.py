@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from router.predicates import EVERYTHING, NOTHING, Constraint, Filter, Operator, Predicate, Type
-from router.predicates.covering.algebra import covers, simplify
+from router.predicates.covering.algebra import simplify
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.widening import (
     MERGED_MAX,
@@ -19,6 +19,7 @@ from router.predicates.covering.widening import (
 )
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
+from tests.support.algebra import covers
 
 PAPER = "price > 50 and price < 200 or price = 250 or price > 500"
 

@@ -41,7 +41,7 @@ from router.recording import describe_frame
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.replay import check, describe
 from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
-from router.wire.codec import decode, encode, forwarded_frame
+from router.wire.codec import forwarded_frame
 from router.wire.frames import (
     Commit,
     EncodedPredicate,
@@ -58,6 +58,7 @@ from router.wire.predicate import encode_predicate
 from tests.support.attention_router import SUB, attention_router, frame_of, put, state_of, sub, types, upload
 from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent
 from tests.support.one_router import TABLE as TREES
+from tests.support.whole_frames import decode, encode
 
 
 def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: float = 0.0) -> list[Cached]:

@@ -18,7 +18,6 @@ from router.predicates import (
     Predicate,
     Type,
 )
-from router.predicates.covering.algebra import covers
 from router.predicates.covering.bitset import numbers_in
 from router.predicates.covering.widening import FILTER_WEIGHT_MAX, weight_of
 from router.predicates.parser import ParseError, parse_message, parse_predicate
@@ -51,6 +50,7 @@ from router.wire.frames import (
 )
 from router.wire.header import HEADER_LENGTH, decode_header
 from router.wire.message import encode_message
+from tests.support.algebra import covers
 from tests.support.one_router import BELOW, FIRST, NODE, TABLE, control, msg, ra, received, sent, set_up
 from tests.support.tree_entries import TreeEntry, table_of, with_subtrees
 

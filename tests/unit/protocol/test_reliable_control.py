@@ -11,7 +11,6 @@ from router.protocol.core import reliable_control
 from router.protocol.core.reliable_control import SENDINGS, ReliableControl
 from router.protocol.events import FrameReceived, RequestUpdate, Tick
 from router.protocol.options import RouterOptions
-from router.wire.codec import decode, encode
 from router.wire.frames import Ack, Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
     NEXT_TABLE,
@@ -24,6 +23,7 @@ from tests.support.one_router import (
     sent,
     set_up,
 )
+from tests.support.whole_frames import decode, encode
 
 OPTIONS = RouterOptions(reliable_control=True, control_retry_s=0.5)
 

@@ -10,13 +10,14 @@ from router.content import Plain
 from router.matching.counting import CountingMatcher
 from router.matching.engines import ENGINES, factory
 from router.predicates import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
-from router.predicates.covering.algebra import PredicateBuilder, covers, disjoin
+from router.predicates.covering.algebra import PredicateBuilder
 from router.predicates.covering.pool import POOL
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.protocol.services.exhaustive import ApplicationPredicates
 from router.wire.header import LOCAL_INTERFACE
+from tests.support.algebra import covers, disjoin
 
 CONTENT = Plain()
 

@@ -26,7 +26,7 @@ from router.records.json_file import to_json, write_json
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.system import namespace_path
-from router.wire.codec import decode, fragment
+from router.wire.codec import fragment
 from router.wire.frames import Commit, Frame, FrameType
 from router.wire.header import (
     CONTROLLER_DESTINATION,
@@ -40,6 +40,7 @@ from tests.support import live_routers
 from tests.support.live_routers import PARENT, Routers, spec_of
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
+from tests.support.whole_frames import decode
 
 pytestmark = pytest.mark.root
 

@@ -15,7 +15,6 @@ from router.recording.replay import check
 from router.runtime.client import Client
 from router.runtime.process import RouterSpec
 from router.security.signatures import make_signing_keys
-from router.wire.codec import encode
 from router.wire.format import Flags
 from router.wire.frames import Frame, FrameType
 from router.wire.header import CONTROLLER, CONTROLLER_SOURCE, node_address, port_addresses
@@ -23,6 +22,7 @@ from tests.support.guarded import INCARNATION, RING, guard, head, private_key
 from tests.support.live_routers import Routers, spec_of
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import Wire
+from tests.support.whole_frames import encode
 
 pytestmark = pytest.mark.root
 

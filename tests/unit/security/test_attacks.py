@@ -35,7 +35,7 @@ from router.records.counters import router_counters
 from router.security.guard import Guard
 from router.security.signatures import PublicKeys, Signer
 from router.wire.authentication import covered
-from router.wire.codec import encode, forwarded_frame
+from router.wire.codec import forwarded_frame
 from router.wire.format import SIGNATURE_BYTES
 from router.wire.frames import Body, Commit, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import (
@@ -63,6 +63,7 @@ from tests.support.mutated_frames import mutated
 from tests.support.one_router import CONTROL, FIRST, NEXT_TABLE, NODE, TABLE
 from tests.support.promises import hold
 from tests.support.router_tables import predicates_of
+from tests.support.whole_frames import encode
 
 (TO_ROUTER,) = port_addresses([2])
 LAST = 2**64 - 1

@@ -15,7 +15,7 @@ from router.privacy import write_keys
 from router.security.guard import make_guard
 from router.security.signatures import PublicKeys, Signer
 from router.wire.authentication import covered
-from router.wire.codec import encode, read_frame
+from router.wire.codec import read_frame
 from router.wire.frames import COUNTER_BITS, Frame, FrameType, Hello
 from router.wire.header import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from router.wire.intake import FrameIntake, RefusedError
@@ -37,6 +37,7 @@ from tests.support.guarded import (
     sealed,
 )
 from tests.support.promises import hold
+from tests.support.whole_frames import encode
 from topos.generators import line
 
 MODES = ("off", "mac", "signed")

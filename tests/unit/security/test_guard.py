@@ -17,7 +17,7 @@ from router.privacy import KeyRing, write_keys
 from router.security.guard import OTHERS, Guard, Refusal
 from router.security.pairs import PairKeys, Windows
 from router.wire.authentication import WINDOW, marked
-from router.wire.codec import decode, encode, fragment, read_frame
+from router.wire.codec import fragment, read_frame
 from router.wire.format import MESSAGES
 from router.wire.frames import Ack, Commit, Frame, FrameType, Publication, SenderRequest
 from router.wire.header import (
@@ -33,6 +33,7 @@ from tests.support.guarded import INCARNATION, RING, ROGUE, guard, head, opened,
 from tests.support.mutated_frames import mutated
 from tests.support.packets import read_trailer
 from tests.support.promises import hold
+from tests.support.whole_frames import decode, encode
 from tests.vectors.wire_vectors import TAGGED, WHOLE, Tagged
 
 MSG = Frame(FrameType.MSG, 3, 1, 1, 9, Message({"x": 1}))

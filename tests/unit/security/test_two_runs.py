@@ -12,7 +12,6 @@ from router.predicates import EVERYTHING
 from router.privacy import KeyRing, write_keys
 from router.security.guard import Guard, Refusal, make_guard
 from router.security.signatures import PublicKeys, make_signing_keys, read_public_keys
-from router.wire.codec import decode
 from router.wire.frames import COUNTER_BITS, Frame, FrameType
 from router.wire.header import node_address
 from router.wire.intake import RefusedError
@@ -22,6 +21,7 @@ from testbed.results.folders import new_run_folder
 from testbed.results.inputs import write_inputs
 from tests.support.guarded import opened, sealed
 from tests.support.promises import hold
+from tests.support.whole_frames import decode
 
 EARLIER, LATER = 7, 9
 RECEIVER = node_address(1)

@@ -14,13 +14,13 @@ from captures.rundir.capture_list import Kept
 from router.predicates import Message
 from router.protocol.counters import Counters
 from router.protocol.events import Event, FrameReceived
-from router.wire.codec import encode
 from router.wire.frames import Frame, FrameType
 from router.wire.header import HOST_PORT, ports_of
 from testbed.sim import EPOCH_NS, Agenda
 from testbed.sim.captures import Captures
 from testbed.sim.fabric import Fabric
 from testbed.sim.wires import HOP_NS
+from tests.support.whole_frames import encode
 from topos import Link, Node, Topology
 
 _MS = 1_000_000

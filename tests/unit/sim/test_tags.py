@@ -13,13 +13,13 @@ from captures.pcap.reader import PcapReader
 from captures.rundir import RunLayout
 from router.privacy import read_keys
 from router.security.signatures import PublicKeys, read_public_keys
-from router.wire.codec import decode
 from router.wire.format import OF_CONTROLLER, REPLIES, SIGNED_TYPES, Flags
 from router.wire.frames import FrameType
 from router.wire.header import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address, sender_of
 from tests.support.applications import application_events
 from tests.support.guarded import guard, opened
 from tests.support.simulated import simulated
+from tests.support.whole_frames import decode
 
 EXPERIMENT = """
 seed = 5

@@ -16,13 +16,14 @@ from router.recording import read_whole_frame
 from router.security.signatures import PublicKeys, Signer, public_key
 from router.wire import layers
 from router.wire.authentication import covered
-from router.wire.codec import decode, encode, forwarded_frame, fragment, whole_frame
+from router.wire.codec import forwarded_frame, fragment, whole_frame
 from router.wire.format import MESSAGES, OF_CONTROLLER, SIGNATURE_BYTES
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType, SenderRequest
 from router.wire.header import CONTROLLER, HEADER_LENGTH, DecodeError, decode_header, signature_of
 from router.wire.intake import Reassembler
 from tests.support.guarded import private_key, public_keys
 from tests.support.packets import crafted
+from tests.support.whole_frames import decode, encode
 from tests.support.wire_tshark import needs_tshark, rows, write_capture
 from tests.vectors.wire_vectors import SIGNED, TAGGED, WHOLE, Signed, Tagged
 

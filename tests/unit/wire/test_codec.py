@@ -31,6 +31,7 @@ from router.wire.frames import (
 from router.wire.header import HEADER_LENGTH, DecodeError, Header, decode_header
 from router.wire.tree_classes import CLASS_DTYPE, TreeClass
 from tests.support.tree_entries import tree_classes_of
+from tests.support.whole_frames import decode, encode
 from tests.vectors.wire_vectors import (
     ALL_OPERATORS,
     FRAGMENTED,
@@ -55,7 +56,7 @@ def msg(attributes: dict[str, str | int | float | bool], **header: int) -> Frame
 
 @pytest.mark.parametrize("vector", WHOLE, ids=by_name)
 def test_decodes_each_vector(vector: Whole) -> None:
-    frame = codec.decode(vector.payload)
+    frame = decode(vector.payload)
     assert frame == vector.frame
     # 1 == 1.0 == True: equality alone does not tell types apart, nor the order of attributes.
     assert repr(frame) == repr(vector.frame)
@@ -63,7 +64,7 @@ def test_decodes_each_vector(vector: Whole) -> None:
 
 @pytest.mark.parametrize("vector", [one for one in WHOLE if one.canonical], ids=by_name)
 def test_encodes_each_vector(vector: Whole) -> None:
-    assert codec.encode(vector.frame).hex(" ") == vector.payload.hex(" ")
+    assert encode(vector.frame).hex(" ") == vector.payload.hex(" ")
     assert codec.encode_body(vector.frame) == vector.payload[HEADER_LENGTH:]
     assert codec.fragment(vector.frame) == [vector.payload]
 
@@ -71,7 +72,7 @@ def test_encodes_each_vector(vector: Whole) -> None:
 @pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
 def test_refuses_each_malformed_vector(vector: Malformed) -> None:
     with pytest.raises(DecodeError) as caught:
-        codec.decode(vector.payload)
+        decode(vector.payload)
     assert caught.value.reason == vector.reason
     assert str(caught.value).startswith(f"{vector.reason}: ")
 
@@ -110,11 +111,6 @@ def test_header_fields() -> None:
     }
 
 
-def test_a_fragment_is_no_whole_frame() -> None:
-    with pytest.raises(DecodeError, match="bad_fragment: fragment 0 of 2"):
-        codec.decode(FRAGMENTED[0].payloads[0])
-
-
 def test_body_must_have_the_length_of_the_header() -> None:
     header = decode_header(WHOLE[1].payload)
     with pytest.raises(DecodeError, match="bad_length"):
@@ -125,8 +121,6 @@ def test_a_filter_may_exceed_64_kib() -> None:
     text = "x" * 65_535
     wide = Filter(tuple(Constraint("s" * 255, Type.STRING, Operator.NE, text) for _ in range(2)))
     frame = Frame(FrameType.RA, 1, 1, 1, 64, Predicate((wide,)))
-    with pytest.raises(ValueError, match="at most 65535"):
-        codec.encode(frame)
     payloads = codec.fragment(frame, 1500)
     body = b"".join(payload[32:] for payload in payloads)
     assert codec.read_frame(decode_header(payloads[0]), body) == frame
@@ -151,7 +145,7 @@ def test_longest_string_and_one_byte_more() -> None:
 )
 def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="a field does not fit"):
-        codec.encode(msg({}, **header))
+        encode(msg({}, **header))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +171,7 @@ def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
 )
 def test_refuses_bodies_outside_the_format(kind: FrameType, body: Body, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        codec.encode(Frame(kind, 1, 1, 1, 1, body))
+        encode(Frame(kind, 1, 1, 1, 1, body))
 
 
 def test_limits_of_fragmentation() -> None:

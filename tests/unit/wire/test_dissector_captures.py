@@ -15,7 +15,7 @@ from scapy.layers.l2 import Ether
 
 from router.predicates import Constraint, Filter, Message, Operator, Predicate, Type, Value, type_of
 from router.predicates.printer import format_filter, format_predicate
-from router.wire import codec, layers
+from router.wire import layers
 from router.wire.frames import (
     Ack,
     Commit,
@@ -36,6 +36,7 @@ from router.wire.intake import Reassembler
 from tests.support.packets import read_trailer
 from tests.support.paths import DOCS
 from tests.support.tree_entries import table_of
+from tests.support.whole_frames import encode
 from tests.support.wire_conversation import MS, PORT_1, frame, of_controller, of_router, to_controller
 from tests.support.wire_tshark import (
     ETHERNET,
@@ -251,14 +252,14 @@ def test_tells_the_links_of_a_merged_capture(tmp_path: Path) -> None:
 
 def test_warns_of_what_every_router_drops(tmp_path: Path) -> None:
     message = Frame(FrameType.MSG, 1, 1, 1, 64, Message({"a": 1}))
-    payload = codec.encode(message)
+    payload = encode(message)
     cases = {
         "": of_router(1, payload),
         "bad_source": ethernet(bytes(6), PORT_1, payload),
         "not_from_controller": of_router(1, frame(FrameType.COMMIT, 1, 1, Commit(1))),
         "not_from_router": of_controller(payload),
-        "unknown_epoch": of_router(1, codec.encode(Frame(FrameType.MSG, 1, 1, 0, 64, message.body))),
-        "hop_limit": of_router(1, codec.encode(replace(message, hop_limit=0))),
+        "unknown_epoch": of_router(1, encode(Frame(FrameType.MSG, 1, 1, 0, 64, message.body))),
+        "hop_limit": of_router(1, encode(replace(message, hop_limit=0))),
         "no_port": ethernet(node_address(1), bytes.fromhex("030000000000"), payload),
     }
     names = [f"cbcb.drop.{name}" for name in cases if name]

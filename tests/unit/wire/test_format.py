@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router.predicates import Operator, Type
-from router.wire import codec, format
+from router.wire import format
 from router.wire.bodies import BODIES
 from router.wire.format import HEADER, DecodeReason, Flags, FrameType, Layout, Occurs, Part, Tlv
 from router.wire.format_frames import FRAMES, REASONS
@@ -23,6 +23,7 @@ from router.wire.header import (
     masks_of,
 )
 from tests.support.packets import payload_of, tlvs_in
+from tests.support.whole_frames import decode
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
 
@@ -60,7 +61,7 @@ def test_lengths_and_counts_stand_before_their_fields() -> None:
 
 def _reason(payload: bytes) -> str | None:
     try:
-        codec.decode(payload)
+        decode(payload)
     except DecodeError as error:
         return error.reason.value
     return None

@@ -9,7 +9,7 @@ import pytest
 from router.predicates import Message
 from router.predicates.parser import parse_predicate
 from router.wire import codec
-from router.wire.codec import encode, forwarded_frame, fragment, read_frame
+from router.wire.codec import forwarded_frame, fragment, read_frame
 from router.wire.frames import Commit, EncodedMessage, Frame, FrameType
 from router.wire.header import (
     CONTROLLER,
@@ -23,6 +23,7 @@ from router.wire.header import (
     node_address,
 )
 from router.wire.intake import FRAGMENT_OVERHEAD, FrameIntake, Reassembler, frame_key
+from tests.support.whole_frames import encode
 from tests.support.wire_tshark import ethernet
 
 _PORT_1 = bytes.fromhex("030000000001")
