@@ -93,10 +93,6 @@ class BroadcastTable:
             f"BroadcastTable({self.neighbours}, {self.classes}, class_of={self.class_of.tolist()}{subtrees})"
         )
 
-    def sources(self) -> npt.NDArray[np.intp]:
-        """The sources that the router can be reached from, in ascending order."""
-        return np.flatnonzero(self.class_of)
-
 
 def _equal(own: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None) -> bool:
     return own is other or (own is not None and other is not None and np.array_equal(own, other))

@@ -54,13 +54,19 @@ def table_of(neighbours: tuple[tuple[int, int], ...], entries: Iterable[TreeEntr
     return BroadcastTable(neighbours, tree_classes_of(own for own, _ in numbers), class_of)
 
 
+def sources_of(table: BroadcastTable) -> list[int]:
+    """The sources that the router can be reached from, in ascending order."""
+    found: list[int] = np.flatnonzero(table.class_of).tolist()
+    return found
+
+
 def with_subtrees(table: BroadcastTable, below: Mapping[int, frozenset[int]]) -> BroadcastTable:
     """The table with the classes of the nodes in the router's subtrees.
 
     Args:
         below: source -> the nodes of the router's subtree of the source's tree.
     """
-    sources, number = table.sources().tolist(), len(table.classes)
+    sources, number = sources_of(table), len(table.classes)
     subtrees = np.zeros((number, number), dtype=np.bool_)
     for a in sources:
         for b in sources:
@@ -72,7 +78,7 @@ def entries_of(table: BroadcastTable) -> tuple[TreeEntry, ...]:
     """The entries of a table by source; `downstream` is the number of the class."""
     return tuple(
         TreeEntry(source, own.parent, own.children, number, own.reusable, own.off_tree)
-        for source in table.sources().tolist()
+        for source in sources_of(table)
         for number in [int(table.class_of[source])]
         for own in [table.classes[number - 1]]
     )

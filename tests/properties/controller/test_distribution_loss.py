@@ -24,6 +24,7 @@ from testbed.controller.events import (
 )
 from testbed.controller.trees import broadcast_tables, spt_trees
 from tests.support.controller_network import Network, acknowledgement
+from tests.support.tree_entries import sources_of
 from topos.generators import ring
 
 TOPOLOGY = ring(5)
@@ -63,7 +64,7 @@ class LossyNetwork(Network):
             if frame.epoch not in self.tables[node]:
                 return []  # it has restarted without the table; its HELLO shows this
             # The main property: an epoch is used only once every member has had its table.
-            sources = set(self.tables[node][frame.epoch].sources().tolist())
+            sources = set(sources_of(self.tables[node][frame.epoch]))
             assert sources <= self.had_table[frame.epoch]
             assert frame.body.oldest_epoch <= frame.epoch
             self.committed[node] = frame.epoch

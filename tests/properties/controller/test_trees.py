@@ -25,7 +25,7 @@ from testbed.controller.trees import (
     router_tables,
     spt_trees,
 )
-from tests.support.tree_entries import TreeEntry, entries_of
+from tests.support.tree_entries import TreeEntry, entries_of, sources_of
 from topos import Node, Topology
 from topos.build import MAX_TOTAL_COST, LinkSpec, build
 
@@ -80,9 +80,9 @@ def test_subtrees_hold_the_nodes_of_the_trees(topology: Topology, layer: str, rn
     trees = forest.trees()
     for node, table in router_tables(topology, forest, subtrees=True).items():
         assert table.subtrees is not None
-        for source in table.sources().tolist():
+        for source in sources_of(table):
             row = table.subtrees[table.class_of[source] - 1]
-            below = {other for other in table.sources().tolist() if row[table.class_of[other] - 1]}
+            below = {other for other in sources_of(table) if row[table.class_of[other] - 1]}
             assert below == beyond(trees[source], node)
 
 
@@ -149,7 +149,7 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
         neighbours = [(port_to[node], node) for node in graph[router]]
         assert table.neighbours == tuple(sorted(neighbours))
         reached = sorted(nx.node_connected_component(graph, router))
-        assert table.sources().tolist() == reached
+        assert sources_of(table) == reached
         numbers: dict[int, tuple[int, frozenset[int]]] = {}
         for entry in entries_of(table):
             tree, own = trees[entry.source], trees[router]

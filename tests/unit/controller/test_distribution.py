@@ -15,6 +15,7 @@ from testbed.controller.events import (
 )
 from testbed.controller.liveness import Liveness
 from tests.support.controller_network import Network, acknowledgement, brought_up
+from tests.support.tree_entries import sources_of
 from topos.generators import line, ring
 
 
@@ -178,7 +179,7 @@ def test_a_switch_that_disconnects_takes_its_node_out_and_back_in() -> None:
     assert network.frames(FrameType.TABLE, 2) == [0, 1, 3]
     table = next(s.frame.body for s in network.sent if s.frame.epoch == 2 and s.node == 1)
     assert isinstance(table, BroadcastTable)
-    assert table.sources().tolist() == [0, 1, 3]
+    assert sources_of(table) == [0, 1, 3]
     network.tell(SwitchConnected(2, network.ports(2)))
     network.advance(1)
     assert network.frames(FrameType.COMMIT, 3) == [0, 1, 2, 3]
