@@ -75,16 +75,15 @@ _DELIVERED = struct.Struct("<BIQ")
 _ACCEPTANCE = struct.Struct("<BIIQ")
 #: An application; the length of bytes that follow.
 _APPLICATION, _LENGTH = struct.Struct("<I"), struct.Struct("<I")
-#: Actions of services, and the code of the first of them. New actions come last: recordings have the place.
-SERVICE_ACTIONS: tuple[type[ServiceAction], ...] = (
-    Registered,
-    Unregistered,
-    Uploaded,
-    DeliverPublication,
-    RoundEnded,
-    IndexChanged,
-)
-_FIRST_OF_SERVICE = 32
+#: Actions of services, and their codes.
+SERVICE_ACTIONS: dict[type[ServiceAction], int] = {
+    Registered: 32,
+    Unregistered: 33,
+    Uploaded: 34,
+    DeliverPublication: 35,
+    RoundEnded: 36,
+    IndexChanged: 37,
+}
 
 
 def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
@@ -112,7 +111,7 @@ def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, Accepted):
         return _ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, ServiceAction):
-        code = _FIRST_OF_SERVICE + SERVICE_ACTIONS.index(type(action))
+        code = SERVICE_ACTIONS[type(action)]
         return bytes((code,)) + _sized(to_json([action.application, action.record()]))
     assert isinstance(action, Refused)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
@@ -169,7 +168,7 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
 def _described(event: Event, data: bytes) -> Iterator[str]:
     at = 0
     while at < len(data):
-        if 0 <= data[at] - _FIRST_OF_SERVICE < len(SERVICE_ACTIONS):
+        if data[at] in SERVICE_ACTIONS.values():
             content, at = _take(data, at + 1)
             app, record = json.loads(content)
             fields = " ".join(f"{name}={value}" for name, value in record.items() if name != "event")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,13 +24,15 @@ from router.protocol.events import (
     Event,
     HandlingTime,
     RequestUpdate,
+    ServiceAction,
     Settle,
     Tick,
 )
 from router.protocol.options import CONTENTS, SCHEMES, RouterOptions
 from router.protocol.schemes import Row
 from router.protocol.services.attention.dissemination import AttentionOptions
-from router.recording.actions import describe_actions
+from router.recording import actions, events
+from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, states_at
@@ -408,3 +411,18 @@ def _named(text: str) -> Filter:
 def _answers(given: RecordedEvent) -> list[str]:
     assert given.actions is not None
     return describe_actions(given.event, given.actions)
+
+
+def test_each_type_of_event_and_action_has_a_code_of_its_own() -> None:
+    assert len(events._BY_CODE) == len(events._FORMATS)
+    codes = [*actions._ActionType, *actions.SERVICE_ACTIONS.values()]
+    assert len(set(codes)) == len(codes)
+
+
+def test_an_action_that_recordings_do_not_know_is_named() -> None:
+    class Foreign(ServiceAction):
+        def record(self) -> dict[str, Any]:
+            return {}
+
+    with pytest.raises(KeyError, match="Foreign"):
+        encode_actions(Tick(), [Foreign()])
