@@ -73,7 +73,6 @@ class ApplicationTables:
     rows: Sequence[tuple[Any, ...]] = ()
 
     def events(self, clock: Clock) -> pa.Table:
-        """Every event, as the table `applications`."""
         ordered = sorted(self.rows, key=lambda event: event[0])
         rows = [(clock.experiment_s(event[0]), *event) for event in ordered]
         return as_table(rows, TABLES["applications"].schema)
@@ -180,7 +179,6 @@ def oracle_table(run: RunLayout) -> pa.Table:
 
 
 def oracle_rows(answers: Iterable[OracleAnswer]) -> pa.Table:
-    """Answers of the oracle as the table `oracle`."""
     rows = [
         (
             line["source"],

@@ -43,7 +43,6 @@ class Size(NamedTuple):
 
 
 def size_of(predicate: Predicate) -> Size:
-    """Returns the size of a predicate."""
     if isinstance(predicate, BloomPredicate):
         return Size(len(predicate), 0, len(private.encode_predicate(predicate)))
     return Size(len(predicate), sum(map(len, predicate)), len(encode_predicate(predicate)))

@@ -245,7 +245,6 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
 
 
 def options_table() -> str:
-    """The table of the options."""
     lines = ["| option | meaning |", "|---|---|"]
     return "\n".join(lines + [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]) + "\n"
 

@@ -227,7 +227,6 @@ class View:
 
 
 def view_of(options: ReadOptions) -> View:
-    """The view that the options describe."""
     return View(
         options.view,
         options.columns,

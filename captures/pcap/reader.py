@@ -56,7 +56,6 @@ class _Section:
         self._filled = 0
 
     def add(self, each: Interface) -> None:
-        """Adds the next interface."""
         self.rows.append(
             (each.snaplen, each.mul, each.div, each.shift, each.offset_ns, each.most_ticks, each.link_type)
         )

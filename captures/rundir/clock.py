@@ -57,11 +57,9 @@ class Clock:
         return cls([Piece(start_ns, 0.0, rate)])
 
     def experiment_s(self, time_ns: int) -> float:
-        """The experiment second at a wall time."""
         return self._timeline.experiment_at(time_ns)
 
     def wall_ns(self, experiment_s: float) -> int:
-        """The wall time of an experiment second."""
         return self._timeline.time_of(experiment_s)
 
     @property

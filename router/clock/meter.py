@@ -104,7 +104,6 @@ class Meter:
             self.turn(wall_s, work, clock, time.thread_time() - began_cpu)
 
     def measured(self) -> Measured:
-        """The contents of the slot."""
         slot = self._slot
         return Measured(
             lag_s=slot[_LAG],

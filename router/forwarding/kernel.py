@@ -195,7 +195,6 @@ def _send(state: Address) -> None:
 
 @callee
 def _add(state: Address, column: I64, value: I64) -> None:
-    """Adds to a number of the row."""
     put_long(state, column, long_at(state, column) + value)
 
 

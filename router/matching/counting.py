@@ -192,7 +192,6 @@ class ConstraintIndex:
         return self._patterns[operator].setdefault(len(text), {}).setdefault(text, Links())
 
     def drop(self, constraint: Constraint) -> None:
-        """Removes a constraint of the index."""
         operator, value = constraint.operator, constraint.value
         if operator in self._hashed:
             del self._hashed[operator][value]
@@ -369,7 +368,6 @@ class CountingMatcher(Matcher):
 
     @property
     def _in_use(self) -> int:
-        """The number of filters."""
         return len(self._size) - len(self._free)
 
     def _add(self, interface: int, filter_: Filter) -> None:

@@ -145,7 +145,6 @@ class Parser:
 
     @property
     def current(self) -> Token:
-        """The token that comes next."""
         return self._tokens[self._position]
 
     def take(self) -> Token:

@@ -61,7 +61,6 @@ def _associated(suite: Suite, bits: int) -> bytes:
 
 
 def _cipher(secret: bytes, client: int) -> ChaCha20Poly1305:
-    """The cipher of a sender."""
     return ChaCha20Poly1305(derived(secret, f"content {client:08x}"))
 
 

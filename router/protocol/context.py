@@ -25,7 +25,6 @@ _FEW = 64
 
 
 def earlier(a: float | None, b: float | None) -> float | None:
-    """The earlier of two deadlines."""
     if a is None:
         return b
     return a if b is None or a <= b else b

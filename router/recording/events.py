@@ -181,7 +181,6 @@ _BY_CODE: dict[int, EventFormat[Any]] = {known.code: known for known in _FORMATS
 
 
 def is_event(code: int) -> bool:
-    """Returns whether a record type is that of an event."""
     return code in _BY_CODE
 
 
@@ -214,6 +213,5 @@ def decode_event(code: int, data: bytes) -> Event:
 
 
 def describe_event(event: Event) -> str:
-    """Describes an event on one line."""
     known = _FORMATS.get(type(event))
     return type(event).__name__.lower() if known is None else known.describe(event)

@@ -321,7 +321,6 @@ class RouterLoop:
         return ready
 
     def _is_late(self, now: float) -> bool:
-        """Whether a deadline has passed."""
         if self._wake_at is not None and now >= self._wake_at:
             return True
         return self._due is not None and self._clock.now() >= self._due

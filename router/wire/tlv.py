@@ -176,7 +176,6 @@ def unknown_type(name: str, number: int) -> DecodeError:
 
 
 def bad_utf8(reason: DecodeReason, subject: str, error: UnicodeDecodeError) -> DecodeError:
-    """The error of a text that is not UTF-8."""
     return DecodeError(reason, f"{subject}: not UTF-8 at byte {error.start}: {error.reason}")
 
 

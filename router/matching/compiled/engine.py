@@ -247,7 +247,6 @@ class CompiledMatcher(Matcher):
 
     @property
     def segments(self) -> int:
-        """The number of segments."""
         return len(self._segments)
 
     # Matching.

@@ -104,7 +104,6 @@ def match_at(
 
 @callee
 def _search(search: Address, segment: Address) -> Flag:
-    """Searches one segment."""
     if take(search, segment, long_at(segment, Part.ALWAYS_START), long_at(segment, Part.ALWAYS_END)):
         return True
     if not _find_attributes(search, segment):

@@ -89,7 +89,6 @@ class PredicateBuilder:
         return True
 
     def copy(self) -> PredicateBuilder:
-        """Returns an independent copy."""
         other = PredicateBuilder(members=self.members, pool=self._pool)
         other._view = self._view
         return other

@@ -135,7 +135,6 @@ class FilterAlgebra(ABC):
         return found
 
     def _held(self) -> Bits:
-        """Returns the numbers that holders have."""
         live: Bits = 0
         for holder in self._holders:
             live |= holder.members

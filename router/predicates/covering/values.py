@@ -203,7 +203,6 @@ def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
 
 
 def key_of(value: Value) -> Key:
-    """Returns the key of a value."""
     return _point(value)[0]
 
 

@@ -284,7 +284,6 @@ class _Merging:
             self._merge_closest()
 
     def remaining(self) -> list[NormalFilter]:
-        """Returns the current filters."""
         return [filter_ for filter_ in self._filters if filter_ is not None]
 
     def _merge_closest(self) -> None:

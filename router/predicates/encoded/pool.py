@@ -104,7 +104,6 @@ class _SuiteIndex:
         return bits_of([number for number in numbers_in(members) if not bits & ~at[places[number]]])
 
     def _numbers_at(self, places: Bits) -> Bits:
-        """The numbers of the filters at some places."""
         return bits_of([self._numbers[place] for place in numbers_in(places)])
 
 

@@ -79,7 +79,6 @@ class Relay:
     # Uploads.
 
     def upload(self, event: Upload, now: float) -> list[Action]:
-        """An application uploads a publication."""
         self._uploaded += 1
         self._context.counters.publications_uploaded += 1
         id_ = (self._context.node, self._context.sequence_number(self._uploaded))

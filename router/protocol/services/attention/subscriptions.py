@@ -129,7 +129,6 @@ class Boxes:
         return iter(self._boxes.values())
 
     def of(self, app: int) -> list[Box]:
-        """The boxes of an application."""
         return list(self._of.get(app, {}).values())
 
     def get(self, app: int, number: int) -> Box | None:
@@ -268,7 +267,6 @@ class SubscriptionTable:
                 self.remove(entry)
 
     def of_home(self, home: int) -> Iterable[Entry]:
-        """The entries of a router."""
         return self._of_home.get(home, ())
 
     def add(self, entry: Entry) -> None:
