@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from testbed.results.oracle.decide import judge
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline
 
 WINDOW_NS = 4
+Span = tuple[int, int]
 
 
 @st.composite
@@ -32,9 +35,14 @@ def selected(setting: Setting, value: int) -> bool:
     return any(value < constraint[3] for filter_ in setting.filters for constraint in filter_)
 
 
-def by_definition(timeline: Timeline, sending: Sending, changes: list[tuple[int, int]]) -> tuple[bool, bool]:
+def by_definition(
+    timeline: Timeline, sending: Sending, changes: Sequence[Span], stop: Span | None
+) -> tuple[bool, bool]:
     value = sending.attributes["a"]
     begin, end = sending.requested_ns - WINDOW_NS, sending.confirmed_ns + WINDOW_NS
+    if stop is not None and stop[0] <= end and stop[1] >= begin:
+        # The message, and predicates, may have waited in the stopped router.
+        begin, end = min(begin, stop[0] - WINDOW_NS), max(end, stop[1] + WINDOW_NS)
     confirmed = [s for s in timeline.settings if s.confirmed_ns <= sending.requested_ns]
     expected = bool(confirmed) and selected(confirmed[-1], value)
     answers = set()
@@ -52,18 +60,20 @@ def by_definition(timeline: Timeline, sending: Sending, changes: list[tuple[int,
     st.lists(timelines(), min_size=1, max_size=4),
     st.lists(sendings(), min_size=1, max_size=4),
     st.lists(st.integers(0, 60), max_size=4, unique=True),
+    st.none() | st.tuples(st.integers(0, 30), st.integers(30, 60)),
 )
 def test_every_pair_is_judged_by_the_definition(
-    drawn: list[Timeline], sent: list[Sending], change_times: list[int]
+    drawn: list[Timeline], sent: list[Sending], change_times: list[int], stop: Span | None
 ) -> None:
     ordered = sorted(change_times)
     changes = list(zip(ordered[::2], ordered[1::2], strict=False))
+    delays = [] if stop is None else [stop]
     applications = {Application(node, "app"): timeline for node, timeline in enumerate(drawn)}
     for sending in sent:
         found = {
             Application(j["node"], j["app"]): (j["expected"], j["decided"])
-            for j in judge(History(applications, [sending], changes), WINDOW_NS / 1e9)
+            for j in judge(History(applications, [sending], changes, delays=delays), WINDOW_NS / 1e9)
         }
         for application, timeline in applications.items():
-            wanted = by_definition(timeline, sending, changes)
+            wanted = by_definition(timeline, sending, changes, stop)
             assert found.get(application, (False, True)) == wanted

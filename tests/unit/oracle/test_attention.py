@@ -1,20 +1,28 @@
-"""The oracle of subscriptions on synthetic records."""
+"""The oracle of subscriptions on synthetic records, and the records that leave starvation open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.rundir import RunLayout
+from captures.rundir.clock import ClockPiece, write_clock
+from captures.rundir.counters import write_routers_counters
+from captures.rundir.faults import CommandRecord, FaultRecord, append_command, append_fault
+from captures.rundir.oracle import read_judgement
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import predicate_to_json
 from router.protocol.services.attention import Origin
+from router.records.json_file import json_line
 from testbed.controller.trees import spt_trees
 from testbed.results.oracle.attention import ORIGINS, Collector, History
 from testbed.results.oracle.attention.baseline import exhaustive_cost
+from testbed.results.oracle.attention.judge import write_judgement
 from testbed.results.oracle.attention.outcomes import RULES, Verdict, results, starved, violations
 from topos.generators import line
 
@@ -60,51 +68,6 @@ def history_of(records: Iterable[Record]) -> History:
 
 def broken(records: Iterable[Record], slack_s: float = 0.0) -> dict[str, int]:
     return {name: len(rows) for name, rows in violations(history_of(records), slack_s).items() if len(rows)}
-
-
-#: Two rounds of a subscription in which everything is right.
-_RIGHT = (
-    registered(10.0, freshness_s=12.0),
-    *(uploaded(at_s, seq) for seq, at_s in enumerate((9.0, 12.0, 13.0, 21.0, 29.0, 2.0), 1)),
-    uploaded(12.5, 7, value=2),
-    delivered(10.0, 1, age_s=1.0),
-    delivered(12.0, 2),
-    ended(12.0),
-    registered(20.0, number=1, freshness_s=12.0),
-)
-
-
-@pytest.mark.parametrize(
-    ("rule", "record"),
-    [
-        ("unmatched", delivered(20.0, 7, 1)),
-        ("stale", delivered(20.0, 6, 1)),
-        ("stale", delivered(21.5, 4, 1, age_s=12.1)),
-        ("outside_lifetime", delivered(30.1, 5, 1)),
-        ("repeated", delivered(20.0, 2, 1)),
-        ("before_upload", delivered(20.5, 4, 1)),
-        ("unrecorded", delivered(21.0, 77, 1)),
-        ("unrecorded", delivered(21.0, 4, 2)),
-        ("unrecorded", delivered(21.0, 4, 1, source=4)),
-        ("above_max", delivered(13.0, 3)),
-    ],
-)
-def test_each_rule_has_a_delivery_that_breaks_it_alone(rule: str, record: Record) -> None:
-    assert broken(_RIGHT) == {}
-    assert broken([*_RIGHT, delivered(21.0, 4, 1), delivered(20.0, 3, 1)]) == {}
-    assert broken([*_RIGHT, record]) == {rule: 1}
-
-
-def test_every_rule_is_tested() -> None:
-    assert set(RULES) == {
-        *("unmatched", "stale", "outside_lifetime", "above_max", "repeated", "before_upload"),
-    }
-
-
-def test_time_on_links_is_allowed_for() -> None:
-    late = [*_RIGHT, delivered(25.2, 3, 1, age_s=11.9)]
-    assert broken(late, 0.0) == {"stale": 1}
-    assert broken(late, 0.5) == {}
 
 
 def test_deliveries_are_counted_by_where_the_publication_was() -> None:
@@ -279,3 +242,76 @@ def test_counts_of_uploads(records: list[Record]) -> None:
             and (each["source"], each["seq"]) in known
             for each in deliveries
         )
+
+
+_LINK = {"link": 0, "u": 0, "v": 1}
+_SET_UP = ({"event": "committed", "epoch": 1, "routers": 3, "seconds": 0.1},)
+
+
+def _fault(**record: Any) -> Callable[[RunLayout], object]:
+    fault: FaultRecord = {"t_ns": 10, "at_s": 1.0, "what": "stopped", "part": "router", **record}  # type: ignore[typeddict-item]
+    return lambda run: append_fault(run, fault)
+
+
+def _command(text: str) -> Callable[[RunLayout], object]:
+    record: CommandRecord = {"at_s": 1.0, "time_ns": 10, "command": text}
+    return lambda run: append_command(run, record)
+
+
+def _counters(**counters: Any) -> Callable[[RunLayout], object]:
+    one = {"frames_received": {}, "frames_sent": {}, **counters}
+    return lambda run: write_routers_counters(run, {0: one, 1: one})
+
+
+def _controller(*events: dict[str, Any]) -> Callable[[RunLayout], object]:
+    lines = [json_line({"t_ns": 20 + number, **event}) for number, event in enumerate((*_SET_UP, *events))]
+    return lambda run: run.controller_log.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("happened", "undecided"),
+    [
+        (_counters(dropped={"sub_old": 3, "pub_duplicate": 2}), None),
+        (_controller(), None),
+        (_fault(part="captures"), None),
+        (
+            _fault(what="lost", part="captures", why="ended"),
+            "parts of the run did not work throughout: captures lost",
+        ),
+        (
+            _fault(what="killed", part="captures"),
+            "parts of the run did not work throughout: captures killed",
+        ),
+        (_fault(what="killed", part="application", node=2, app="0"), None),
+        (_counters(dropped={"sub_old": 3, "malformed": 1}), "routers dropped frames: 2 malformed"),
+        (_counters(socket_drops=4), "routers dropped frames: 8 socket"),
+        (_counters(publications_evicted=3), "6 publications were evicted from caches"),
+        (_controller({"event": "link_down", **_LINK}), "broadcast trees changed"),
+        (_fault(node=3), "parts of the run did not work throughout: router of node 3 stopped"),
+        (
+            _fault(what="lost", part="switches", why="ended"),
+            "parts of the run did not work throughout: switches lost",
+        ),
+        (_command("link 0 1 set loss=5"), "the run was given commands: link 0 1 set loss=5"),
+    ],
+)
+def test_what_happened_in_a_run_leaves_starvation_open(
+    tmp_path: Path, happened: Callable[[RunLayout], object], undecided: str | None
+) -> None:
+    run = RunLayout(tmp_path)
+    for folder in (run.logs_folder, run.service_folder, run.routers_counters.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    piece: ClockPiece = {"t_ns": 0, "monotonic_ns": 0, "experiment_s": 0.0, "rate": 1.0}
+    write_clock(run, [piece])
+    _counters()(run)
+    happened(run)
+    topology = line(3)
+    write_judgement(run, spt_trees(topology), 3, 10.0, 0.1)
+    judged = read_judgement(run)
+    assert judged is not None
+    assert judged["undecided"] == undecided
+    # What the experiment says comes first.
+    write_judgement(run, spt_trees(topology), 3, 10.0, 0.1, "link 0-1 loses frames")
+    judged = read_judgement(run)
+    assert judged is not None
+    assert judged["undecided"] == "link 0-1 loses frames"

@@ -1,4 +1,7 @@
-"""Hand-made timelines, in seconds for readability, judged with a window of one second."""
+"""Hand-made timelines with faults and changes of the network, in seconds, judged with a window of 1 s.
+
+What no fault touches: tests/properties/oracle/test_timelines.py.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import pytest
 from captures.rundir import RunLayout
 from captures.rundir.faults import NEVER_NS, FaultRecord, append_fault, delays
 from captures.rundir.files import RunFolderError
+from captures.rundir.oracle import read_oracle
+from testbed.experiments.config.hop_limit import load_checked
 from testbed.results.oracle.connectivity import (
     Connectivity,
     connectivity,
@@ -20,13 +25,12 @@ from testbed.results.oracle.connectivity import (
 )
 from testbed.results.oracle.decide import judge, write_oracle
 from testbed.results.oracle.history import Application, History, Sending, Setting, Timeline, read_history
+from tests.support.simulated import judged_run
 from topos import Link, Node, Topology
 
 S = 1_000_000_000
 BELOW_TEN = [[["a", "integer", "<", 10]]]
 ABOVE_TEN = [[["a", "integer", ">", 10]]]
-ANY = [[["a", "integer", "any", None]]]
-NOTHING: list[list[list[Any]]] = []
 SINK = Application(1, "sink")
 
 
@@ -36,68 +40,6 @@ def setting(requested: float, confirmed: float, filters: list[list[list[Any]]]) 
 
 def sending(at: float, value: int = 5) -> Sending:
     return Sending(0, 1, round(at * S), round(at * S), {"a": value})
-
-
-def answer(
-    settings: list[Setting], sent: Sending, changes: list[tuple[int, int]] | None = None
-) -> tuple[bool, bool]:
-    """(expected, decided) for the one application; a pair left out is neither expected nor undecided."""
-    found = list(judge(History({SINK: Timeline(settings)}, [sent], changes or []), window_s=1))
-    assert len(found) <= 1
-    return (found[0]["expected"], found[0]["decided"]) if found else (False, True)
-
-
-@pytest.mark.parametrize(
-    ("at", "expected", "decided"),
-    [
-        (8.5, False, True),  # before the request by more than the window
-        (9.5, False, False),  # the request falls into the window
-        (10.1, False, False),  # between request and confirmation
-        (10.3, True, False),  # just confirmed: the answer before was no
-        (11.1, True, False),  # the confirmation, at 10.2, is within the window still
-        (11.3, True, True),
-    ],
-)
-def test_around_the_first_predicate(at: float, expected: bool, decided: bool) -> None:
-    assert answer([setting(10, 10.2, BELOW_TEN)], sending(at)) == (expected, decided)
-
-
-@pytest.mark.parametrize(
-    ("at", "expected", "decided"),
-    [(18.9, True, True), (19.5, True, False), (20.5, False, False), (21.5, False, True)],
-)
-def test_around_a_change_that_unselects(at: float, expected: bool, decided: bool) -> None:
-    settings = [setting(10, 10.2, BELOW_TEN), setting(20, 20.2, ABOVE_TEN)]
-    assert answer(settings, sending(at)) == (expected, decided)
-
-
-def test_a_change_that_leaves_the_answer_alone_leaves_it_decided() -> None:
-    settings = [setting(10, 10.2, BELOW_TEN), setting(20, 20.2, ANY)]
-    assert answer(settings, sending(20.1)) == (True, True)
-    assert answer(settings, sending(20.1, value=10)) == (False, False)
-
-
-def test_a_short_interlude_within_the_window_is_seen() -> None:
-    settings = [setting(10, 10.1, BELOW_TEN), setting(20, 20.1, NOTHING), setting(20.2, 20.3, BELOW_TEN)]
-    assert answer(settings, sending(20.9)) == (True, False)
-    assert answer(settings, sending(21.4)) == (True, True)
-
-
-def test_an_application_that_left_expects_nothing() -> None:
-    assert answer([setting(10, 10.1, BELOW_TEN), setting(20, 20.1, NOTHING)], sending(30)) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("at", "decided"), [(27, True), (29.5, False), (31, False), (33.5, False), (34.5, True)]
-)
-def test_tree_changes_leave_expected_deliveries_undecided(at: float, decided: bool) -> None:
-    settings = [setting(10, 10.1, BELOW_TEN)]
-    changes = [(15 * S, 16 * S), (30 * S, 33 * S)]
-    assert answer(settings, sending(at), changes) == (True, decided)
-
-
-def test_a_tree_change_excuses_no_spurious_delivery() -> None:
-    assert answer([setting(10, 10.1, ABOVE_TEN)], sending(30), [(29 * S, 31 * S)]) == (False, True)
 
 
 def changes(*names: str) -> list[tuple[int, int]]:
@@ -180,132 +122,43 @@ def test_near_a_change_it_is_open_who_is_connected() -> None:
     assert cut_off(20.5, selecting=False, change=True) == (False, True)
 
 
-def write_logs(run: Path, application_lines: list[dict[str, Any]]) -> None:
-    RunLayout(run).applications_folder.mkdir(parents=True)
-    text = "".join(json.dumps(line) + "\n" for line in application_lines)
-    RunLayout(run).applications_of(1).write_text(text)
+def record(t_s: float, event: str, **fields: Any) -> dict[str, Any]:
+    """A record of the application at node 1."""
+    return {"t_ns": round(t_s * S), "node": 1, "app": "sink", "event": event, **fields}
 
 
-def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
-    common = {"node": 1, "app": "sink"}
-    write_logs(
-        tmp_path,
-        [
-            {
-                "t_ns": 10 * S,
-                **common,
-                "event": "set_predicate",
-                "predicate": "a < 10",
-                "requested_ns": 10 * S - 5,
-            },
-            {
-                "t_ns": 20 * S + 7,
-                "node": 0,
-                "app": "source",
-                "event": "send_message",
-                "source": 0,
-                "seq": 3,
-                "attributes": {"a": 5, "b": "x"},
-                "requested_ns": 20 * S,
-            },
-            {"t_ns": 20 * S + 9, **common, "event": "deliver", "source": 0, "seq": 3},
-            {
-                "t_ns": 21 * S,
-                "node": 0,
-                "app": "source",
-                "event": "send_message",
-                "source": 0,
-                "seq": 4,
-                "attributes": {"a": 50},
-                "requested_ns": 21 * S,
-            },
-        ],
-    )
-    write_oracle(RunLayout(tmp_path), window_s=1)
-    lines = [json.loads(line) for line in RunLayout(tmp_path).oracle.read_text().splitlines()]
-    assert lines == [
-        {
-            "source": 0,
-            "seq": 3,
-            "sent_ns": 20 * S,
-            "node": 1,
-            "app": "sink",
-            "expected": True,
-            "decided": True,
-        }
-    ]
+def logged(run: RunLayout, *records: dict[str, Any]) -> None:
+    run.applications_folder.mkdir(parents=True, exist_ok=True)
+    run.applications_of(1).write_text("".join(json.dumps(each) + "\n" for each in records))
 
 
 @pytest.mark.parametrize(("killed_s", "undecided"), [(20.5, 1), (30, 0)])
 def test_deliveries_of_what_a_killed_router_did_not_record_are_undecided(
     tmp_path: Path, killed_s: float, undecided: int
 ) -> None:
-    common = {"node": 1, "app": "sink"}
-    setting = {
-        "t_ns": 10 * S,
-        **common,
-        "event": "set_predicate",
-        "predicate": "a < 10",
-        "requested_ns": 9 * S,
-    }
-    delivery = {"t_ns": 20 * S, **common, "event": "deliver", "source": 0, "seq": 3}
-    write_logs(tmp_path, [setting, delivery])
     run = RunLayout(tmp_path)
+    predicate = record(10, "set_predicate", predicate="a < 10", requested_ns=9 * S)
+    logged(run, predicate, record(20, "deliver", source=0, seq=3))
     append_fault(run, fault(killed_s, "killed", "router", 0))
     write_oracle(run, window_s=1)
+    answer = {"source": 0, "seq": 3, "sent_ns": 20 * S, "node": 1, "app": "sink"}
     answers = [json.loads(line) for line in run.oracle.read_text().splitlines()]
-    assert (
-        answers
-        == [{"source": 0, "seq": 3, "sent_ns": 20 * S, **common, "expected": False, "decided": False}]
-        * undecided
-    )
+    assert answers == [{**answer, "expected": False, "decided": False}] * undecided
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
-    line = {
-        "t_ns": 1,
-        "node": 1,
-        "app": "x",
-        "event": "set_predicate",
-        "requested_ns": 1,
-        "predicate": "a <",
-    }
-    write_logs(tmp_path, [line])
+    run = RunLayout(tmp_path)
+    logged(run, record(1, "set_predicate", requested_ns=1, predicate="a <"))
     with pytest.raises(RunFolderError, match=r"applications/r1\.jsonl:1: predicate: .*expected a value"):
-        read_history(RunLayout(tmp_path))
-    RunLayout(tmp_path).applications_of(1).write_text("{}\n{not json\n")
+        read_history(run)
+    logged(run, {})
     with pytest.raises(RunFolderError, match=r"applications/r1\.jsonl:1: no field 'event'"):
-        read_history(RunLayout(tmp_path))
+        read_history(run)
 
 
 def test_a_missing_log_is_an_error_of_the_run_folder(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"logs/applications: missing"):
         read_history(RunLayout(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("at", "expected", "decided"),
-    [
-        (8.5, False, True),
-        (9.5, False, False),  # the request, at 15, comes before the router goes on, at 20
-        (15.5, True, False),  # routers may not know of the predicate before
-        (20.5, True, False),
-        (21.5, True, True),
-    ],
-)
-def test_what_waits_in_a_stopped_router_may_meet_predicates_of_the_whole_stop(
-    at: float, expected: bool, decided: bool
-) -> None:
-    timeline = Timeline([setting(15, 15, BELOW_TEN)])
-    history = History({SINK: timeline}, [sending(at)], delays=[(10 * S, 20 * S)])
-    found = [(each["expected"], each["decided"]) for each in judge(history, window_s=1)]
-    assert (found or [(False, True)]) == [(expected, decided)]
-
-
-def test_a_stop_excuses_no_loss_where_no_predicate_changes() -> None:
-    timeline = Timeline([setting(1, 1, BELOW_TEN)])
-    history = History({SINK: timeline}, [sending(15)], delays=[(10 * S, 20 * S)])
-    assert [(each["expected"], each["decided"]) for each in judge(history, window_s=1)] == [(True, True)]
 
 
 def fault(t_s: float, what: str, part: str, node: int | None = None) -> FaultRecord:
@@ -356,3 +209,46 @@ def test_a_killed_router_may_lose_messages_until_an_epoch_answers_its_restart() 
     others = [fault(7, "killed", "controller"), fault(9, "lost", "captures")]
     assert outages(events, others) == [(7 * S, NEVER_NS)]
     assert merged([(5, 9), (1, 3), (2, 4), (9, 10)]) == [(1, 4), (5, 10)]
+
+
+#: Node 0 receives from all others; without link 0-1, node 1 is five hops away.
+_RING = """
+duration_s = 40
+[topology]
+generator = "ring"
+nodes = 6
+[workload]
+senders_percent = 0
+receivers_percent = 0
+[[events]]
+at_s = 0
+action = "set_predicate"
+node = 0
+predicate = "x > 0"
+[[events]]
+at_s = 5
+action = "link_down"
+link = [0, 1]
+""" + "".join(
+    f"""
+[[events]]
+at_s = {at_s}
+action = "send_message"
+node = {node}
+message = "x = {at_s}"
+"""
+    for at_s, node in ((2, 1), (20, 1), (21, 2), (22, 3))
+)
+
+
+@pytest.mark.parametrize(("hop_limit", "expected"), [(3, [1, 3]), (4, [1, 2, 3]), (5, [1, 1, 2, 3])])
+def test_no_delivery_is_expected_that_the_hop_limit_ends(
+    tmp_path: Path, hop_limit: int, expected: list[int]
+) -> None:
+    path = tmp_path / "ring.toml"
+    path.write_text(_RING)
+    experiment = load_checked(path, {"protocol.hop_limit": str(hop_limit)})
+    run = judged_run(experiment, tmp_path, "none")
+    answers = [answer for _, answer in read_oracle(run)]
+    assert all(answer["decided"] for answer in answers)
+    assert sorted(answer["source"] for answer in answers if answer["expected"]) == expected
