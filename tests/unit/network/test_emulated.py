@@ -220,14 +220,23 @@ def test_threads_that_end_do_not_end_their_daemon(tmp_path: Path) -> None:
         daemon.has_handlers()
 
 
+Sleeping = tuple[SwitchDaemons, list[subprocess.Popen[bytes]]]
+
+
+@pytest.fixture
+def sleeping(tmp_path: Path) -> Sleeping:
+    """Three daemons, each with a process that ends only by a signal."""
+    daemons = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {n: [1]}) for n in range(3)], "user")
+    processes = [subprocess.Popen(["sleep", "3600"]) for _ in daemons._daemons]
+    for daemon, process in zip(daemons._daemons, processes, strict=True):
+        daemon.processes.append(process)
+    return daemons, processes
+
+
 def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sleeping: Sleeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    daemons = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {n: [1]}) for n in range(2)], "user")
-    processes = [subprocess.Popen(["sleep", "3600"]) for _ in range(2)]
-    first, second = daemons._daemons
-    first.processes.append(processes[0])
-    second.processes.append(processes[1])
+    daemons, processes = sleeping
 
     def refused() -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -236,22 +245,22 @@ def test_a_daemon_that_cannot_be_ended_leaves_no_other_and_is_ended_by_the_next_
         raise subprocess.TimeoutExpired("ovs-vswitchd", timeout)
 
     with monkeypatch.context() as patch:
-        patch.setattr(first, "end", refused)
-        # In place of the time that the daemons share, which the second has to itself.
+        patch.setattr(daemons._daemons[0], "end", refused)
+        # In place of the time that the daemons share, which the others have to themselves.
         patch.setattr(processes[0], "wait", expired)
-        with pytest.raises(
-            RunError, match=r"^ovs-vswitchd of the switches s0 to s0: .*not permitted; ovs-vs"
-        ):
+        said = r"^ovs-vswitchd of the switches s0 to s0: .*not permitted; ovs-vs"
+        with pytest.raises(RunError, match=said):
             daemons.stop()
-    assert (processes[0].poll(), processes[1].wait()) == (None, -9)
+    assert (processes[0].poll(), processes[1].wait(), processes[2].wait()) == (None, -9, -9)
     assert daemons.pids == [processes[0].pid]
     daemons.stop()
     assert (processes[0].wait(), daemons.pids) == (-9, [])
 
 
-def test_daemons_that_do_not_end_share_one_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    daemons = SwitchDaemons(tmp_path, [Group("/proc/self/ns/net", {n: [1]}) for n in range(3)], "user")
-    processes = [subprocess.Popen(["sleep", "3600"]) for _ in range(3)]
+def test_daemons_that_do_not_end_share_one_deadline(
+    sleeping: Sleeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemons, processes = sleeping
     waited: list[float] = []
 
     def noted(process: subprocess.Popen[bytes]) -> Callable[[float], int]:
@@ -266,12 +275,10 @@ def test_daemons_that_do_not_end_share_one_deadline(tmp_path: Path, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(switch_daemons, "_ENDS_S", 0.1)
         for daemon, process in zip(daemons._daemons, processes, strict=True):
-            daemon.processes.append(process)
             patch.setattr(daemon, "end", lambda: None)
             patch.setattr(process, "wait", noted(process))
-        with pytest.raises(
-            RunError, match=r"^ovs-vswitchd of .*s0.*; ovs-vswitchd of .*s1.*; ovs-vswitchd of .*s2"
-        ):
+        said = r"^ovs-vswitchd of .*s0.*; ovs-vswitchd of .*s1.*; ovs-vswitchd of .*s2"
+        with pytest.raises(RunError, match=said):
             daemons.stop()
     assert 0 < waited[0] <= 0.1
     assert waited[1:] == [0.0, 0.0]
