@@ -21,6 +21,7 @@ from testbed.results.report.figures import broken, curve, frames_over_time, util
 from testbed.results.report.layout import apart
 from testbed.results.report.style import STYLES, new_figure, save_pdf, styled
 from testbed.results.report.topology_figure import topology
+from tests.support.optional import some
 from topos import Node, Topology
 from topos.build import LinkSpec, build
 from topos.generators import waxman
@@ -32,16 +33,14 @@ def test_a_line_ends_before_a_silence_and_begins_behind_it() -> None:
     assert drawn["t_s"].tolist() == pytest.approx([2, 4, math.nan, 300, 302], nan_ok=True)
     assert drawn["fraction"].tolist() == pytest.approx([0.5, 0.25, math.nan, 0, 0.125], nan_ok=True)
     assert broken(points, 1000.0)["fraction"].tolist() == [0.5, 0.25, 0.0, 0.125]
-    drawing = curve(points, "share (%)", 120.0)
-    assert drawing is not None
+    drawing = some(curve(points, "share (%)", 120.0))
     (line,) = drawing.figure.axes[0].get_lines()
     assert np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() == [False, False, True, False, False]
 
 
 def test_a_point_between_two_silences_is_a_mark() -> None:
     points = pd.DataFrame({"t_s": [2.0, 4.0, 300.0, 900.0], "fraction": [0.5, 0.25, 0.75, 1.0]})
-    drawing = curve(points, "share (%)", 120.0)
-    assert drawing is not None
+    drawing = some(curve(points, "share (%)", 120.0))
     _, marks = drawing.figure.axes[0].get_lines()
     assert np.asarray(marks.get_xdata()).tolist() == [300.0, 900.0]
 
@@ -76,8 +75,7 @@ def _run(network: Topology, seed: int) -> RunData:
 @pytest.mark.parametrize("style", STYLE_NAMES)
 def test_no_mark_of_a_node_covers_another(count: int, style: str) -> None:
     with styled(STYLES[style]):
-        drawing = topology(_run(waxman(count, seed=3), 1))
-        assert drawing is not None
+        drawing = some(topology(_run(waxman(count, seed=3), 1)))
         figure = drawing.figure
         figure.draw_without_rendering()
     marks = [each for each in figure.axes[0].collections if isinstance(each, PathCollection)]
@@ -93,8 +91,7 @@ def test_no_mark_of_a_node_covers_another(count: int, style: str) -> None:
 def test_numbers_fit_into_marks_and_a_large_network_names_the_ends_of_its_busiest_links() -> None:
     shown = {}
     for count in (20, 200, 1000):
-        drawing = topology(_run(waxman(count, seed=3), 1))
-        assert drawing is not None
+        drawing = some(topology(_run(waxman(count, seed=3), 1)))
         texts = drawing.figure.axes[0].texts
         shown[count] = (len(texts), min(float(text.get_fontsize()) for text in texts) >= 5.0)
     assert shown[20] == (20, True)
@@ -104,8 +101,7 @@ def test_numbers_fit_into_marks_and_a_large_network_names_the_ends_of_its_busies
 
 def test_names_of_nodes_are_in_the_figure() -> None:
     network = build("pair", [Node(0, 0, 0, "Zürich"), Node(1, 1, 1)], [LinkSpec(0, 1)])
-    drawing = topology(_run(network, 1))
-    assert drawing is not None
+    drawing = some(topology(_run(network, 1)))
     assert [text.get_text() for text in drawing.figure.axes[0].texts] == ["0", "Zürich", "1"]
 
 
@@ -145,8 +141,7 @@ def test_the_legend_of_the_use_of_links_fits_into_a_column_of_a_paper(bandwidth:
         {"link": [0, 1], "from_node": [0, 1], "to_node": [1, 2], "bin_s": [0.0, 1.0], "utilisation": share}
     ).assign(bits_per_wall_s=[9000.0, 4000.0])
     with styled(STYLES["paper"]):
-        drawing = utilisation(table, 4, bandwidth, 1.0)
-        assert drawing is not None
+        drawing = some(utilisation(table, 4, bandwidth, 1.0))
         drawing.figure.draw_without_rendering()
         legend = drawing.figure.axes[0].get_legend()
         assert legend is not None
