@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import networkx as nx
 import pytest
@@ -14,15 +13,13 @@ from hypothesis import strategies as st
 
 from captures.rundir import RunLayout
 from captures.rundir.inputs import write_topology
-from router.protocol.options import CONTENTS, SCHEMES, SERVICES
-from router.protocol.services.attention.dissemination import AttentionOptions, StrategyName
+from router.protocol.options import CONTENTS, SCHEMES
 from testbed.experiments.config import (
     SECTIONS,
     Experiment,
     OracleOptions,
     ProtocolOptions,
     RoutingOptions,
-    ServiceOptions,
 )
 from testbed.experiments.config.load import find_experiment, list_experiments, load_experiment
 from testbed.experiments.config.schema import dump_experiment
@@ -69,7 +66,6 @@ _experiments = st.builds(
     time_scale=st.floats(1e-6, 86_400),
     topology=st.just(ring(4)),
     routing=st.builds(RoutingOptions, st.sampled_from(tuple(SCHEMES))),
-    service=st.just(ServiceOptions()),
     protocol=st.builds(
         ProtocolOptions,
         st.booleans(),
@@ -81,32 +77,6 @@ _experiments = st.builds(
     events=st.lists(_events, max_size=4).map(lambda es: tuple(sorted(es, key=lambda e: e.at_s))),
     oracle=st.builds(OracleOptions, st.floats(0, 10)),
 )
-
-
-_services = st.builds(ServiceOptions, st.sampled_from([each for each in SERVICES if each != "attention"])) | (
-    st.builds(
-        ServiceOptions,
-        st.just("attention"),
-        st.builds(
-            AttentionOptions,
-            strategy=st.sampled_from(get_args(StrategyName)),
-            cache_publications=st.integers(1, 10_000_000),
-            en_route=st.booleans(),
-            top_up_s=st.none() | _positive,
-        ),
-    )
-)
-
-
-@given(_services)
-@settings(deadline=None, max_examples=20)
-def test_any_service_survives_the_run_folder(
-    tmp_path_factory: pytest.TempPathFactory, service: ServiceOptions
-) -> None:
-    experiment = Experiment(
-        name="service", seed=1, duration_s=10, time_scale=1, topology=ring(4), service=service, workload=None
-    )
-    assert _round_trip(tmp_path_factory.mktemp("run"), experiment) == experiment
 
 
 @given(_experiments)
@@ -148,11 +118,6 @@ def test_default_explains_every_key() -> None:
     )
     keys = set(re.findall(r"^(\w+) = ", dumped, re.MULTILINE)) - {"file"}
     assert keys | set(SECTIONS) | {"bandwidth_mbps", "delay_ms", "loss_percent"} <= mentioned
-
-
-def test_waxman100() -> None:
-    topology = load_experiment(list_experiments()["waxman100"]).topology
-    assert (len(topology.nodes), len(topology.links)) == (100, 200)
 
 
 def test_ring5_has_equal_cost_paths() -> None:

@@ -137,20 +137,6 @@ def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
     assert "2 Zürich-0 Bern" in out.getvalue()
 
 
-def test_the_live_view_counts_the_frames_that_the_accounting_counts(run: Path) -> None:
-    state = open_state(run)
-    with Watcher(state):
-        poll(lambda: state.snapshot()["stream"]["state"] == "ended" or None, 30, "the captures are read")
-    snapshot = state.snapshot()
-    with connect(run) as database:
-        totals = database.execute(
-            "select type, sum(frames)::int from link_totals where link is not null group by type"
-        ).fetchall()
-    assert {name: count for name, count in snapshot["frames"].items() if count} == dict(totals)
-    assert sum(link["frames"] for link in snapshot["links"]) == sum(count for _, count in totals) > 0
-    assert sum(map(sum, snapshot["series"]["types"].values())) == sum(count for _, count in totals)
-
-
 def test_the_report_names_nodes_in_tables_and_captions(run: Path) -> None:
     page = write_report(run).read_text(encoding="utf-8")
     assert "The busiest link, 2 Zürich–0 Bern, carried" in page or "1–2 Zürich" in page or "0 Bern–1" in page

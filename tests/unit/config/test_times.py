@@ -1,4 +1,4 @@
-"""Times of an experiment that are too short for the delays of its links."""
+"""A hop limit and times of an experiment that are too short for its trees and the delays of its links."""
 
 from __future__ import annotations
 
@@ -87,3 +87,20 @@ def test_a_slow_clock_gives_the_waits_of_routers_their_time(tmp_path: Path) -> N
     slow = {"oracle__in_flight_window_s": "90", "time_scale": "0.1"}
     assert quiet_limit_s(_load(tmp_path, **slow)) == 60
     assert quiet_limit_s(_load(tmp_path, protocol__sr_policy='"count"', **slow)) == 60 + 600
+
+
+@pytest.mark.parametrize(
+    ("topology", "least"),
+    [("line", "at least 4"), ("ring", "at least 4, or 8 for whatever links fail")],
+)
+def test_a_hop_limit_is_at_least_the_depth_of_the_trees(tmp_path: Path, topology: str, least: str) -> None:
+    file, nodes = tmp_path / "hops.toml", {"line": 5, "ring": 9}[topology]
+    text = f'duration_s = 10\ntopology.generator = "{topology}"\ntopology.nodes = {nodes}\n'
+    file.write_text(f"{text}protocol.hop_limit = 3\n")
+    with pytest.raises(ExperimentError) as raised:
+        load_checked(file, {})
+    assert raised.value.problems == (
+        f"{file}: [protocol] hop_limit: 3 is below the depth of the broadcast trees, which is 4 while all "
+        f"links are up; expected {least}",
+    )
+    load_checked(file, {"protocol.hop_limit": "4"})
